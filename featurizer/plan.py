@@ -15,7 +15,7 @@ from itertools import groupby
 from featurizer.plan_dependencies import dependency_tree
 from featurizer.plan_nouns import MAKERS, OFFICES
 from featurizer.plan_parts import parts
-from featurizer.plan_phrases import Phrase, Sentence, descriptions
+from featurizer.plan_phrases import ParsedSentence, Phrase, descriptions
 from featurizer.spacy_parser import token_count
 from featurizer.types import Span, Syntax, Token
 
@@ -115,7 +115,7 @@ def plan_of(syntax: Syntax) -> Plan:
         ValueError: There are no trees, because nobody asked for them.
     """
     return _plan(
-        Sentence(syntax.tokens[start:end], tree)
+        ParsedSentence(syntax.tokens[start:end], tree)
         for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True)
     )
 
@@ -127,10 +127,10 @@ def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> 
         sentences: Where each sentence begins and ends among the tokens.
     """
     own = ((tokens[start:end], start) for start, end in sentences)
-    return _plan(Sentence(part, dependency_tree(part, start)) for part, start in own)
+    return _plan(ParsedSentence(part, dependency_tree(part, start)) for part, start in own)
 
 
-def _plan(sentences: Iterable[Sentence]) -> Plan:
+def _plan(sentences: Iterable[ParsedSentence]) -> Plan:
     steps: list[Step] = []
     tokens = 0
     for sentence in sentences:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from featurizer.feature import words
 from featurizer.plan_nouns import LABELS, wanted
-from featurizer.plan_phrases import ASKING, ORDERS, POLITE, RELATIVE, Node, Phrase, Sentence
+from featurizer.plan_phrases import ASKING, ORDERS, POLITE, RELATIVE, Node, ParsedSentence, Phrase
 from featurizer.types import Span
 
 _DO = words("do does did 's")
@@ -14,13 +14,13 @@ _AUXILIARIES = words(
 _COMPARING = words("both same share common either alike different difference")
 
 
-def parts(sentence: Sentence) -> list[Phrase]:
+def parts(sentence: ParsedSentence) -> list[Phrase]:
     """Phrases that stand side by side, in order; none where nothing does."""
     subject, type_ = _subject(sentence)
     return _told(sentence, subject, type_) or _compared(sentence, type_)
 
 
-def _subject(sentence: Sentence) -> tuple[int, str]:
+def _subject(sentence: ParsedSentence) -> tuple[int, str]:
     """Where the verb of what is asked for begins, 0 without one, and its type."""
     lower, last = sentence.lower, len(sentence.tokens) - 1
     start = 0
@@ -39,7 +39,7 @@ def _subject(sentence: Sentence) -> tuple[int, str]:
     return (first + 1 if lower[first] in RELATIVE else 0), type_
 
 
-def _told(sentence: Sentence, subject: int, type_: str) -> list[Phrase]:
+def _told(sentence: ParsedSentence, subject: int, type_: str) -> list[Phrase]:
     """What two verbs tell of the one thing that is asked for: "was born in … and directed …"."""
     lower, tags, named = sentence.lower, sentence.tags, sentence.named
     if not 0 < subject < sentence.end or tags[subject][:2] != "VB" or lower[subject] in _DO:
@@ -59,7 +59,7 @@ def _told(sentence: Sentence, subject: int, type_: str) -> list[Phrase]:
     return []
 
 
-def _compared(sentence: Sentence, type_: str) -> list[Phrase]:
+def _compared(sentence: ParsedSentence, type_: str) -> list[Phrase]:
     """What is compared, or has something in common."""
     lower = sentence.lower
     yes_no = bool(lower) and lower[0] in _AUXILIARIES
@@ -85,7 +85,7 @@ def _compared(sentence: Sentence, type_: str) -> list[Phrase]:
     return []
 
 
-def _measured(sentence: Sentence) -> list[Span]:
+def _measured(sentence: ParsedSentence) -> list[Span]:
     """Like "Is A larger than B?", "Does A have the same … as B?"."""
     link = "as" if "same" in sentence.lower else "than"
     if link not in sentence.lower:
@@ -96,7 +96,7 @@ def _measured(sentence: Sentence) -> list[Span]:
     return spans if _all_named(sentence, spans) else []
 
 
-def _listed(sentence: Sentence, link: str) -> list[Span]:
+def _listed(sentence: ParsedSentence, link: str) -> list[Span]:
     """Like "…, A or B?", "…, A, B or C?", "Are both towns, A and B, in …?".
 
     Titles may hold anything, so that trees are of no use here.
@@ -118,7 +118,7 @@ def _listed(sentence: Sentence, link: str) -> list[Span]:
     return spans if _all_named(sentence, spans) and first[:2] not in ("VB", "IN") else []
 
 
-def _coordinated(sentence: Sentence, node: Node) -> tuple[list[Span], str]:
+def _coordinated(sentence: ParsedSentence, node: Node) -> tuple[list[Span], str]:
     """The parts of a coordination that all hold a name, and its conjunction."""
     links = [
         child.start
@@ -145,11 +145,11 @@ def _coordinated(sentence: Sentence, node: Node) -> tuple[list[Span], str]:
     return spans, sentence.lower[links[-1]]
 
 
-def _all_named(sentence: Sentence, spans: Sequence[Span]) -> bool:
+def _all_named(sentence: ParsedSentence, spans: Sequence[Span]) -> bool:
     return all(any(sentence.named[start:end]) for start, end in spans)
 
 
-def _typed(sentence: Sentence, spans: Sequence[Span], kind: str, type_: str) -> list[Phrase]:
+def _typed(sentence: ParsedSentence, spans: Sequence[Span], kind: str, type_: str) -> list[Phrase]:
     """Parts that are names or descriptions, each with its type."""
     found: list[tuple[int, int, bool, str]] = []
     for first, last in spans:

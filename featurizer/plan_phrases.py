@@ -84,7 +84,7 @@ def flattened(tree: Tree) -> list[Node]:
     return found
 
 
-class Sentence:
+class ParsedSentence:
     """One sentence; all places are among its own tokens.
 
     Attributes:
@@ -193,7 +193,7 @@ def _quoted(tokens: Sequence[Token]) -> list[bool]:
     return found
 
 
-def descriptions(sentence: Sentence) -> list[Phrase]:
+def descriptions(sentence: ParsedSentence) -> list[Phrase]:
     """Phrases that describe something by a name, in no certain order."""
     ends: dict[Base, set[int]] = {}
     for node in sentence.nodes:
@@ -211,7 +211,7 @@ def descriptions(sentence: Sentence) -> list[Phrase]:
     return _with_owners(sentence, phrases)
 
 
-def _base(sentence: Sentence, node: Node) -> Base | None:
+def _base(sentence: ParsedSentence, node: Node) -> Base | None:
     while (
         node.children
         and node.children[0].label == "NP"
@@ -229,7 +229,7 @@ def _base(sentence: Sentence, node: Node) -> Base | None:
     return Base(_whole(sentence, node.start), end, end - 1)
 
 
-def _whole(sentence: Sentence, start: int) -> int:
+def _whole(sentence: ParsedSentence, start: int) -> int:
     """Where the name begins that a phrase begins in the midst of, else where the phrase does."""
     while start > 0 and sentence.named[start]:
         before = sentence.tokens[start - 1]
@@ -242,7 +242,7 @@ def _whole(sentence: Sentence, start: int) -> int:
     return start
 
 
-def _owned(sentence: Sentence) -> Iterator[Base]:
+def _owned(sentence: ParsedSentence) -> Iterator[Base]:
     """What a name owns, whatever the tree says: "Which country is Tuva's father from?"."""
     for mark in range(1, sentence.end - 1):
         if sentence.tags[mark] == "POS" and sentence.named[mark - 1]:
@@ -253,7 +253,7 @@ def _owned(sentence: Sentence) -> Iterator[Base]:
                 yield Base(_whole(sentence, mark - 1), end, end - 1)
 
 
-def _reduced(sentence: Sentence) -> Iterator[Phrase]:
+def _reduced(sentence: ParsedSentence) -> Iterator[Phrase]:
     """Clauses without a pronoun, which trees take for an apposition: "the city Tuva lives in"."""
     for head in range(1, sentence.end - 2):
         type_ = wanted(sentence.lemma(head))
@@ -280,7 +280,7 @@ def _reduced(sentence: Sentence) -> Iterator[Phrase]:
             yield Phrase(head - 1, end, "bridge", type_)
 
 
-def _tells(sentence: Sentence, node: Node, base: Base) -> bool:
+def _tells(sentence: ParsedSentence, node: Node, base: Base) -> bool:
     """Whether a clause, participle or "of" right behind a noun tells of it.
 
     Trees hang these too high now and then. A participle may be the question's own verb: "When was
@@ -306,7 +306,7 @@ def _tells(sentence: Sentence, node: Node, base: Base) -> bool:
     )
 
 
-def _cut(sentence: Sentence, base: Base, end: int) -> int:
+def _cut(sentence: ParsedSentence, base: Base, end: int) -> int:
     """Where a description ends before what the tree took in of the question around it.
 
     That is a verb of its own, behind a name or a whole predicate: "did the state where Oslo is
@@ -337,7 +337,7 @@ def _cut(sentence: Sentence, base: Base, end: int) -> int:
     return end
 
 
-def _description(sentence: Sentence, base: Base, end: int) -> Phrase | None:
+def _description(sentence: ParsedSentence, base: Base, end: int) -> Phrase | None:
     """The phrase as a description, if it is one and not what the whole question asks for."""
     start, head, tag = base.start, base.head, sentence.tags[base.head]
     noun = sentence.lemma(head)
@@ -368,7 +368,7 @@ def _description(sentence: Sentence, base: Base, end: int) -> Phrase | None:
     return None
 
 
-def _told(sentence: Sentence, base: Base, end: int, type_: str) -> str:
+def _told(sentence: ParsedSentence, base: Base, end: int, type_: str) -> str:
     """The type of what is told by a preposition, a participle or a clause; "" if it is not."""
     link, tag = sentence.lower[base.end], sentence.tags[base.end]
     article = sentence.lower[base.start] in ("the", "a", "an")
@@ -391,7 +391,7 @@ def _told(sentence: Sentence, base: Base, end: int, type_: str) -> str:
     return type_ if told else ""
 
 
-def _is_said(sentence: Sentence, start: int, end: int) -> bool:
+def _is_said(sentence: ParsedSentence, start: int, end: int) -> bool:
     """Whether a phrase is only said of something, or what is asked for lies within it.
 
     "Tuva, who was the founder of …", "known as the founder of …", "plays the mother of …".
@@ -410,7 +410,7 @@ def _is_said(sentence: Sentence, start: int, end: int) -> bool:
     ) or (sentence.lower[end - 1] in ASKING)
 
 
-def _is_asked(sentence: Sentence, start: int, end: int, noun: str) -> bool:
+def _is_asked(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool:
     """Whether a phrase is what the whole question asks for, so that nothing lies behind it."""
     if end < len(sentence.tokens) and sentence.tags[end] == "POS":
         return False
@@ -432,7 +432,7 @@ def _is_asked(sentence: Sentence, start: int, end: int, noun: str) -> bool:
     return len(before) == 2 and before[0] in ("who", "what", "which") and before[1] in BE
 
 
-def _with_owners(sentence: Sentence, phrases: list[Phrase]) -> list[Phrase]:
+def _with_owners(sentence: ParsedSentence, phrases: list[Phrase]) -> list[Phrase]:
     """Descriptions, with "the director of Titanic" as the owner in "… of Titanic's wife".
 
     Kin is told by persons: "the mother of Harry's wife" stays as it is.

@@ -12,8 +12,8 @@ from router.explain import Explainer, contributions, nearest_change
 from router.policy import (
     SCORE,
     UNFAMILIAR,
-    Budget,
     Choice,
+    LatencyBudget,
     Policy,
     decide,
     may_take_steps,
@@ -100,7 +100,9 @@ class RoutingModel:
             PolicyError: A budget without known latencies, or not above 0.
         """
         policy = self.policy
-        budget = None if max_latency_ms is None else Budget(max_latency_ms, policy.latency_ms)
+        budget = (
+            None if max_latency_ms is None else LatencyBudget(max_latency_ms, policy.latency_ms)
+        )
         scorer, thresholds = self.scorer, policy.thresholds
         inputs = scorer.inputs(features)
         known = scorer.knows(inputs)

@@ -19,7 +19,7 @@ UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class LatencyBudget:
     """How long an answer may take.
 
     Attributes:
@@ -89,7 +89,7 @@ def decide(
     *,
     simple: Route = Route.DENSE,
     forced: Route | None = None,
-    budget: Budget | None = None,
+    budget: LatencyBudget | None = None,
 ) -> Choice:
     """Which route a question takes.
 
@@ -123,7 +123,7 @@ def may_take_steps(
     score: float,
     found: float,
     thresholds: Thresholds,
-    budget: Budget | None = None,
+    budget: LatencyBudget | None = None,
 ) -> bool:
     """Whether a question takes the route of steps instead, if it has a plan.
 
@@ -173,7 +173,7 @@ def routes(simple: Route) -> tuple[Route, Route, Route]:
 
 
 def _within(
-    budget: Budget, order: tuple[Route, Route, Route], place: int, *, upwards: bool
+    budget: LatencyBudget, order: tuple[Route, Route, Route], place: int, *, upwards: bool
 ) -> Choice:
     missing = [route for route in order if route not in budget.estimates]
     if missing:

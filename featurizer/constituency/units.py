@@ -25,7 +25,7 @@ _YOUNGER_PUNCTUATION = frozenset({"HYPH", "NFP"})
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class SyntacticUnits:
     """How often each production unit occurs in a text.
 
     Attributes:
@@ -109,13 +109,13 @@ _ROOT = frozenset({"ROOT"})
 _SUBORDINATORS = frozenset({"SBAR", "VP"})
 
 
-def count_units(trees: Sequence[Tree]) -> Units:
+def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
     """The production units of a text, given each sentence's tree with a ROOT on top."""
     nodes = [node for tree in trees for node in _number(tree)]
     # Words stand under tags and tags under phrases, so no unit is looked for in both.
     tags = [node for node in nodes if not node.children]
     phrases = [node for node in nodes if node.children]
-    return Units(
+    return SyntacticUnits(
         words=sum(map(_is_word, tags)),
         sentences=sum(node.label == "ROOT" for node in phrases),
         clauses=_count(phrases, is_clause, is_fragment_clause),

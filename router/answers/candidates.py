@@ -60,7 +60,7 @@ _LONGEST = 8
 _LONGEST_PHRASE = 4
 
 
-class Token(NamedTuple):
+class AnswerToken(NamedTuple):
     """A word or a sign of a sentence, with its place in it."""
 
     text: str
@@ -69,7 +69,7 @@ class Token(NamedTuple):
     function: bool
 
 
-class Candidate(NamedTuple):
+class AnswerCandidate(NamedTuple):
     """A stretch of a sentence.
 
     Attributes:
@@ -91,18 +91,18 @@ def _is_function(word: str) -> bool:
     return not content_terms(word)
 
 
-def tokens_of(sentence: str) -> list[Token]:
+def tokens_of(sentence: str) -> list[AnswerToken]:
     """Words and signs of a sentence."""
     found = []
     for match in _TOKEN.finditer(sentence):
         text, end = match[0], match.end()
         if len(text) > 1 and text.endswith(".") and not _INITIAL.fullmatch(text):
             text, end = text[:-1], end - 1
-        found.append(Token(text, match.start(), end, _is_function(text)))
+        found.append(AnswerToken(text, match.start(), end, _is_function(text)))
     return found
 
 
-def candidates(sentence: str, tokens: list[Token]) -> list[Candidate]:
+def candidates(sentence: str, tokens: list[AnswerToken]) -> list[AnswerCandidate]:
     """All of a sentence, in order of kind and place."""
     starts = {token.start: place for place, token in enumerate(tokens)}
     ends = {token.end: place + 1 for place, token in enumerate(tokens)}
@@ -125,7 +125,7 @@ def candidates(sentence: str, tokens: list[Token]) -> list[Candidate]:
             span = match.span()
             if not any(start < span[1] and span[0] < end for start, end in taken):
                 taken.append(span)
-                found.append(Candidate(match[0], kind, span[0], *within(*span)))
+                found.append(AnswerCandidate(match[0], kind, span[0], *within(*span)))
     dated = [False] * len(tokens)
     for one in found:
         for place in range(one.first, min(one.last, len(tokens))):
@@ -134,7 +134,9 @@ def candidates(sentence: str, tokens: list[Token]) -> list[Candidate]:
     return found
 
 
-def _spans(sentence: str, tokens: list[Token], dated: list[bool]) -> Iterator[Candidate]:
+def _spans(
+    sentence: str, tokens: list[AnswerToken], dated: list[bool]
+) -> Iterator[AnswerCandidate]:
     """Names, by their capitals, and phrases of small words."""
     place, size = 0, len(tokens)
     while place < size:
@@ -179,10 +181,12 @@ def _spans(sentence: str, tokens: list[Token], dated: list[bool]) -> Iterator[Ca
         place = end
 
 
-def _named(token: Token) -> bool:
+def _named(token: AnswerToken) -> bool:
     return token.text[0].isupper() or (token.text[0].isdigit() and len(token.text) < 3)
 
 
-def _made(sentence: str, tokens: list[Token], kind: str, first: int, last: int) -> Candidate:
+def _made(
+    sentence: str, tokens: list[AnswerToken], kind: str, first: int, last: int
+) -> AnswerCandidate:
     start, end = tokens[first].start, tokens[last - 1].end
-    return Candidate(sentence[start:end], kind, start, first, last)
+    return AnswerCandidate(sentence[start:end], kind, start, first, last)

@@ -79,7 +79,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedAnswer:
     """An answer by comparison, and the two facts that it rests on."""
 
     answer: str
@@ -96,7 +96,7 @@ class _Named:
 
 def compare(
     question: str, asked: Expected, passages: Sequence[tuple[str, str]]
-) -> Comparison | None:
+) -> ComparedAnswer | None:
     """The answer to a question that compares two things; None where too little is known of them.
 
     Args:
@@ -120,17 +120,17 @@ def compare(
 
 def _same_country(
     two: tuple[_Named, _Named], passages: Sequence[tuple[str, str]]
-) -> Comparison | None:
+) -> ComparedAnswer | None:
     one, other = (_countries(each, passages[each.passage][1]) for each in two)
     if one is None or other is None:
         return None
     shared = frozenset(COUNTRIES.values()).intersection(*(fact.value for fact in (one, other)))
-    return Comparison("yes" if shared else "no", (one, other))
+    return ComparedAnswer("yes" if shared else "no", (one, other))
 
 
 def _by_date(
     two: tuple[_Named, _Named], passages: Sequence[tuple[str, str]], rest: str, *, made: bool
-) -> Comparison | None:
+) -> ComparedAnswer | None:
     """The earlier or the later of two; of what has a maker, by the maker's dates."""
     early, late = _EARLIER.search(rest), _LATER.search(rest)
     lives = "born" if made or _AGE.search(rest) else ""
@@ -140,7 +140,7 @@ def _by_date(
         return None
     is_late = late is not None and not (early and early.start() > late.start())
     first, last = sorted((one, other), key=lambda fact: [*fact.value])
-    return Comparison((last if is_late else first).name, (one, other))
+    return ComparedAnswer((last if is_late else first).name, (one, other))
 
 
 def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:

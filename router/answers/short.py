@@ -19,8 +19,8 @@ from router.answers.candidates import (
     NAME,
     NUMBER,
     PHRASE,
-    Candidate,
-    Token,
+    AnswerCandidate,
+    AnswerToken,
     candidates,
     tokens_of,
 )
@@ -44,7 +44,7 @@ _OPENING = re.compile(r"[\"“A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class EvidenceSentence:
     """A sentence of a passage.
 
     Attributes:
@@ -67,8 +67,8 @@ class Sentence:
 class Option:
     """A candidate with what speaks for it and against it; equal ones are equally plain."""
 
-    candidate: Candidate
-    sentence: Sentence
+    candidate: AnswerCandidate
+    sentence: EvidenceSentence
     plain: str
     evidence: dict[str, float] = field(default_factory=dict)
 
@@ -130,10 +130,10 @@ class _Passages:
 
 def _chosen(
     asked: Expected, passages: Sequence[tuple[str, str]], around: _Passages
-) -> list[Sentence]:
+) -> list[EvidenceSentence]:
     """The sentences that bear most on a question, in order."""
     rest = [
-        Sentence(text, number, place, start, terms_of(text))
+        EvidenceSentence(text, number, place, start, terms_of(text))
         for number, (title, body) in enumerate(passages)
         for place, (text, start) in enumerate(_sentences(title, body))
     ]
@@ -166,7 +166,7 @@ def _sentences(title: str, body: str) -> list[tuple[str, int]]:
     return found
 
 
-def _of(sentence: Sentence, asked: Expected, around: _Passages) -> list[Option]:
+def _of(sentence: EvidenceSentence, asked: Expected, around: _Passages) -> list[Option]:
     tokens = tokens_of(sentence.text)
     context = _Context(sentence, tokens, asked, around)
     found = candidates(sentence.text, tokens)
@@ -179,7 +179,11 @@ class _Context:
     """A sentence with what its candidates are held against."""
 
     def __init__(
-        self, sentence: Sentence, tokens: list[Token], asked: Expected, around: _Passages
+        self,
+        sentence: EvidenceSentence,
+        tokens: list[AnswerToken],
+        asked: Expected,
+        around: _Passages,
     ) -> None:
         self.sentence, self.asked, self.around = sentence, asked, around
         lower = self.lower = [token.text.lower() for token in tokens]
@@ -211,7 +215,7 @@ class _Context:
             f"led to:{hops}": float(around.led_to[number]),
         }
 
-    def evidence(self, one: Candidate, text: str) -> dict[str, float]:
+    def evidence(self, one: AnswerCandidate, text: str) -> dict[str, float]:
         """What speaks for a candidate, by name; `text` is it as `plain` has it."""
         asked, around = self.asked, self.around
         number, hops = self.sentence.passage, self.asked.hops
@@ -243,7 +247,7 @@ class _Context:
             found["land for a place" if type_ == "place" else "land for another"] = 1.0
         return found | _KINDS[one.kind](self, one, type_)
 
-    def _date(self, one: Candidate, type_: str) -> dict[str, float]:
+    def _date(self, one: AnswerCandidate, type_: str) -> dict[str, float]:
         found = {"long date": float(type_ == DATE and " " in one.text)}
         begin, dash, end = self.bracket
         if begin < one.first < end:
@@ -252,7 +256,7 @@ class _Context:
             found["died in brackets"] = later * self.asked.died
         return found
 
-    def _name(self, one: Candidate, type_: str) -> dict[str, float]:
+    def _name(self, one: AnswerCandidate, type_: str) -> dict[str, float]:
         before = self.lower[one.first - 1] if one.first else ""
         after = self.lower[one.last] if one.last < len(self.lower) else ""
         found = {"by": float(before == "by" and type_ in (PERSON, FREE))}
@@ -266,7 +270,7 @@ class _Context:
             found["place before ,"] = float(after == ",")
         return found
 
-    def _phrase(self, one: Candidate, _: str) -> dict[str, float]:
+    def _phrase(self, one: AnswerCandidate, _: str) -> dict[str, float]:
         inside = 0 <= self.copula < one.first < self.copula + _PREDICATE
         told = float(inside and self.sentence.place < 2)
         found = {"told": told, "words": float(len(one.text.split()))}
@@ -279,12 +283,12 @@ class _Context:
                 found["occupation told first"] = 1.0
         return found
 
-    def _number(self, one: Candidate, _: str) -> dict[str, float]:
+    def _number(self, one: AnswerCandidate, _: str) -> dict[str, float]:
         noun = self.around.noun
         return {"counted": float(bool(noun) and noun in self.stems[one.last : one.last + 3])}
 
 
-_KINDS: Mapping[str, Callable[[_Context, Candidate, str], dict[str, float]]] = {
+_KINDS: Mapping[str, Callable[[_Context, AnswerCandidate, str], dict[str, float]]] = {
     DATE: _Context._date,
     NAME: _Context._name,
     PHRASE: _Context._phrase,

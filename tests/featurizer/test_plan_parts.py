@@ -2,7 +2,7 @@ import pytest
 
 from featurizer.constituency.parser import SyntaxParser
 from featurizer.plan_parts import parts
-from featurizer.plan_phrases import Sentence
+from featurizer.plan_phrases import ParsedSentence
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_parts_stand_side_by_side(
 ) -> None:
     plain = text.replace("{", "").replace("}", "")
     (syntax,) = questions.parse([plain])
-    found = parts(Sentence(syntax.tokens, syntax.trees[0]))
+    found = parts(ParsedSentence(syntax.tokens, syntax.trees[0]))
     marked = plain
     for part in reversed(found):
         start, end = syntax.tokens[part.start].span[0], syntax.tokens[part.end - 1].span[1]
@@ -47,4 +47,4 @@ def test_parts_stand_side_by_side(
 )
 def test_what_belongs_together_has_no_parts(questions: SyntaxParser, text: str) -> None:
     (syntax,) = questions.parse([text])
-    assert parts(Sentence(syntax.tokens, syntax.trees[0])) == []
+    assert parts(ParsedSentence(syntax.tokens, syntax.trees[0])) == []

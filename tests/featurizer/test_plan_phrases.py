@@ -1,13 +1,13 @@
 import pytest
 
 from featurizer.constituency.parser import SyntaxParser
-from featurizer.plan_phrases import Sentence, descriptions, flattened
+from featurizer.plan_phrases import ParsedSentence, descriptions, flattened
 from featurizer.types import Syntax
 
 
-def sentence(questions: SyntaxParser, text: str) -> Sentence:
+def sentence(questions: SyntaxParser, text: str) -> ParsedSentence:
     (syntax,) = questions.parse([text])
-    return Sentence(syntax.tokens, syntax.trees[0])
+    return ParsedSentence(syntax.tokens, syntax.trees[0])
 
 
 def texts(questions: SyntaxParser, text: str) -> list[str]:

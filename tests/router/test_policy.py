@@ -12,8 +12,8 @@ from router.policy import (
     SCORE,
     SURE,
     UNFAMILIAR,
-    Budget,
     Choice,
+    LatencyBudget,
     Policy,
     decide,
     may_take_steps,
@@ -36,11 +36,11 @@ def thresholds(draw: st.DrawFn) -> Thresholds:
 
 
 @st.composite
-def budgets(draw: st.DrawFn) -> Budget | None:
+def budgets(draw: st.DrawFn) -> LatencyBudget | None:
     if draw(st.booleans()):
         return None
     times = draw(st.lists(st.integers(1, 5), min_size=3, max_size=3))
-    return Budget(draw(st.integers(1, 6)), dict(zip(order, map(float, times), strict=True)))
+    return LatencyBudget(draw(st.integers(1, 6)), dict(zip(order, map(float, times), strict=True)))
 
 
 def place(choice: Choice) -> int:
@@ -73,7 +73,7 @@ def test_the_simple_route_is_a_choice() -> None:
 
 @given(score, score, thresholds(), budgets())
 def test_a_higher_score_never_takes_a_simpler_route(
-    one: float, other: float, borders: Thresholds, budget: Budget | None
+    one: float, other: float, borders: Thresholds, budget: LatencyBudget | None
 ) -> None:
     low, high = sorted([one, other])
     assert place(decide(low, borders, budget=budget)) <= place(decide(high, borders, budget=budget))
@@ -81,7 +81,7 @@ def test_a_higher_score_never_takes_a_simpler_route(
 
 @given(score, thresholds(), thresholds(), budgets())
 def test_higher_thresholds_never_take_a_less_simple_route(
-    value: float, one: Thresholds, other: Thresholds, budget: Budget | None
+    value: float, one: Thresholds, other: Thresholds, budget: LatencyBudget | None
 ) -> None:
     raised = Thresholds(max(one.low, other.low), max(one.high, other.high))
     for lower in (one, other):
@@ -91,14 +91,14 @@ def test_higher_thresholds_never_take_a_less_simple_route(
 
 @given(score, thresholds(), st.sampled_from(list(Route)), budgets())
 def test_a_forced_route_is_taken_whatever_else_is_said(
-    value: float, borders: Thresholds, forced: Route, budget: Budget | None
+    value: float, borders: Thresholds, forced: Route, budget: LatencyBudget | None
 ) -> None:
     assert decide(value, borders, forced=forced, budget=budget) == Choice(forced, "forced")
 
 
 @given(score, thresholds(), budgets())
 def test_a_budget_is_held_to_whenever_a_route_fits(
-    value: float, borders: Thresholds, budget: Budget | None
+    value: float, borders: Thresholds, budget: LatencyBudget | None
 ) -> None:
     choice = decide(value, borders, budget=budget)
     free = decide(value, borders)
@@ -125,7 +125,7 @@ def test_a_budget_takes_the_nearest_route_that_fits_and_says_so() -> None:
         (0.9, 10, Route.DENSE, graph),
         *((value, 2, Route.DENSE, none) for value in (0.1, 0.5, 0.9)),
     ):
-        found = decide(value, Thresholds(0.4, 0.6), budget=Budget(limit, times))
+        found = decide(value, Thresholds(0.4, 0.6), budget=LatencyBudget(limit, times))
         assert found == Choice(route, said)
 
 
@@ -138,9 +138,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         with pytest.raises(PolicyError, match="from 0 to 1"):
             decide(value, Thresholds(0, 1))
     with pytest.raises(PolicyError, match="above 0"):
-        Budget(0, {})
+        LatencyBudget(0, {})
     with pytest.raises(PolicyError, match="fusion, graph"):
-        decide(0.5, Thresholds(0, 1), budget=Budget(1, {Route.DENSE: 1.0}))
+        decide(0.5, Thresholds(0, 1), budget=LatencyBudget(1, {Route.DENSE: 1.0}))
 
 
 def test_operating_points_have_thresholds_of_their_own() -> None:
@@ -172,7 +172,7 @@ def test_operating_points_have_thresholds_of_their_own() -> None:
 def test_steps_are_for_what_is_parsed_and_not_all_found(
     choice: Choice, score: float, named: float, limit: float | None, takes: bool
 ) -> None:
-    budget = None if limit is None else Budget(limit, {Route.STEPS: 50.0})
+    budget = None if limit is None else LatencyBudget(limit, {Route.STEPS: 50.0})
     thresholds = Thresholds(0.3, 0.7, 0.7)
     assert may_take_steps(choice, score, named, thresholds, budget) is takes
     everything = Thresholds(0.3, 0.7, 1.0)
@@ -182,7 +182,7 @@ def test_steps_are_for_what_is_parsed_and_not_all_found(
 
 
 def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
-    choice, unknown = Choice(Route.FUSION, SCORE), Budget(1e6, {})
+    choice, unknown = Choice(Route.FUSION, SCORE), LatencyBudget(1e6, {})
     assert not may_take_steps(choice, 0.5, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.model_files import read_info, read_policy, save_policy
-from router.policy import SURE, Budget, Policy, bands, decide, routes
+from router.policy import SURE, LatencyBudget, Policy, bands, decide, routes
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
@@ -192,7 +192,7 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
         unsure = (places > 0) | (requests.scores > SURE)
         codes[unsure & (requests.routes == steps)] = steps
     for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
-        budget = Budget(float(requests.budgets[row]), policy.latency_ms)
+        budget = LatencyBudget(float(requests.budgets[row]), policy.latency_ms)
         score = float(requests.scores[row])
         choice = decide(score, policy.thresholds, simple=policy.simple, budget=budget)
         codes[row] = ROUTES.index(choice.route)
@@ -323,7 +323,7 @@ def _outcomes(
 
 def _routes_within(now: Policy, budget: float) -> list[list[int]]:
     """Codes of the routes that the three places lead to, within a request's own budget."""
-    most = None if math.isnan(budget) else Budget(budget, now.latency_ms)
+    most = None if math.isnan(budget) else LatencyBudget(budget, now.latency_ms)
     choices = [
         {decide(score, pair, simple=now.simple, budget=most).route for score in _SCORES}
         for pair in _PLACES

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from featurizer.constituency.tree import parse_brackets
-from featurizer.constituency.units import Units, count_units
+from featurizer.constituency.units import SyntacticUnits, count_units
 
 ORACLE = Path(__file__).parents[3].parent / "shared" / "data" / "l2sca_oracle.jsonl"
 FIELDS = {
@@ -19,10 +19,10 @@ FIELDS = {
     "CP": "coordinate_phrases",
     "CN": "complex_nominals",
 }
-NO_UNITS = Units(*[0] * 9)
+NO_UNITS = SyntacticUnits(*[0] * 9)
 
 
-def units(*brackets: str) -> Units:
+def units(*brackets: str) -> SyntacticUnits:
     return count_units([parse_brackets(text) for text in brackets])
 
 

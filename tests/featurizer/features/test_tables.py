@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from featurizer.constituency.units import Units
+from featurizer.constituency.units import SyntacticUnits
 from featurizer.features import constituency
 from featurizer.question import View
 from featurizer.registry import FEATURE_NAMES, feature_row
@@ -137,7 +137,7 @@ def test_nothing_divided_by_nothing_is_nothing() -> None:
 def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:
     view = View(choice)
     view.units = replace(
-        Units(*[0] * 9), words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1
+        SyntacticUnits(*[0] * 9), words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1
     )
     indices = [feature for feature in constituency.FEATURES if "table 1" in feature.source]
     values = {feature.doc.split(":")[0]: feature.value(view) for feature in indices}
