@@ -1,7 +1,8 @@
 """The one orchestration: questions in, replies out, whoever asks."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter, process_time
 
 from backends.trigraph.retriever import in_parts
@@ -37,6 +38,21 @@ _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 Planner = Callable[[QuestionReading, Sequence[int]], Sequence[Plan]]
 """Plans of the questions at some places."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """Questions, named by their places, some of which are still to be answered.
+
+    Attributes:
+        replies: To those that do not go in steps.
+        left: The others.
+        finish: Replies to some of these, the same whichever go together.
+    """
+
+    replies: Mapping[int, Reply]
+    left: Sequence[int]
+    finish: Callable[[Sequence[int]], Mapping[int, Reply]]
 
 
 def no_router() -> RoutingModel:
@@ -121,9 +137,42 @@ class Gateway:
             ModelFileError: The router is needed, and missing or made for other features.
             PolicyError: A latency that no route can be held to, or no such operating point.
         """
+        begun = self.begin(
+            questions,
+            route,
+            k,
+            filter,
+            max_latency_ms=max_latency_ms,
+            min_relevance=min_relevance,
+            explain=explain,
+            point=point,
+            text_only=text_only,
+        )
+        replies: list[Reply] = []
+        for part in begun:
+            found = {**part.replies, **part.finish(part.left)}
+            replies += [found[place] for place in range(len(found))]
+        return replies
+
+    def begin(
+        self,
+        questions: Sequence[str],
+        route: Route,
+        k: int,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+        *,
+        max_latency_ms: float | None = None,
+        min_relevance: float = 0.0,
+        explain: bool = False,
+        point: str = "",
+        text_only: bool = False,
+    ) -> Iterator["Begun"]:
+        """`search`, without the answers to questions that go in steps, which take longest.
+
+        Raises:
+            As `search`.
+        """
         check(questions, k)
-        if not questions:
-            return []
         if min_relevance > 0 and self._relevance is None:
             raise QuestionError(NO_RELEVANCE)
         if min_relevance > 0 and route in FURTHER:
@@ -132,9 +181,6 @@ class Gateway:
                 "leave min_relevance out."
             )
         arms = self._arms()
-        if not len(arms):
-            return [_of_empty_index(question, route, arms.version) for question in questions]
-        replies: list[Reply] = []
         start = perf_counter()
 
         def is_late() -> bool:
@@ -142,6 +188,10 @@ class Gateway:
             return max_latency_ms is not None and spent > max_latency_ms
 
         for part in in_parts(questions, len(arms)):
+            if not len(arms):
+                found = [_of_empty_index(question, route, arms.version) for question in part]
+                yield Begun(dict(enumerate(found)), (), lambda _: {})
+                continue
             reading = QuestionReading(part, self._reader, states=route == Route.STEPS)
             decisions: list[Decision] = []
             if route == Route.AUTO:
@@ -156,42 +206,69 @@ class Gateway:
             chosen = [decision.route for decision in decisions] or [route] * len(part)
             if text_only:
                 chosen = [Route.HYBRID if own in _WITH_GRAPH else own for own in chosen]
-            scores = [decision.score for decision in decisions] or [None] * len(part)
-            wanted = max(k, FIRST) if self._relevance else k
-            apart = [place for place, own in enumerate(chosen) if own == Route.STEPS]
-            found = {
-                place: Stepped(ranking)
-                for place, ranking in self._rankings(batch, chosen, scores, wanted).items()
-            } | self._take_steps(arms, batch, filter, apart, wanted, is_late=is_late)
-            if explain:
-                with batch.stage("explaining", apart):
-                    found |= {p: _with_sentences(found[p], arms.passages) for p in apart}
-            stepped = [found[place] for place in range(len(part))]
-            judged = self._judge(arms, batch, chosen, stepped)
-            rankings, relevance = zip(
-                *(
-                    likely(one.ranking, of.relevance, min_relevance, k)
-                    for one, of in zip(stepped, judged, strict=True)
-                ),
-                strict=True,
+            answer = partial(
+                self._replies_to,
+                batch,
+                chosen,
+                decisions,
+                arms=arms,
+                filter_=filter,
+                k=k,
+                min_relevance=min_relevance,
+                explain=explain,
+                is_late=is_late,
             )
-            replies += [
-                Reply(
-                    question=question,
-                    route=chosen[place],
-                    ranking=rankings[place],
-                    arms=batch.arms_of(place),
-                    seconds=reading.seconds[place],
-                    version=arms.version,
-                    explanation=batch.explain(place, rankings[place]) if explain else None,
-                    decision=decisions[place] if decisions else None,
-                    chain=stepped[place].chain,
-                    searches=stepped[place].searches,
-                    relevance=relevance[place],
-                    answerability=judged[place].answerability,
-                )
-                for place, question in enumerate(part)
-            ]
+            at_once = [place for place, own in enumerate(chosen) if own != Route.STEPS]
+            left = [place for place, own in enumerate(chosen) if own == Route.STEPS]
+            yield Begun(answer(at_once), left, answer)
+
+    def _replies_to(
+        self,
+        batch: Batch,
+        chosen: Sequence[Route],
+        decisions: Sequence[Decision],
+        places: Sequence[int],
+        *,
+        arms: Arms,
+        filter_: object | None,
+        k: int,
+        min_relevance: float,
+        explain: bool,
+        is_late: Callable[[], bool],
+    ) -> dict[int, Reply]:
+        """Replies to some of the questions of a batch, over the routes that were chosen."""
+        if not places:
+            return {}
+        scores = [decision.score for decision in decisions] or [None] * len(chosen)
+        wanted = max(k, FIRST) if self._relevance else k
+        apart = [place for place in places if chosen[place] == Route.STEPS]
+        at_once = [place for place in places if chosen[place] != Route.STEPS]
+        found = {
+            place: Stepped(ranking)
+            for place, ranking in self._rankings(batch, chosen, scores, at_once, wanted).items()
+        } | self._take_steps(arms, batch, filter_, apart, wanted, is_late=is_late)
+        if explain:
+            with batch.stage("explaining", apart):
+                found |= {p: _with_sentences(found[p], arms.passages) for p in apart}
+        judged = self._judge(arms, batch, chosen, found)
+        replies = {}
+        for place in places:
+            own, of = found[place], judged[place]
+            ranking, relevance = likely(own.ranking, of.relevance, min_relevance, k)
+            replies[place] = Reply(
+                question=batch.reading.questions[place],
+                route=chosen[place],
+                ranking=ranking,
+                arms=batch.arms_of(place),
+                seconds=batch.reading.seconds[place],
+                version=arms.version,
+                explanation=batch.explain(place, ranking) if explain else None,
+                decision=decisions[place] if decisions else None,
+                chain=own.chain,
+                searches=own.searches,
+                relevance=relevance,
+                answerability=of.answerability,
+            )
         return replies
 
     def decide(
@@ -358,29 +435,36 @@ class Gateway:
         return dict(zip(places, stepped, strict=True))
 
     def _judge(
-        self, arms: Arms, batch: Batch, chosen: Sequence[Route], stepped: Sequence[Stepped]
-    ) -> list[Judged]:
+        self, arms: Arms, batch: Batch, chosen: Sequence[Route], found: Mapping[int, Stepped]
+    ) -> dict[int, Judged]:
         """What is to be thought of each ranking; nothing where no model is there for it."""
         if self._relevance is None:
-            return [Judged()] * len(stepped)
-        with batch.stage("relevance", range(len(stepped))):
-            rankings = [one.ranking for one in stepped]
-            texts = [arms.texts([hit.id for hit in ranking.hits]) for ranking in rankings]
-            asked = map(Asked, batch.reading.questions, chosen, rankings, texts)
-            return self._relevance.judge([*asked])
+            return dict.fromkeys(found, Judged())
+        with batch.stage("relevance", [*found]):
+            asked = []
+            for place, own in found.items():
+                texts = arms.texts([hit.id for hit in own.ranking.hits])
+                question = batch.reading.questions[place]
+                asked.append(Asked(question, chosen[place], own.ranking, texts))
+            return dict(zip(found, self._relevance.judge(asked), strict=True))
 
     def _rankings(
-        self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
+        self,
+        batch: Batch,
+        chosen: Sequence[Route],
+        scores: Sequence[float | None],
+        asked: Sequence[int],
+        k: int,
     ) -> dict[int, Ranking]:
-        """A ranking for each question but those of steps; equal routes are worked on together."""
+        """A ranking for some questions that go in no steps; equal routes go together."""
         found: dict[int, Ranking] = {}
-        taken = {*chosen} - {Route.STEPS}
+        taken = {chosen[place] for place in asked}
         arms = {route: lists_of(route, self._fusion) for route in Route if route in taken}
-        walks = [place for place, route in enumerate(chosen) if Route.GRAPH in arms.get(route, ())]
+        walks = [place for place in asked if Route.GRAPH in arms[chosen[place]]]
         if walks:
             batch.prepare(walks, (Route.GRAPH,))
         for route, lists in arms.items():
-            places = [place for place, own in enumerate(chosen) if own == route]
+            places = [place for place in asked if chosen[place] == route]
             if route in (*ARMS, *FURTHER):
                 rankings = batch.search(route, places, k)
             elif route == Route.HYBRID:

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 from service.http.problems import Problem, closing
 
 Key = TypeVar("Key", bound=Hashable)
+Key_co = TypeVar("Key_co", bound=Hashable, covariant=True)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
@@ -40,19 +41,32 @@ class Entry(Generic[Item]):
     Attributes:
         deadline: When its result is of no more use.
         entered: When it was queued.
-        started: When its batch began.
-        size: How many were in its batch.
+        waited: Seconds that it was in the queue.
+        size: How many were in its batch, the first if there were several.
     """
 
     item: Item
     deadline: float
     entered: float
-    started: float = 0.0
+    waited: float = 0.0
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Later(Generic[Key_co]):
+    """In the place of a result: the entry is to be worked on again, before others of its owner.
+
+    Attributes:
+        key: Under which.
+        weight: Which it has then.
+    """
+
+    key: Key_co
+    weight: int
+
+
 # Works on one batch, off the event loop: a result or an error for each entry, in order.
-Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Exception]]
+Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later[Key] | Exception]]
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +75,9 @@ class _Waiting(Generic[Key, Item, Result]):
     owner: str
     weight: int
     entry: Entry[Item]
+    since: float
     future: "asyncio.Future[Result]" = field(repr=False)
+    spent: list[float] | None = None
 
 
 class Batcher(Generic[Key, Item, Result]):
@@ -96,7 +112,8 @@ class Batcher(Generic[Key, Item, Result]):
         self._runner: asyncio.Task[None] | None = None
         self._closing = False
         self._running = 0
-        self._lately: deque[float] = deque(maxlen=_LATELY)
+        # Seconds that a batch took, with what was left of it for later, and entries of it.
+        self._lately: deque[list[float]] = deque(maxlen=_LATELY)
         self._batches = 0
         self._served: dict[str, int] = {}
         self._since: float | None = None
@@ -122,7 +139,8 @@ class Batcher(Generic[Key, Item, Result]):
         waiting = sum(min(count, counts[owner] + 1) for count in counts.values())
         if waiting >= self._batch:
             waiting = (waiting // self._batch + 1) * self._batch
-        return (waiting + self._running) * median(self._lately or [0.0])
+        lately = [seconds / entries for seconds, entries in self._lately]
+        return (waiting + self._running) * median(lately or [0.0])
 
     async def submit(
         self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1
@@ -143,7 +161,7 @@ class Batcher(Generic[Key, Item, Result]):
         now = monotonic()
         entry = Entry(item, now + seconds, now)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(key, owner, weight, entry, future))
+        self._queue.append(_Waiting(key, owner, weight, entry, now, future))
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name="wye-batches")
         try:
@@ -229,11 +247,11 @@ class Batcher(Generic[Key, Item, Result]):
             self._queue = deque(waiting for waiting in self._queue if id(waiting) not in taken)
             started = monotonic()
             for waiting in batch:
-                waiting.entry.started = started
-                waiting.entry.size = len(batch)
+                waiting.entry.waited += started - waiting.since
+                waiting.entry.size = waiting.entry.size or len(batch)
             self._running = len(batch)
             entries = [waiting.entry for waiting in batch]
-            results: Sequence[Result | Exception]
+            results: Sequence[Result | Later[Key] | Exception]
             if self._begin is not None and (following := self._next()):
                 next_entries = [waiting.entry for waiting in following]
                 loop.run_in_executor(self._thread, self._begin, following[0].key, next_entries)
@@ -244,14 +262,25 @@ class Batcher(Generic[Key, Item, Result]):
             except Exception as error:  # noqa: BLE001 - whoever waits has to be told
                 results = [error] * len(batch)
             self._running = 0
-            self._lately.append((monotonic() - started) / len(batch))
+            spent = batch[0].spent
+            if spent is None:
+                spent = [0.0, len(batch)]
+                self._lately.append(spent)
+            ended = monotonic()
+            spent[0] += ended - started
+            later: list[_Waiting[Key, Item, Result]] = []
             for waiting, result in zip(batch, results, strict=True):
                 if waiting.future.done():  # given up on meanwhile
                     continue
                 if isinstance(result, Exception):
                     waiting.future.set_exception(result)
+                elif isinstance(result, Later):
+                    waiting.key, waiting.weight = result.key, result.weight
+                    waiting.since, waiting.spent = ended, spent
+                    later.append(waiting)
                 else:
                     waiting.future.set_result(result)
+            self._queue.extendleft(reversed(later))
 
     def _next(self) -> list[_Waiting[Key, Item, Result]]:
         """The entry whose turn it is and those that go with it; drop what nobody waits for.

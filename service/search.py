@@ -5,16 +5,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
 from backends.errors import FilterError
 from backends.filters import Fixed
 from backends.types import Passage
+from featurizer.spacy_parser import token_count
 from router.errors import QuestionError
+from router.gateway import Begun
 from router.session import Session
 from router.types import Decision, Reply, Route
-from service.batching import Entry
+from service.batching import Entry, Later
 from service.collections import Collection
 from service.logs import LOG
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 # for being slow is tried again.
 _HALF_LIFE = 10.0
 _NEWEST = 0.3
+STEPS_WEIGHT = 3
+"""Of a token of a question that goes in steps: fewer of them go into a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,24 @@ class QueuedQuestion:
 
     text: str
     request_id: str
+
+
+@dataclass(eq=False, slots=True)
+class Rest:
+    """What is left of a batch of questions whose routes were chosen: those that go in steps.
+
+    Attributes:
+        session: That the batch began with.
+        seconds: Spent on the batch so far.
+        batch: How many it had.
+        left: Of each that is left, what it was begun with, and its place there.
+    """
+
+    params: SearchParams
+    session: Session
+    seconds: float
+    batch: int
+    left: dict[Entry[QueuedQuestion], tuple[Begun, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +166,16 @@ class Searcher:
         self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
     def work(
-        self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> Sequence[SearchResult | Decision | Exception]:
+        self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> Sequence[SearchResult | Decision | Later[Rest] | Exception]:
         """One result or error for each entry, in order.
 
         Entries whose time will not suffice for their route, as far as one can tell, go first and
         over the dense route. All of a batch see one version of the index and one of the thresholds.
+        Where the router sends questions in steps, these are for later.
         """
+        if isinstance(params, Rest):
+            return self._finish(params, entries)
         session = self._collections[params.collection].session
         if isinstance(params, RouteParams):
             return self._decide(session, params, [entry.item.text for entry in entries])
@@ -162,9 +188,11 @@ class Searcher:
         return [results[entry] for entry in entries]
 
     def begin(
-        self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
+        self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> None:
         """Have questions encoded that will be worked on next, while others are."""
+        if isinstance(params, Rest):
+            return
         if isinstance(params, RouteParams) or params.route != Route.LEXICAL:
             # What is wrong with them is told when they are worked on.
             with suppress(Exception):
@@ -224,7 +252,7 @@ class Searcher:
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
-    ) -> list[SearchResult | Exception]:
+    ) -> list[SearchResult | Later[Rest] | Exception]:
         """Search over the route that was asked for, or over dense where `fallback` says why.
 
         A question that fails does not take its neighbours with it, and dense search answers it
@@ -238,7 +266,7 @@ class Searcher:
             most = self._time_for_steps(most, entries)
         started = perf_counter()
         try:
-            replies = session.gateway.search(
+            begun = session.gateway.begin(
                 [entry.item.text for entry in entries],
                 route,
                 params.k,
@@ -249,30 +277,83 @@ class Searcher:
                 point=params.point,
                 text_only=params.text_only,
             )
-            searched = perf_counter()
-            shown = [_shown(reply, params) for reply in replies]
-            passages = session.passages(sorted(set().union(*shown)))
+            replies: dict[Entry[QueuedQuestion], Reply] = {}
+            left: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}
+            waiting = iter(entries)
+            for part in begun:
+                own = dict(enumerate(islice(waiting, len(part.replies) + len(part.left))))
+                # Those of the route of steps are no more than go together, and one alone holds up
+                # none of its batch.
+                found = {**part.replies}
+                if route != Route.AUTO or len(entries) == 1:
+                    found |= part.finish(part.left)
+                else:
+                    left.update((own[place], (part, place)) for place in part.left)
+                replies.update((own[place], reply) for place, reply in found.items())
+            results = self._results(session, params, replies, fallback)
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(session, params, entries, fallback, error)
-        ended, lost = perf_counter(), session.lost()
-        pace = self._paces[params.collection, route]
-        pace.learn((ended - started) / len(entries), self._clock())
+        seconds = perf_counter() - started
+        if not left:
+            self._paces[params.collection, route].learn(seconds / len(entries), self._clock())
+            return [results[entry] for entry in entries]
+        rest = Rest(params, session, seconds, len(entries), left)
         return [
-            SearchResult(
+            results[entry]
+            if entry in results
+            else Later(rest, STEPS_WEIGHT * token_count(entry.item.text))
+            for entry in entries
+        ]
+
+    def _finish(
+        self, rest: Rest, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> list[SearchResult | Later[Rest] | Exception]:
+        """Answer some of the questions that go in steps."""
+        started = perf_counter()
+        own = [(entry, *rest.left.pop(entry)) for entry in entries]
+        try:
+            replies: dict[Entry[QueuedQuestion], Reply] = {}
+            for part in dict.fromkeys(part for _, part, _ in own):
+                of_part = {place: entry for entry, begun, place in own if begun is part}
+                found = part.finish([*of_part])
+                replies.update((of_part[place], reply) for place, reply in found.items())
+            results = self._results(rest.session, rest.params, replies)
+        except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
+            return self._search_apart(rest.session, rest.params, entries, "", error)
+        rest.seconds += perf_counter() - started
+        if not rest.left:
+            pace = self._paces[rest.params.collection, rest.params.route]
+            pace.learn(rest.seconds / rest.batch, self._clock())
+        return [results[entry] for entry in entries]
+
+    def _results(
+        self,
+        session: Session,
+        params: SearchParams,
+        replies: Mapping[Entry[QueuedQuestion], Reply],
+        fallback: str = "",
+    ) -> dict[Entry[QueuedQuestion], SearchResult]:
+        """Replies with their passages, and those of each arm's first hits where that is told."""
+        started = perf_counter()
+        shown = {}
+        for entry, reply in replies.items():
+            arms = reply.arms.values() if params.explain else ()
+            hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
+            shown[entry] = {hit.id for hit in hits}
+        passages = session.passages(sorted(set().union(*shown.values())))
+        fetching, lost = (perf_counter() - started) / max(len(replies), 1), session.lost()
+        return {
+            entry: SearchResult(
                 params,
                 entry,
                 reply,
-                {id_: passages[id_] for id_ in ids},
+                {id_: passages[id_] for id_ in shown[entry]},
                 fallback,
-                {
-                    "queue": max(0.0, entry.started - entry.entered),
-                    **reply.seconds,
-                    "fetching": (ended - searched) / len(entries),
-                },
+                {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
                 lost=lost,
             )
-            for entry, reply, ids in zip(entries, replies, shown, strict=True)
-        ]
+            for entry, reply in replies.items()
+        }
 
     def _search_apart(
         self,
@@ -281,7 +362,7 @@ class Searcher:
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str,
         error: Exception,
-    ) -> list[SearchResult | Exception]:
+    ) -> list[SearchResult | Later[Rest] | Exception]:
         """After an error: each half by itself, and a single question over dense."""
         route = Route.DENSE if fallback else params.route
         mistaken = isinstance(error, FilterError | QuestionError)
@@ -305,14 +386,6 @@ class Searcher:
             *self._search(session, params, entries[:half], fallback),
             *self._search(session, params, entries[half:], fallback),
         ]
-
-
-def _shown(reply: Reply, params: SearchParams) -> set[str]:
-    """Ids of the passages that a reply needs: its own, and what each arm had where that is told."""
-    own = {hit.id for hit in reply.ranking.hits}
-    if not params.explain:
-        return own
-    return own.union(hit.id for arm in reply.arms.values() for hit in arm.hits[: params.k])
 
 
 @dataclass(slots=True)

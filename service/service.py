@@ -39,7 +39,15 @@ from service.logs import LOG
 from service.refresh import Refresher
 from service.remote_collection import RemoteCollection
 from service.schemas.stats import RecentQuestion
-from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
+from service.search import (
+    STEPS_WEIGHT,
+    QueuedQuestion,
+    Rest,
+    RouteParams,
+    Searcher,
+    SearchParams,
+    SearchResult,
+)
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 from service.sharded import ShardCalls
 
@@ -49,8 +57,6 @@ _THREADS = 4
 _STALLED_SECONDS = 10.0
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
-WEIGHTS = {Route.STEPS: 3, Route.AUTO: 3}
-"""Of a token of a question that is taken apart, or may be: fewer of them go into a batch."""
 
 
 class Service:
@@ -87,7 +93,7 @@ class Service:
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
         self.batcher: Batcher[
-            SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
+            SearchParams | RouteParams | Rest, QueuedQuestion, SearchResult | Decision
         ] = Batcher(
             searcher.work,
             batch=serve.batch,
@@ -301,7 +307,7 @@ class Service:
         self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
     ) -> SearchResult | Decision:
         key = key_of(request.scope)
-        weight = WEIGHTS.get(params.route, 1) if isinstance(params, SearchParams) else 1
+        steps = isinstance(params, SearchParams) and params.route == Route.STEPS
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
@@ -310,7 +316,7 @@ class Service:
                 QueuedQuestion(question, request_id_of(request.scope)),
                 seconds,
                 owner="" if key is None else key.name,
-                weight=token_count(question) * weight,
+                weight=token_count(question) * (STEPS_WEIGHT if steps else 1),
             )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -24,7 +24,7 @@ from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.errors import ModelFileError
 from router.fusion import FusionSettings
-from router.gateway import Gateway
+from router.gateway import Begun, Gateway
 from router.policy import Policy
 from router.relevance import likely
 from router.rerank import Reranker
@@ -77,6 +77,7 @@ class Library(Session, Gateway):
     Attributes:
         failing: Routes that raise.
         poison: A word that no route but dense survives.
+        later: A word of questions that are answered last.
         seconds: Route -> how long a batch over it takes.
         batches: Route and questions of every search since it was loaded.
         allowed_ms: How long each search might take, as it was told.
@@ -93,6 +94,7 @@ class Library(Session, Gateway):
         self._folder = Path("/nonexistent/library")
         self.failing: set[Route] = set()
         self.poison = ""
+        self.later = ""
         self.seconds: dict[Route, float] = {}
         self.batches: list[tuple[Route, list[str]]] = []
         self.allowed_ms: list[float | None] = []
@@ -182,7 +184,7 @@ class Library(Session, Gateway):
     def close(self) -> None:
         self.closed = True
 
-    def search(
+    def begin(
         self,
         questions: Sequence[str],
         route: Route,
@@ -194,7 +196,7 @@ class Library(Session, Gateway):
         explain: bool = False,
         point: str = "",
         text_only: bool = False,
-    ) -> list[Reply]:
+    ) -> Iterator[Begun]:
         self.batches.append((route, list(questions)))
         self.allowed_ms.append(max_latency_ms)
         if route == Route.AUTO and self.has_no_router:
@@ -223,7 +225,21 @@ class Library(Session, Gateway):
         else:
             replies = [self._answer(question, route, k, filter) for question in questions]
         replies = [_likely(reply, min_relevance, k) for reply in replies]
-        return [_explained(reply) for reply in replies] if explain else replies
+        found = dict(enumerate(map(_explained, replies) if explain else replies))
+        later = [
+            place
+            for place, reply in found.items()
+            if route == Route.AUTO and self.later in reply.question.split()
+        ]
+
+        def finish(places: Sequence[int]) -> dict[int, Reply]:
+            if places:
+                self.batches.append((Route.STEPS, [questions[place] for place in places]))
+            if places and Route.STEPS in self.failing:
+                raise RuntimeError("steps are broken")
+            return {place: found[place] for place in places}
+
+        yield Begun({p: own for p, own in found.items() if p not in later}, later, finish)
 
     def decide(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.batching import Batcher, Entry, unless_gone
+from service.batching import Batcher, Entry, Later, unless_gone
 from service.http.problems import Problem
 
 pytestmark = pytest.mark.anyio
@@ -54,13 +54,20 @@ class Desk:
         assert threading.current_thread() is not threading.main_thread()
         self.told.append((key, [entry.item for entry in entries]))
 
-    def work(self, key: str, entries: Sequence[Entry[str]]) -> list[str | Exception]:
+    def work(
+        self, key: str, entries: Sequence[Entry[str]]
+    ) -> Sequence[str | Later[str] | Exception]:
         self.begun.set()
         self.gate.wait(10)
         time.sleep(self.seconds)
         self.batches.append((key, [entry.item for entry in entries]))
         if key == "broken":
             raise RuntimeError("all of it")
+        if not key.startswith("rest of ") and any(e.item.startswith("later") for e in entries):
+            return [
+                Later(f"rest of {key}", 2) if e.item.startswith("later") else e.item.upper()
+                for e in entries
+            ]
         return [
             ValueError(entry.item) if entry.item.startswith("bad") else entry.item.upper()
             for entry in entries
@@ -77,7 +84,7 @@ async def desk(anyio_backend: str) -> AsyncIterator[Desk]:
 async def test_one_alone_goes_at_once_and_alone(desk: Desk) -> None:
     result, entry = await desk.batcher.submit("k", "one", 60)
     assert (result, entry.size) == ("ONE", 1)
-    assert entry.entered <= entry.started
+    assert entry.waited >= 0
     await desk.close()
     assert desk.batches == [("k", ["one"])]
 
@@ -104,6 +111,27 @@ async def test_only_what_has_one_key_goes_together_and_the_oldest_first(desk: De
     await asyncio.gather(first, *rest)
     await desk.close()
     assert desk.batches[1:] == [("x", ["1", "3"]), ("y", ["2"]), ("x", ["4"])]
+
+
+async def test_what_is_for_later_goes_before_others_of_its_owner_and_by_its_weight(
+    desk: Desk,
+) -> None:
+    desk.open(batch=4, weight=4)
+    first = await desk.occupy()
+    own = await desk.wait("later1", "2", "later3", "later4", "5", key="x", owner="ada")
+    other = await desk.wait("6", key="x", owner="ben")
+    desk.gate.set()
+    results = await asyncio.gather(first, *own, *other)
+    assert [result for result, _ in results[1:]] == ["LATER1", "2", "LATER3", "LATER4", "5", "6"]
+    assert [entry.size for _, entry in results[1:]] == [4, 4, 4, 2, 2, 4]
+    await desk.close()
+    # A batch of both; the rest of it in two parts, as each of it weighs 2.
+    assert desk.batches[1:] == [
+        ("x", ["later1", "6", "2", "later3"]),
+        ("rest of x", ["later1", "later3"]),
+        ("x", ["later4", "5"]),
+        ("rest of x", ["later4"]),
+    ]
 
 
 async def test_what_follows_is_told_before_a_batch_is_worked_on(desk: Desk) -> None:

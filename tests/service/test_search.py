@@ -7,8 +7,9 @@ import pytest
 from backends.errors import FilterError
 from backends.filters import Fixed
 from benchmarks.hashing import HashAnalyser
+from featurizer.spacy_parser import token_count
 from router.types import BASELINE, Decision, Route, Thresholds
-from service.batching import Entry
+from service.batching import Entry, Later
 from service.collections import Collection
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from tests.service.fakes import Library
@@ -28,7 +29,7 @@ def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
     return [Entry(QueuedQuestion(text, "id"), now + seconds, now) for text in texts]
 
 
-def found(results: Sequence[SearchResult | Decision | Exception]) -> list[SearchResult]:
+def found(results: Sequence[object]) -> list[SearchResult]:
     assert all(isinstance(result, SearchResult) for result in results), results
     return [result for result in results if isinstance(result, SearchResult)]
 
@@ -58,6 +59,35 @@ def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
     results = found(searcher(library).work(GRAPH, entries(*texts)))
     assert [result.reply.question for result in results] == texts
     assert [bool(result.degraded) for result in results] == [False, True, False, False, False]
+
+
+def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) -> None:
+    library.later = "later"
+    asked, auto = searcher(library), SearchParams("c", Route.AUTO, 2)
+    (alone,) = found(asked.work(auto, entries("later alone")))
+    assert alone.reply.question == "later alone"
+    together = entries("the river", "later one", "the bridge", "later two")
+    first, second, third, fourth = asked.work(auto, together)
+    assert isinstance(second, Later)
+    assert isinstance(fourth, Later)
+    assert second.key is fourth.key
+    assert second.weight == 3 * token_count("later one")
+    assert [own.reply.question for own in found([first, third])] == ["the river", "the bridge"]
+    for later, entry in ((fourth, together[3]), (second, together[1])):
+        (result,) = found(asked.work(later.key, [entry]))
+        assert result.entry is entry
+        assert result.reply.question == entry.item.text
+        assert result.reply == found(asked.work(auto, entries(entry.item.text)))[0].reply
+
+
+def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
+    library.later = "later"
+    asked, together = searcher(library), entries("the river", "later")
+    library.failing = {Route.STEPS}
+    _, later = asked.work(SearchParams("c", Route.AUTO, 2), together)
+    assert isinstance(later, Later)
+    (result,) = found(asked.work(later.key, together[1:]))
+    assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
 
 
 def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: Library) -> None:
@@ -166,7 +196,7 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
         assert {*map(_thresholds, results)} - {None} == {own}
 
 
-def _thresholds(result: SearchResult | Decision | Exception) -> Thresholds | None:
+def _thresholds(result: object) -> Thresholds | None:
     decision = result.reply.decision if isinstance(result, SearchResult) else result
     return decision.thresholds if isinstance(decision, Decision) else None
 
