@@ -19,7 +19,7 @@ from router.errors import ShardError
 from router.rerank import Reranker
 from router.session import ModelCache, Session, Snapshot
 from router.settings import KEY, Settings
-from router.sharding.arms import ShardedArms, Shards
+from router.sharding.arms import FOREIGN, LOST, ShardedArms, Shards
 from router.sharding.shard import Shard
 from router.types import FURTHER, Route
 from service.collections import COLLECTION, DEFAULT, Collection
@@ -117,13 +117,11 @@ class ShardedSession(Session):
         Raises:
             ShardError: None answers, or they have other models than this process.
         """
-        shards = Shards([HttpShard(url, seconds) for url in urls])
         pins = models.analyser(settings.analyser).fingerprint
-        if foreign := [name for name, own in shards.about.items() if own["pins"] != pins]:
+        shards = Shards([HttpShard(url, seconds) for url in urls], pins)
+        if foreign := [name for name, why in shards.missing.items() if why == FOREIGN]:
             shards.close()
-            raise ShardError(
-                f"{', '.join(foreign)} was written by other models than those of here."
-            )
+            raise ShardError(f"{', '.join(foreign)} {FOREIGN}.")
         self = cls(settings, cast(PassageStore, _Elsewhere(pins)), models)
         self._analyser = models.analyser(settings.analyser)
         self._arms = ShardedArms(shards, settings)
@@ -166,7 +164,7 @@ class ShardedSession(Session):
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage, of shards that answer."""
         found = self._arms.fetch(ids)
-        return {id_: found.get(id_) or Passage(id_, "", "(its shard is lost)") for id_ in ids}
+        return {id_: found.get(id_) or Passage(id_, "", LOST) for id_ in ids}
 
     def reload(self) -> Session | None:
         """A session of what shards have now, also of those that were lost; None for no change."""

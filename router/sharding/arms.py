@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count
+from secrets import token_hex
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -21,7 +21,13 @@ import numpy as np
 from backends.coverage import NameCoverage, WordCoverage, bits
 from backends.filters import parse_filter
 from backends.lexical import NO_TERM, LexicalSettings, content_terms, terms
-from backends.trigraph.explanation import Explanation
+from backends.trigraph.explanation import (
+    BridgeNote,
+    EntityNote,
+    Explanation,
+    PassageNote,
+    SeedNote,
+)
 from backends.trigraph.linking import says_enough
 from backends.trigraph.retriever import NO_SEED, TriGraphSettings
 from backends.trigraph.seeds import SeedStats, confidence
@@ -36,6 +42,10 @@ ROUNDS = 2
 """Steps of a walk; d⁴, a sixteenth, of what the next would move is left out."""
 EXCHANGED = 64
 """Entities that each shard tells of after a step: those with the most mass."""
+FOREIGN = "was written by other models than those of here"
+"""Why a shard is not asked."""
+LOST = "(its shard is lost)"
+"""Stands where a text would."""
 COMPARED = 8
 """Sentences of an entity that each shard tells of; those that were used are passed over."""
 
@@ -98,9 +108,24 @@ class _Active:
     value: dict[str, float]
     weight: dict[str, float] = field(default_factory=dict)
     level: dict[str, int] = field(default_factory=dict)
+    bridges: dict[str, tuple[_Sentence, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.weight, self.level = dict(self.value), dict.fromkeys(self.value, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk that the shards have ended, and still know by its name.
+
+    Attributes:
+        total: Mass that restarts, on passages and entities of all shards.
+    """
+
+    name: str
+    seeds: list[_Seed]
+    active: _Active
+    total: float
 
 
 class Shards:
@@ -111,13 +136,19 @@ class Shards:
         missing: Why some are left out.
     """
 
-    def __init__(self, clients: Sequence[ShardClient]) -> None:
+    def __init__(
+        self, clients: Sequence[ShardClient], pins: Mapping[str, str] | None = None
+    ) -> None:
         """Ask each what it has.
+
+        Args:
+            clients: The shards.
+            pins: Models that each has to be of; None where that is known.
 
         Raises:
             ShardError: None answers.
         """
-        self._clients = clients
+        self._clients, self._pins = clients, pins
         self._pool = ThreadPoolExecutor(len(clients), thread_name_prefix="wye-shard")
         self.missing: dict[str, str] = {}
         self.about: dict[str, dict[str, Any]] = {}
@@ -131,19 +162,32 @@ class Shards:
             ShardError: None answers.
         """
         before = self.about, self.missing
-        self.about, self.missing = self._answers(self._clients, "about", {})
+        about, missing = self._answers(self._clients, "about", {}, {})
+        own = {name for name, one in about.items() if self._pins in (None, one.get("pins"))}
+        self.missing = missing | dict.fromkeys(about.keys() - own, FOREIGN)
+        self.about = {name: one for name, one in about.items() if name in own}
         self._require(self.about)
         return before != (self.about, self.missing)
 
-    def ask(self, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+    def ask(
+        self,
+        name: str,
+        own: Mapping[str, Mapping[str, Any]] | None = None,
+        **arguments: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
         """What each shard that is there answers to the same, by its name.
+
+        Args:
+            name: Of the call.
+            own: What some are told besides, by their names.
+            arguments: What all are told.
 
         Raises:
             ShardError: None is left.
         """
         missing = self.missing
         asked = [client for client in self._clients if client.name not in missing]
-        answers, failed = self._answers(asked, name, arguments)
+        answers, failed = self._answers(asked, name, arguments, own or {})
         if failed:
             self.missing = {**missing, **failed}
         self._lost.update(self.missing)
@@ -156,20 +200,24 @@ class Shards:
         return found
 
     def _answers(
-        self, clients: Sequence[ShardClient], name: str, arguments: Mapping[str, Any]
+        self,
+        clients: Sequence[ShardClient],
+        name: str,
+        arguments: Mapping[str, Any],
+        own: Mapping[str, Mapping[str, Any]],
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Answers by the names of shards, and why others give none."""
 
         def ask(client: ShardClient) -> Any:  # noqa: ANN401
             try:
-                return client.call(name, arguments)
+                return client.call(name, {**arguments, **own.get(client.name, {})})
             except ShardError as error:
                 return error
 
         names = [client.name for client in clients]
         found = dict(zip(names, self._pool.map(ask, clients), strict=True))
-        failed = {own: str(one) for own, one in found.items() if isinstance(one, ShardError)}
-        return {own: one for own, one in found.items() if own not in failed}, failed
+        failed = {name: str(one) for name, one in found.items() if isinstance(one, ShardError)}
+        return {name: one for name, one in found.items() if name not in failed}, failed
 
     def _require(self, answers: Mapping[str, Any]) -> None:
         if not answers:
@@ -348,7 +396,6 @@ class ShardedGraph:
         if settings.activation != "bridging" or settings.seeds.nearest:
             raise ShardError("Shards go along bridges from names; take the graph's defaults.")
         self.shards, self.settings, self.lexical = shards, settings, lexical
-        self.walks = count()
 
     def needs_vector(self, mention: str) -> bool:  # noqa: ARG002
         """Never: names are found word for word."""
@@ -408,11 +455,62 @@ class ShardedGraphBatch:
         lexical: Mapping[int, Scores],  # noqa: ARG002
     ) -> list[Ranking]:
         """At most k passages for some of the questions."""
-        return [self._walk(place, k) for place in places]
+        return [self._rank(self._walk(place), k) for place in places]
 
-    def explain(self, place: int, ranking: Ranking) -> Explanation:  # noqa: ARG002
-        """Nothing: what led there stays with the shards."""
-        return Explanation((), (), ())
+    def explain(self, place: int, ranking: Ranking) -> Explanation:
+        """How the passages of a ranking came to their places, from a walk like the one before."""
+        walk = self._walk(place)
+        active, ids = walk.active, [hit.id for hit in ranking.hits]
+        keys = sorted(active.value, key=lambda key: (-active.weight[key], key))
+        led: dict[str, list[int]] = {}
+        for sentence, _ in active.bridges.values():
+            led.setdefault(sentence.shard, []).append(sentence.row)
+        own = {shard: {"sentences": rows} for shard, rows in led.items()}
+        found = self._ask("explain", own, walk=walk.name, keys=keys, ids=ids)
+        known = [
+            [answer["entities"].get(key, (key, 0)) for answer in found.values()] for key in keys
+        ]
+        names = {key: _most_usual(of) for key, of in zip(keys, known, strict=True)}
+        texts = {
+            (shard, row): text
+            for shard, answer in found.items()
+            for row, text in zip(led.get(shard, ()), answer["sentences"], strict=True)
+        }
+
+        def bridge(key: str) -> BridgeNote | None:
+            if key not in active.bridges:
+                return None
+            one, source = active.bridges[key]
+            passage, text = texts.get((one.shard, one.row), ("", LOST))
+            return BridgeNote(names[source], passage, text, one.near)
+
+        entities = (
+            EntityNote(
+                names[key],
+                active.level[key],
+                active.value[key],
+                active.weight[key],
+                sum(passages for _, passages in of),
+                bridge(key),
+            )
+            for key, of in zip(keys, known, strict=True)
+        )
+        shares = _by_id({shard: answer["passages"] for shard, answer in found.items()})
+        total, settled = walk.total or 1, sum(answer["settled"] for answer in found.values()) or 1
+        passages = (
+            PassageNote(id_, prior / total, mass / settled, tuple(names[key] for key in mentioned))
+            for id_, (prior, mass, mentioned) in (
+                (id_, shares[id_]) for id_ in ids if id_ in shares
+            )
+        )
+        return Explanation(
+            tuple(
+                SeedNote(seed.mention, names[seed.key], seed.value, seed.origin)
+                for seed in walk.seeds
+            ),
+            tuple(sorted(entities, key=lambda one: (one.level, -one.weight, one.entity))),
+            tuple(passages),
+        )
 
     def _named(self, place: int) -> list[_Seed]:
         """The longest names in a question's words, from left to right."""
@@ -508,20 +606,23 @@ class ShardedGraphBatch:
             expanded = sorted(key for key, value in reached.items() if value >= settings.threshold)
             self._compare(query, [key for key in expanded if key not in known], known)
             found: dict[str, float] = {}
-            taken: list[tuple[float, _Sentence]] = []
+            taken: list[tuple[float, _Sentence, str]] = []
             for key in expanded:
                 unused = [one for one in known[key] if (one.shard, one.row) not in used]
                 for one in unused[: settings.sentences_per_entity]:
                     used.add((one.shard, one.row))
                     if reached[key] * one.near >= settings.threshold:
-                        taken.append((reached[key] * one.near, one))
-            words, starts = [one.words for _, one in taken], [one.starts for _, one in taken]
-            for (passed_on, one), links in zip(taken, self._links(words, starts), strict=True):
+                        taken.append((reached[key] * one.near, one, key))
+            words, starts = [one.words for _, one, _ in taken], [one.starts for _, one, _ in taken]
+            for (passed_on, one, source), links in zip(
+                taken, self._links(words, starts), strict=True
+            ):
                 named = {key for _, _, key in links if says_enough(key)}
                 for other in {*one.mentions, *named}:
                     active.weight[other] = active.weight.get(other, 0.0) + passed_on
                     found[other] = max(found.get(other, 0.0), passed_on)
-                    active.level.setdefault(other, step)
+                    if other not in active.level:
+                        active.level[other], active.bridges[other] = step, (one, source)
             for key, value in found.items():
                 active.value[key] = max(active.value.get(key, 0.0), value)
             reached = found
@@ -545,12 +646,12 @@ class ShardedGraphBatch:
             )
             known[key] = sorted(of_all, key=lambda one: (-one.near, one.shard, one.row))
 
-    def _walk(self, place: int, k: int) -> Ranking:
+    def _walk(self, place: int) -> _Walk:
         query, settings, arm = self._queries[place], self._arm.settings, self._arm
         seeds = self._found(place)
         active = self._activate(query, seeds)
         keys = sorted(active.value)
-        walk = f"{id(arm)}-{next(arm.walks)}"
+        walk = token_hex(8)
         (asked,) = arm.lexical.weighed([query.text])
         given = {"vector": _plain(query.vector), "terms": asked, "mean": arm.lexical.mean}
         begun = self._ask("begin", walk=walk, keys=keys, **given, **self._filter).values()
@@ -589,12 +690,14 @@ class ShardedGraphBatch:
         offered = {key for own in answers.values() for key in own["passed"]}
         for _ in range(ROUNDS if keys else 0):
             offered = self._step(walk, sorted(offered))
-        found = self._ask("rank", walk=walk, k=k).values()
-        share = (1 - settings.damping) / total if total else 0.0
+        return _Walk(walk, seeds, active, total)
+
+    def _rank(self, walk: _Walk, k: int) -> Ranking:
+        found = self._ask("rank", walk=walk.name, k=k).values()
+        share = (1 - self._arm.settings.damping) / walk.total if walk.total else 0.0
         hits = [(id_, score * share) for own, _ in found for id_, score in own]
-        return _ranking(
-            str(Route.GRAPH), hits, k, sum(size for _, size in found), "" if keys else NO_SEED
-        )
+        candidates, why = sum(size for _, size in found), "" if walk.active.value else NO_SEED
+        return _ranking(str(Route.GRAPH), hits, k, candidates, why)
 
     def _step(self, walk: str, keys: Sequence[str]) -> set[str]:
         """Exchange masses of entities, and walk a step; the keys to be exchanged next."""
@@ -617,7 +720,7 @@ class ShardedPassages:
 
     def names(self, id_: str, vector: Float32, sentences: int) -> Iterator[tuple[str, int]]:
         """The title, then the entities of the sentences nearest to a vector."""
-        given = {"id_": id_, "vector": _plain(vector), "sentences": sentences}
+        given: dict[str, Any] = {"id_": id_, "vector": _plain(vector), "sentences": sentences}
         for answer in self._shards.ask("candidates", **given).values():
             for name, sentence in answer:
                 if not sentence:
@@ -641,7 +744,7 @@ def _plain(vector: Float32) -> list[float]:
     return found
 
 
-def _filter(allowed: object, *, ids: bool = False) -> dict[str, object]:
+def _filter(allowed: object, *, ids: bool = False) -> dict[str, Any]:
     """What a shard is told of the passages that take part."""
     if not isinstance(allowed, _Allowed):
         return {}
@@ -667,6 +770,11 @@ def _merged(
         candidates = sum(size for _, size in own)
         merged.append(_ranking(name, hits, k, candidates, "" if candidates else none))
     return merged
+
+
+def _most_usual(names: Sequence[tuple[str, int]]) -> str:
+    """As the shard with the most passages spells it."""
+    return max(names, key=lambda one: one[1])[0]
 
 
 def _ranking(

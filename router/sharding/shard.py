@@ -18,7 +18,7 @@ from backends.trigraph.linking import says_enough
 from backends.trigraph.pagerank import reciprocal, share_of_mentions
 from backends.trigraph.prior import DOUBT
 from backends.trigraph.retriever import FilteredGraph
-from backends.types import Float32, Float64, Int64, Mask, Query, Scores
+from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 from backends.words import SentenceWords, tokenise
 from router.session import Snapshot
 
@@ -39,7 +39,8 @@ class _Walk:
         edges: Among the passages that take part; theirs is `allowed`, None for all.
         near: (n,) similarities.
         lexical: (n,) BM25.
-        source: (n,) what restarts, and a first step from entities.
+        prior: (n,) what restarts.
+        source: (n,) the same, and a first step from entities.
         mass: (n,) so far.
         passed: (e + j,) mass of entities and chunk edges after the last step.
         foreign: Of names that are no entity here the passages that have them in their text, how
@@ -50,6 +51,7 @@ class _Walk:
     allowed: Mask | None
     near: Float32
     lexical: Float32
+    prior: Float64
     source: Float64
     mass: Float64
     passed: Float64
@@ -216,7 +218,7 @@ class Shard:
         view = self.snapshot.graph.filtered(allowed)
         edges = self._edges if allowed is None else _Edges.of(view.counts)
         with self._lock:
-            self._walks[walk] = _Walk(edges, allowed, near, lexical, none, none, none)
+            self._walks[walk] = _Walk(edges, allowed, near, lexical, none, none, none, none)
             while len(self._walks) > WALKS:
                 self._walks.popitem(last=False)
         own = near if allowed is None else near[allowed]
@@ -290,7 +292,7 @@ class Shard:
         np.add.at(prior, heads, share * closeness)
         if state.allowed is not None:
             prior[~state.allowed] = 0
-        state.source = prior + settings.damping * moved
+        state.prior, state.source = prior, prior + settings.damping * moved
         state.mass = state.source
         return {"total": float(prior.sum()), "passed": self._pass_on(state, most)}
 
@@ -335,6 +337,54 @@ class Shard:
         rows = np.arange(len(mass)) if allowed is None else np.flatnonzero(allowed)
         best = rows[top_rows(mass[rows], k)]
         return [(ids[row], float(mass[row])) for row in best.tolist()], len(rows)
+
+    def explain(
+        self, walk: str, keys: Sequence[str], ids: Sequence[str], sentences: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        """What a walk, that is over, found here.
+
+        Args:
+            walk: Its name.
+            keys: Of its active entities.
+            ids: Of passages, here or elsewhere.
+            sentences: Of here, that led from one entity to another.
+
+        Returns:
+            Of keys that are known here `entities`: their names and how many passages mention each.
+            Of `passages` that are here their restart mass, their mass, and which keys they mention.
+            Of `sentences` the passage and the text. All the mass that `settled` here.
+        """
+        with self._lock:
+            state = self._walks.pop(walk)
+        graph, corpus = self.snapshot.graph.graph, self.snapshot.corpus
+        numbers, known = self._numbers(keys)
+        mentioned: dict[str, Int32 | Int64] = {key: of[0] for key, of in state.foreign.items()}
+        mentioned |= {
+            keys[place]: graph.passages.one(number)
+            for place, number in zip(known, numbers.tolist(), strict=True)
+        }
+        here = {id_: row for id_ in ids for row in corpus.rows([id_])}
+        owners = corpus.sentence_passage
+        texts = corpus.sentence_texts(np.array(sentences, np.int64)) if sentences else []
+        return {
+            "entities": {
+                keys[place]: (graph.display_names.of(number), len(mentioned[keys[place]]))
+                for place, number in zip(known, numbers.tolist(), strict=True)
+            },
+            "passages": {
+                id_: (
+                    float(state.prior[row]),
+                    float(state.mass[row]),
+                    [key for key in keys if key in mentioned and row in mentioned[key]],
+                )
+                for id_, row in here.items()
+            },
+            "sentences": [
+                (corpus.ids[int(owners[row])], text)
+                for row, text in zip(sentences, texts, strict=True)
+            ],
+            "settled": float(state.mass.sum()),
+        }
 
     def passages(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         """Those of some ids that are here."""
@@ -481,6 +531,7 @@ CALLS: Mapping[str, Callable[..., Any]] = {
         "masses",
         "step",
         "rank",
+        "explain",
         "passages",
         "words",
         "named",

@@ -1,6 +1,7 @@
 """A server that has an index dealt to others: it answers as one, and says who is missing."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +15,11 @@ from backends.types import Passage
 from router.errors import ShardError
 from router.session import Session
 from router.settings import load_settings
+from router.sharding.arms import FOREIGN, Shards
 from service.app import build
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
-from service.sharded import HttpShard, shard_urls
+from service.sharded import HttpShard, ShardCalls, shard_urls
 from tests.live import inside, listening, until
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -93,13 +95,63 @@ def test_a_shard_that_is_lost_is_missing(
     assert client.get("/ready").status_code == 200
 
 
+def test_one_that_hangs_holds_up_no_reply(
+    shards: tuple[list[str], ExitStack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls, _ = shards
+    hangs, goes_on = threading.Event(), threading.Event()
+    call = ShardCalls.call
+
+    def hanging(self: ShardCalls, session: Session, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+        if hangs.is_set() and session.folder.name == "1":
+            goes_on.wait()
+        return call(self, session, name, arguments)
+
+    monkeypatch.setattr(ShardCalls, "call", hanging)
+    serve = ServeSettings(
+        shards=tuple(f"library={url}" for url in urls), shard_ms=2_000, refresh_seconds=0.05
+    )
+    try:
+        with inside(build(ServiceSettings(serve=serve))) as client:
+            hangs.set()
+            for route in ("graph", "fusion", "steps", "lexical"):
+                found = ask(client, route)
+                assert {p["id"] for p in found["passages"]} <= {"p0", "p2", "p4"}
+                assert [one["arm"] for one in found["missing"]] == [urls[1]]
+            assert found["degraded"].startswith(f"degraded: the shard {urls[1]} did not answer in")
+            goes_on.set()
+            until(lambda: "missing" not in ask(client, "dense"))
+    finally:
+        goes_on.set()
+
+
+def test_one_of_other_models_is_not_asked(shards: tuple[list[str], ExitStack]) -> None:
+    urls, _ = shards
+    clients = [HttpShard(url, 10) for url in urls]
+    pins = clients[0].call("about", {})["pins"]
+    dealt = Shards(clients, pins)
+    assert not dealt.missing
+    clients[1].call = lambda *_: {"pins": {"encoder": "another"}}  # type: ignore[method-assign]
+    assert dealt.revive()
+    assert (dealt.missing, [*dealt.about]) == ({urls[1]: FOREIGN}, [urls[0]])
+    dealt.close()
+
+
+def test_an_explanation_says_what_led_there(client: TestClient) -> None:
+    told = ask(client, "graph", explain=True)["explanation"]
+    assert [seed["entity"] for seed in told["seeds"]] == ["Ada", "Babbage"]
+    assert [one["id"] for one in told["passages"]]
+    assert any(one["bridge"] and "met" in one["bridge"]["sentence"] for one in told["entities"])
+
+
 def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
     documents = {"documents": [{"id": "new", "text": "Ada met Babbage."}]}
     reply = client.post("/v1/documents", json=documents)
     assert (reply.status_code, "dealt to other servers" in reply.text) == (409, True)
     assert client.post("/v1/shard", json={"name": "about", "arguments": {}}).status_code == 404
-    body = {"question": QUESTION, "route": "clue"}
-    assert client.post("/v1/retrieve", json=body).status_code == 409
+    for route in ("clue", "zoom"):
+        reply = client.post("/v1/retrieve", json={"question": QUESTION, "route": route})
+        assert (reply.status_code, "where an index is sharded" in reply.text) == (409, True)
 
 
 def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitStack]) -> None:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from router.errors import ShardError
 from router.gateway import Gateway
 from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
-from router.sharding.arms import ShardedArms, Shards
+from router.sharding.arms import LOST, ShardedArms, Shards
 from router.sharding.shard import Shard
 from router.types import Reply, Route
 
@@ -143,6 +144,69 @@ def test_the_graph_is_that_of_one_index_where_no_link_is_lost_and_all_is_exchang
         whole.gateway.search(QUESTIONS, Route.GRAPH, 99, filter_),
         0.02,
     )
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+def test_the_graph_explains_itself_as_that_of_one_index(
+    arms: ShardedArms,
+    whole: Session,
+    settings: Settings,
+    filter_: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"ROUNDS": 20, "EXCHANGED": 10_000, "COMPARED": 10_000}.items():
+        monkeypatch.setattr(router.sharding.arms, name, value)
+    gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
+    for own, other in zip(
+        gateway.search(QUESTIONS, Route.GRAPH, 99, filter_, explain=True),
+        whole.gateway.search(QUESTIONS, Route.GRAPH, 99, filter_, explain=True),
+        strict=True,
+    ):
+        found, expected = own.explanation, other.explanation
+        assert found is not None
+        assert expected is not None
+        assert found.seeds == expected.seeds
+        entities, reached = ({one.entity: one for one in of.entities} for of in (found, expected))
+        assert entities.keys() == reached.keys()
+        for name, one in entities.items():
+            bridge, its = one.bridge, reached[name].bridge
+            assert replace(one, value=0, weight=0, bridge=None) == replace(
+                reached[name], value=0, weight=0, bridge=None
+            )
+            assert (one.value, one.weight) == pytest.approx(
+                (reached[name].value, reached[name].weight), rel=1e-5
+            )
+            assert (bridge is None) == (its is None)
+            if bridge is not None and its is not None:  # which of equally near ones is chance
+                assert bridge.similarity == pytest.approx(its.similarity, rel=1e-5)
+                assert bridge.sentence in whole.passages([bridge.passage])[bridge.passage].text
+                assert bridge.source in reached
+        passages = {one.id: one for one in expected.passages}
+        assert [one.id for one in found.passages] == [hit.id for hit in own.ranking.hits]
+        for note in found.passages:
+            assert {*note.entities} == {*passages[note.id].entities}
+            assert (note.prior, note.pagerank) == pytest.approx(
+                (passages[note.id].prior, passages[note.id].pagerank), rel=0.02, abs=1e-7
+            )
+
+
+def test_an_explanation_is_one_of_what_is_left(
+    arms: ShardedArms, wires: list[Wire], whole: Session, settings: Settings
+) -> None:
+    call = wires[1].call
+
+    def failing(name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        wires[1].is_lost |= name == "explain"
+        return call(name, arguments)
+
+    wires[1].call = failing  # type: ignore[method-assign]
+    gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
+    replies = gateway.search(QUESTIONS, Route.GRAPH, 99, explain=True)
+    told = [reply.explanation for reply in replies if reply.explanation]
+    bridges = [entity.bridge for one in told for entity in one.entities if entity.bridge]
+    assert {bridge.sentence == LOST for bridge in bridges} == {True, False}
+    assert len(told[-1].passages) == 40
+    assert not any(vars(wire.shard)["_walks"] for wire in (wires[0], wires[2]))
 
 
 def test_a_few_rounds_give_nearly_the_same(ask: Ask, whole: Session) -> None:
