@@ -16,8 +16,8 @@ from backends.filters import Columns, LayeredColumns, parse_filter
 from backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from backends.progress import Progress
 from backends.refined import refine
-from backends.store.derived import DerivedFiles
-from backends.store.documents import stored_files
+from backends.store.derived import DerivedFiles, most_on_top
+from backends.store.documents import stored_files, waits
 from backends.store.extracted import ExtractedStore, Kind
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
@@ -47,9 +47,6 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
 }
 """How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
 
-LEAST_OUTGROWN = 500
-"""Passages on top of a base that it has to be made anew for, or `MOST_SHARE` where that is more."""
-MOST_SHARE = 0.001
 _LEXICAL = "lexical"
 _DENSE = "dense"
 _GRAPH = "graph"
@@ -165,11 +162,15 @@ class Snapshot:
         self._further: dict[Route, FurtherArm] = {}
 
     @property
-    def outgrown(self) -> int:
-        """Passages that were added or are gone, where they are so many that a later base is due."""
+    def on_top(self) -> int:
+        """Passages that were added since the base, or are gone."""
         two = self.corpus.two
-        changed = len(two.passages.added) + len(two.passages.gone) if two else 0
-        return changed if changed > max(LEAST_OUTGROWN, MOST_SHARE * len(self)) else 0
+        return len(two.passages.added) + len(two.passages.gone) if two else 0
+
+    @property
+    def outgrown(self) -> int:
+        """The same where they are so many that a later base is due."""
+        return self.on_top if self.on_top > most_on_top(len(self)) else 0
 
     @property
     def base(self) -> "Snapshot":
@@ -548,13 +549,14 @@ class Session:
         """What becomes of scores; None as long as no question has needed the router."""
         return self._router.policy if self._router else None
 
-    def files(self) -> Mapping[str, Mapping[str, int]] | None:
-        """See `backends.store.documents.stored_files`; None where there is no index here.
+    def files(self) -> Mapping[str, object] | None:
+        """See `stored_files` and `waits` of the store; None where there is no index here.
 
         Raises:
             IndexDamagedError: It cannot be read.
         """
-        return stored_files(self.index)
+        waiting = waits(self.index, self.snapshot.on_top)
+        return {**stored_files(self.index), "waits": waiting}
 
     def lost(self) -> Mapping[str, str]:
         """Parts of the index that were left out since this was last asked, and why."""

@@ -38,6 +38,9 @@ LAYOUT = 3
 PASSAGES = "passages"
 """The part without which the others are of no use."""
 KEPT_FROM = 1_000
+LEAST_OUTGROWN = 500
+"""Passages on top of a base that it has to be made anew for, or `MOST_SHARE` where that is more."""
+MOST_SHARE = 0.001
 """Passages from which on files are kept: fewer are derived in less than a fifth of a second."""
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -151,6 +154,11 @@ class DerivedFiles:
             about["settings"] = json.loads(canonical_json(asdict(settings)))
             name = f"{part}-{_digest(about['settings'])}"
         return self.folder / f"{name}.arrays", about
+
+
+def most_on_top(passages: int) -> int:
+    """Passages that may be added or gone before an index of so many is due for a later base."""
+    return int(max(LEAST_OUTGROWN, MOST_SHARE * passages))
 
 
 def latest_kept(index: Path) -> int:

@@ -13,9 +13,13 @@ import pyarrow.compute as pc
 
 from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
+from backends.store.derived import most_on_top
 from backends.store.extracted import ExtractedStore
-from backends.store.index import PassageStore
+from backends.store.index import PassageStore, fragments_by_size
+from backends.store.ingest import COMPACT_FROM
+from backends.store.locks import writing
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
+from backends.store.snapshot import changed_since
 from backends.store.versions import reading
 from backends.types import Passage
 from backends.words import HEADING_JOINT
@@ -214,6 +218,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         **mentions,
         **({"extracted": extracted} if extracted else {}),
         **stored_files(index),
+        "waits": waits(index, _on_top(index)),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
@@ -236,6 +241,36 @@ def stored_files(index: PassageStore) -> dict[str, dict[str, int]]:
         if files and sizes
         else {},
     }
+
+
+def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
+    """What comes next to the version in view waits for, in words.
+
+    Args:
+        on_top: Passages that were added or are gone since the base; None where there is none.
+
+    Returns:
+        For a new `base`, a `merge` of fragments, and what wants to `write`.
+    """
+    most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
+    if not index.derived.is_kept:
+        base = "nothing, since none is kept of so few passages"
+    elif on_top is None:
+        base = "who opens the index next"
+    elif on_top > most:
+        base = f"a server, or a build: {on_top:,} passages were added or are gone"
+    else:
+        base = f"{on_top:,} of {most:,} passages to be added or gone"
+    return {
+        "base": base,
+        "merge": f"{max(fragments.values())} of {COMPACT_FROM} fragments of about one size",
+        "write": writing(index.path) or "nothing",
+    }
+
+
+def _on_top(index: PassageStore) -> int | None:
+    files = index.derived.latest() if not index.fault else None
+    return changed_since(index, files) if files else None
 
 
 def _mentions(index: PassageStore) -> dict[str, int]:

@@ -485,15 +485,8 @@ class Writer:
 
     def crowded(self, fragments: int) -> int:
         """Rows that `compact` should merge to, as so many fragments have about as few; or 0."""
-        sizes = [fragment.metadata.num_rows for fragment in self._dataset.get_fragments()]
-        return max(
-            (
-                most
-                for least, most in pairwise((0, *TIERS))
-                if sum(least <= size < most for size in sizes) >= fragments
-            ),
-            default=0,
-        )
+        crowds = fragments_by_size(self._dataset)
+        return max((rows for rows, found in crowds.items() if found >= fragments), default=0)
 
     def compact(self, keep: timedelta = KEEP_VERSIONS, rows: int = ROWS_PER_FRAGMENT) -> None:
         """Merge fragments of fewer rows, and drop versions that nobody should be reading any more.
@@ -522,6 +515,14 @@ class Writer:
 
     def _is_there(self, name: str) -> bool:
         return (self.folder / PASSAGES / name).exists()
+
+
+def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
+    """How many fragments are of about one size, by the rows that they are merged to."""
+    sizes = [fragment.metadata.num_rows for fragment in dataset.get_fragments()]
+    return {
+        most: sum(least <= size < most for size in sizes) for least, most in pairwise((0, *TIERS))
+    }
 
 
 def versions_of(dataset: lance.LanceDataset) -> list[Version]:

@@ -10,8 +10,8 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,6 +48,18 @@ def writer_lock(folder: Path) -> Iterator[None]:
         lock.release()
 
 
+def writing(folder: Path) -> str:
+    """Who writes an index, as far as is noted; "" for nobody."""
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        if note["host"] == socket.gethostname():
+            with suppress(PermissionError):  # of somebody else
+                os.kill(note["pid"], 0)
+        return _named(note)
+    except (OSError, ValueError, KeyError, TypeError):  # nobody, or one that was killed
+        return ""
+
+
 def _sign(folder: Path) -> None:
     """Write who holds the lock."""
     note = {
@@ -63,6 +75,10 @@ def _holder(folder: Path) -> str:
     """Who holds the lock, in words; the note may be half written, not there yet, or gone."""
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-        return f"process {note['pid']} on {note['host']} since {note['since']}: {note['command']}"
+        return f"{_named(note)}: {note['command']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process, which has not said which"
+
+
+def _named(note: Mapping[str, object]) -> str:
+    return f"process {note['pid']} on {note['host']} since {note['since']}"

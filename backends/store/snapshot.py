@@ -381,6 +381,19 @@ def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         return _kept(index, files)
 
 
+def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
+    """Passages that were added or are gone since files were kept; None where that is not known.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    with reading(index.path):
+        if (base := _kept(index, files)) is None:
+            return None
+        gone, new, _ = _differences(index.snapshot(), base)
+        return len(gone) + len(new)
+
+
 def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """Read all of the version in view, and what keeps it beside the dataset.
 

@@ -11,11 +11,13 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 
 from backends.errors import BackendError
+from backends.store.derived import FOLDER
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import READ
 from service.http.keys import Scope
 from service.http.problems import key_of
+from service.memory import mapped_bytes, own_bytes
 from service.schemas.stats import (
     FilesValue,
     RecentQuestion,
@@ -51,6 +53,7 @@ async def stats(request: Request, service: Served) -> StatsReply:
     return StatsReply(
         worker=os.getpid(),
         workers=service.settings.serve.workers,
+        own_bytes=own_bytes(),
         uptime_seconds=int(now) - service.started,
         answered=sum(service.answered[name] for name in seen),
         remembered=len(recent),
@@ -88,7 +91,10 @@ def _files(collection: Collection) -> FilesValue | None:
         found = collection.session.files()
     except BackendError:  # /ready says what is wrong
         return None
-    return None if found is None else FilesValue.model_validate(found)
+    if found is None:
+        return None
+    mapped = mapped_bytes(collection.session.folder / FOLDER)
+    return FilesValue.model_validate({**found, "mapped_bytes": mapped})
 
 
 def _scores(

@@ -28,6 +28,15 @@ class FilesValue(BaseModel):
             "`bytes`, and those of each part. Empty where nothing is kept."
         )
     )
+    mapped_bytes: int | None = Field(
+        description=(
+            "Of derived files that this worker maps, and shares with all who do. Null where the "
+            "system does not tell."
+        )
+    )
+    waits: dict[str, str] = Field(
+        description="What a new `base`, a `merge` of fragments and a `write` wait for, in words."
+    )
 
 
 class ScoresValue(BaseModel):
@@ -89,6 +98,12 @@ class StatsReply(BaseModel):
 
     worker: int = Field(description="Process id of the worker whose figures these are.")
     workers: int = Field(description="How many there are; `/metrics` has the counts of all.")
+    own_bytes: int | None = Field(
+        description=(
+            "Memory that this worker shares with nobody: models, and arrays that are not mapped. "
+            "Null where the system does not tell."
+        )
+    )
     uptime_seconds: int
     answered: int = Field(description="By this worker since it began.")
     remembered: int = Field(description="Of these, the last; all below is about them.")

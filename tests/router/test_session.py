@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+import backends.store.derived
 import backends.store.index
 import backends.store.snapshot
-import router.session
 from backends.dense import DenseSettings
 from backends.errors import IndexDamagedError
 from backends.lexical import LexicalSettings
@@ -352,7 +352,7 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, 
 def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     folder: Path, kept: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(router.session, "LEAST_OUTGROWN", 1)
+    monkeypatch.setattr(backends.store.derived, "LEAST_OUTGROWN", 1)
     first = Session.open(load_settings(), folder)
     first.build()
     assert first.reload() is None

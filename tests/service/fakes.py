@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -160,8 +160,8 @@ class Library(Session, Gateway):
     def build(self) -> None:
         self.batches = []
 
-    def files(self) -> dict[str, dict[str, int]]:
-        return {"fragments": {"count": 1}, "derived": {}}
+    def files(self) -> Mapping[str, object]:
+        return {"fragments": {"count": 1}, "derived": {}, "waits": {"write": "nothing"}}
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         return {id_: self._passages[id_] for id_ in ids}

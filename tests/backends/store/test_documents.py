@@ -1,7 +1,10 @@
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import backends.store.derived
 import backends.store.index
 from backends.errors import IndexNotFoundError
 from backends.store.documents import (
@@ -11,10 +14,11 @@ from backends.store.documents import (
     read_document,
     remove,
     take_inventory,
+    waits,
 )
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.store.snapshot import read_corpus
+from backends.store.snapshot import changed_since, read_corpus
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
 
@@ -55,11 +59,39 @@ def test_it_tells_what_is_kept_of_what_is_derived(
     monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
     read_corpus(index)
-    derived = take_inventory(index.path)["derived"]
+    found = take_inventory(index.path)
+    derived = found["derived"]
+    assert found["waits"] == {
+        "base": "0 of 500 passages to be added or gone",
+        "merge": "1 of 32 fragments of about one size",
+        "write": "nothing",
+    }
     size = (index.derived.folder / "passages.arrays").stat().st_size
     assert derived == {"of version": index.version, "bytes": size, "passages": size}
     remove(index.path, Removal(ids=("p1#1",)))
     assert take_inventory(index.path)["derived"] == derived
+
+
+def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def base() -> str:
+        return waits(PassageStore.open(index.path), changed_since(index, files))["base"]
+
+    assert waits(index, None)["base"] == "nothing, since none is kept of so few passages"
+    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    ingest(index, map(passage, range(12)), ANALYSER)
+    files = index.derived
+    assert waits(index, None)["base"] == "who opens the index next"
+    assert changed_since(index, files) is None
+    read_corpus(index)
+    remove(index.path, Removal(ids=("p1#1",)))
+    ingest(index, [passage(12), replace(passage(2), text="Ada.")], ANALYSER)
+    assert base() == "5 of 500 passages to be added or gone"
+    monkeypatch.setattr(backends.store.derived, "LEAST_OUTGROWN", 3)
+    assert base() == "a server, or a build: 5 passages were added or are gone"
+    with index.writer():
+        said = waits(index, 0)
+    assert said["write"].startswith(f"process {os.getpid()} on ")
+    assert said["merge"] == "2 of 32 fragments of about one size"
 
 
 @pytest.fixture

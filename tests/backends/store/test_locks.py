@@ -14,7 +14,7 @@ import pytest
 from backends.errors import IndexLockedError
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.store.locks import writer_lock
+from backends.store.locks import writer_lock, writing
 from backends.store.versions import PASSAGES, files_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
@@ -134,3 +134,14 @@ def test_what_a_killed_writer_left_is_synced_by_the_next(
     synced()
     store(index, "b")
     assert data <= synced()
+
+
+def test_it_is_told_who_writes_without_asking_for_the_lock(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    assert writing(tmp_path).startswith(f"process {holder.pid} on ")
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / "writer.json").exists()
+    assert not writing(tmp_path)
+    assert not writing(tmp_path / "none")

@@ -52,11 +52,17 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
             "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
             "simple": "dense",
             "latency_ms": {},
-            "files": {"fragments": {"count": 1}, "derived": {}},
+            "files": {
+                "fragments": {"count": 1},
+                "derived": {},
+                "mapped_bytes": 0,
+                "waits": {"write": "nothing"},
+            },
             "error": "",
         }
     ]
     assert body["questions"] is None
+    assert body["own_bytes"] > 10_000_000
 
 
 def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: Library) -> None:
