@@ -59,7 +59,8 @@ class AnalyserSettings:
 
     Attributes:
         pipeline: An installed spaCy pipeline's name, or a folder.
-        processes: That parse long lists of passages; 0 takes one for each processor.
+        processes: That parse long lists of passages beside the encoder, which takes longer; 0
+            takes one for two processors, and 1 parses where it encodes.
         sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
             pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
             sentence alone, as LinearRAG does.
@@ -97,9 +98,7 @@ class Analyser:
                 f"{', '.join(SENTENCE_VECTORS)}."
             )
         self.settings = settings
-        self.parser = parser or SpacyParser(
-            settings.pipeline, settings.processes or os.cpu_count() or 1
-        )
+        self.parser = parser or SpacyParser(settings.pipeline, _others(settings.processes))
         self.encoder = encoder or Encoder(settings.encoder)
         if settings.sentence_vectors == "pooled" and not self.encoder.pools_mean:
             raise ModelError(
@@ -417,6 +416,13 @@ class Analyser:
         What comes after them would be tokenised, only to be cut off, for each window anew.
         """
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
+
+
+def _others(processes: int) -> int:
+    """How many other processes parse, given what `AnalyserSettings` says."""
+    if processes == 0:
+        return (os.cpu_count() or 1) // 2
+    return processes if processes > 1 else 0
 
 
 def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:

@@ -39,6 +39,8 @@ QUESTION_CHARACTERS = 2_000
 QUESTION_TOKENS = 400
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
+# So many at a time go to a process: few, since whoever encodes them waits for the first.
+SHARE = 32
 # Parsed in one go, which Ctrl-C waits for.
 BATCH_PIECES = 16
 # A noun phrase of more words names nothing that recurs.
@@ -52,7 +54,7 @@ class SpacyParser:
     def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
         """Load nothing yet. A pipeline is a package that has `load()`, or a folder saved by spaCy.
 
-        `parse_many` uses so many processes; 0 or 1 keeps everything in this one.
+        `parse_many` has so many other processes parse; 0 keeps everything in this one.
         """
         self._pipeline = pipeline
         self._processes = processes
@@ -92,8 +94,8 @@ class SpacyParser:
         return found
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
-        """One parse per text, in order, as they come; by all processes when there are many."""
-        if self._processes > 1 and len(texts) >= PARALLEL_FROM:
+        """One parse per text, in order, as they come; by other processes when there are many."""
+        if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
         return parse_with(self._loaded, texts)
 
@@ -126,9 +128,7 @@ class SpacyParser:
                 initializer=_start_worker,
                 initargs=(self._pipeline,),
             )
-        # Small shares keep every process busy to the end even when texts differ in length.
-        share = max(32, len(texts) // (8 * self._processes))
-        shares = [texts[i : i + share] for i in range(0, len(texts), share)]
+        shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
         return chain.from_iterable(self._pool.map(_parse_share, shares))
 
 

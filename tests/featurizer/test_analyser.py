@@ -432,3 +432,20 @@ def test_closing_ends_the_parsers_processes(
     monkeypatch.setattr(parser, "close", lambda: closed.append(True))
     make().close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("processors", "processes", "others"),
+    [(1, 0, 0), (2, 0, 1), (9, 0, 4), (9, 1, 0), (9, 3, 3)],
+)
+def test_every_second_processor_parses_unless_told_otherwise(
+    encoder: Encoder,
+    monkeypatch: pytest.MonkeyPatch,
+    processors: int,
+    processes: int,
+    others: int,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    analyser = Analyser(AnalyserSettings(processes=processes), encoder=encoder)
+    assert analyser.parser._processes == others
+    analyser.close()
