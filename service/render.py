@@ -235,8 +235,8 @@ def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line = Text(f"{hit.rank:>3}  ")
     line.append(f"{hit.score:.4f} ", style="cyan")
     line.append("* " if marked else "  ", style="bold green")
-    line.append(hit.title or hit.id, style="bold green" if marked else "bold")
-    line.append(f"  {hit.id}", style="dim")
+    line.append(_flat(hit.title or hit.id), style="bold green" if marked else "bold")
+    line.append(f"  {_flat(hit.id)}", style="dim")
     if hit.relevance is not None:
         line.append(f"  relevance {hit.relevance:.2f}", style="dim")
     if isinstance(ranked, FusedHit):
@@ -245,8 +245,12 @@ def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     return line
 
 
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _excerpt(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = _flat(text)
     return flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
 
 

@@ -199,7 +199,8 @@ class RemoteArm:
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
         self.breaker.enter()
-        started, calls = perf_counter(), _Calls()
+        started = perf_counter()
+        calls = _Calls(started + seconds)
         reason, outcome, found = "", "ok", RemoteHits(())
         try:
             async with asyncio.timeout(seconds), self._place():
@@ -271,9 +272,10 @@ class RemoteArm:
             try:
                 found = await (self._hedged(call, affords) if self.config.hedge_ms else call())
             except ArmError as error:
-                if not error.retry or attempt == self.config.retries or not affords():
-                    raise
                 least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
+                in_time = perf_counter() + least < calls.end
+                if not (error.retry and in_time and affords()) or attempt == self.config.retries:
+                    raise
             else:
                 kept = _kept(found, filter_)
                 if self.config.cache_seconds and not found.note:  # else it is not all there is
@@ -338,8 +340,9 @@ class RemoteArm:
 
 @dataclass(slots=True)
 class _Calls:
-    """How many calls were made for one question, and whether it got as far as that."""
+    """How many calls were made for one question, until when, and whether it got as far as that."""
 
+    end: float
     made: int = 0
     begun: bool = False
 

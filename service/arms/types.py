@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from service.arms.embedding import Embedder
 
 LONGEST_TIMEOUT_MS = 60_000
+LONGEST_ID = 2_048
 Role = Literal["graph", "list", "simple"]
 
 
@@ -196,10 +197,12 @@ def remote_hit(
     """A hit from parts of parsed JSON.
 
     Raises:
-        Garbled: There is no id or no text, or the score is no number.
+        Garbled: There is no text, no id or one that is far too long, or the score is no number.
     """
     if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
         raise Garbled("a passage has no id")
+    if isinstance(id_, str) and len(id_) > LONGEST_ID:
+        raise Garbled(f"an id has more than {LONGEST_ID} characters")
     if not isinstance(text, str) or not text.strip():
         raise Garbled("a passage has no text")
     if score is None:

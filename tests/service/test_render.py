@@ -4,6 +4,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from backends.types import RankedHit, Ranking
 from router.types import (
     BASELINE,
     Candidate,
@@ -11,10 +12,12 @@ from router.types import (
     Change,
     Contribution,
     Decision,
+    Reply,
     Route,
     Thresholds,
 )
-from service.render import SHOWN_NAMES, change_of, show_chain, show_decision
+from service.render import SHOWN_NAMES, change_of, list_hits, show_chain, show_decision
+from wye import Hit, Hits
 
 WHY = (
     Contribution(BASELINE, 0.5),
@@ -95,3 +98,14 @@ def test_a_chain_tells_names_and_where_they_stand() -> None:
     assert "p0: Sibelius wrote Finlandia." in first
     assert sum("Name [b]" in line for line in lines) == SHOWN_NAMES
     assert "nothing" in next(line for line in lines if "the country where" in line)
+
+
+def test_a_hit_is_one_line_whatever_its_id() -> None:
+    ranking = Ranking("far", (RankedHit("a\nb", 0.5, 1),))
+    hits = Hits(
+        [Hit("a\nb", 1, 0.5, "An\r\nold  bridge", "Text.", {})],
+        Reply("Which?", Route.GRAPH, ranking, {}, {}, 0),
+    )
+    printed = StringIO()
+    list_hits(Console(file=printed, width=80), hits, gold=())
+    assert printed.getvalue().splitlines()[-1].strip() == "1  0.5000   An old bridge  a b"

@@ -30,6 +30,7 @@ class Remote:
         asked: Bodies of the requests that came.
         headers: Of the last one.
         paths: Of all.
+        wait: What Retry-After says to a request that is refused; "" where it says nothing.
         most: Requests that were under way at once, at most.
     """
 
@@ -41,6 +42,7 @@ class Remote:
         self.paths: list[str] = []
         self.headers: dict[str, str] = {}
         self.seconds = 0.05
+        self.wait = ""
         self.most = 0
         self.under_way = 0
         self.released = threading.Event()
@@ -103,7 +105,8 @@ class Remote:
         elif mode == "redirect":
             self._send(to, 302, b"", location=f"{self.url}/elsewhere")
         elif isinstance(mode, int):
-            self._send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode())
+            more = {"retry-after": self.wait} if self.wait else {}
+            self._send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode(), **more)
         else:
             time.sleep(self.seconds if mode == "slow" else 0)
             reply = self.reply(asked) if callable(self.reply) else self.reply

@@ -132,6 +132,16 @@ async def test_it_tries_again_where_that_is_safe_and_no_more(opened: Open, remot
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("wait", ["60", "9" * 400])
+async def test_it_waits_for_nobody_longer_than_there_is_time(
+    opened: Open, remote: Remote, wait: str
+) -> None:
+    remote.mode, remote.wait = 429, wait
+    call = await ask(opened(retries=2, timeout_ms=20_000))
+    assert (call.reason, len(remote.asked)) == ("is busy (429)", 1)
+
+
+@pytest.mark.anyio
 async def test_its_breaker_opens_and_closes_again(opened: Open, remote: Remote) -> None:
     arm = opened(open_after=2, open_seconds=0.2)
     remote.mode = 500
@@ -292,6 +302,7 @@ def test_whatever_comes_is_a_list_of_hits_or_a_failure(
         (None, "t", 1),
         (True, "t", 1),
         ("", "t", 1),
+        ("i" * 2_049, "t", 1),
         ("a", " ", 1),
         ("a", None, 1),
         ("a", "t", "1"),
