@@ -151,7 +151,8 @@ def quality(dataset: Dataset, asked: Sequence[Asked]) -> Float64:
 async def _print_saved(given: argparse.Namespace, dataset: Dataset, url: str) -> None:
     texts = [question.text for question in dataset.questions]
     deadline = round(4000 * DELAY * given.scale + 10_000)
-    await ask_all(url, texts[: 2 * given.clients], given.clients, route="hybrid")
+    for route in ("hybrid", "fusion"):  # whatever is loaded at the first question
+        await ask_all(url, texts[: 2 * given.clients], given.clients, route=route)
     table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
     baseline: Float64 | None = None
     ways: dict[str, dict[str, object]] = {
