@@ -260,8 +260,8 @@ def relevance_json(model: RelevanceModel) -> str:
         "format": FORMAT,
         "depth": model.depth,
         "made_with": model.made_with,
-        "passages": {str(route): _json_of(own) for route, own in model.passages.items()},
-        "answers": {str(route): _json_of(own) for route, own in model.answers.items()},
+        "passages": {str(route): curves_json(own) for route, own in model.passages.items()},
+        "answers": {str(route): curves_json(own) for route, own in model.answers.items()},
     }
     return canonical_json(content, indent=1) + "\n"
 
@@ -270,13 +270,18 @@ _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 
 
 def _of_routes(content: Mapping[str, Any], names: Sequence[str]) -> dict[Route, CurveSum]:
-    found = {Route(route): _curves(own, names) for route, own in content.items()}
+    found = {Route(route): read_curves(own, names) for route, own in content.items()}
     if missing := set(USUAL) - {Route.AUTO} - set(found):
         raise ValueError(f"no curves for {', '.join(sorted(missing))}")
     return found
 
 
-def _curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
+def read_curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
+    """Curves as `curves_json` has them.
+
+    Raises:
+        KeyError, TypeError, ValueError: They are damaged.
+    """
     curves = {
         name: Curve(
             np.array(content["curves"][name]["knots"], np.float64),
@@ -288,7 +293,8 @@ def _curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
     return CurveSum(float(content["bias"]), curves)
 
 
-def _json_of(curves: CurveSum) -> dict[str, object]:
+def curves_json(curves: CurveSum) -> dict[str, object]:
+    """Curves as JSON has them."""
     return {
         "bias": curves.bias,
         "curves": {

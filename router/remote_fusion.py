@@ -56,6 +56,11 @@ class RemoteList:
         return self.weight * _values(self.ranking, self.scores)
 
 
+def adds_up(lists: Sequence[RemoteList], *, by_scores: bool) -> bool:
+    """Whether scores are added up, as `together` does it, or ranks are fused."""
+    return by_scores and all(one.is_addable for one in lists)
+
+
 def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
     """One ranking of our own and of remote lists.
 
@@ -71,7 +76,7 @@ def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: b
         by_scores: Whether our own scores are sums on that scale.
     """
     own = replace(ours, retriever=OURS)
-    if by_scores and all(one.is_addable for one in lists):
+    if adds_up(lists, by_scores=by_scores):
         meaning = _OF_OURS.get(ours.retriever, "cosine")
         parts = [(own, _values(ours, meaning)), *((one.ranking, one.values) for one in lists)]
         ranking = added_up(parts, k)

@@ -24,6 +24,7 @@ from service.arms.arm import RemoteArm
 from service.arms.breaker import BreakerState
 from service.arms.budget import SUFFIX, Budget, Ledger
 from service.arms.gate import RemoteOutcome
+from service.arms.relevance import read_relevance
 from service.arms.shadow import Shadow, logged, share_of
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
@@ -89,6 +90,8 @@ class Service:
         self.tracer = tracer
         self.started = int(time())
         self.arms = arms or {}
+        indexes = [name for name in self.arms if collections[name].has_index]
+        self.relevance = read_relevance(settings.arms, self.arms, settings, indexes)
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
@@ -351,6 +354,7 @@ class Service:
                 seconds,
                 decide=self._by_passages,
                 budget=self.budget,
+                relevance=self.relevance.get(params.collection),
             )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
@@ -367,6 +371,7 @@ class Service:
             version=version,
             by_scores=by_scores,
             budget=self.budget,
+            relevance=self.relevance.get(params.collection),
         )
 
     def _simple(self, collection: str) -> RemoteArm:

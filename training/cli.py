@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from router.settings import Settings
     from router.types import Route
     from training.data.remote import RemoteAnswers
+    from training.data.sources import QuestionSource, Replays
     from training.evaluation.answers import AnswerJudge, Writer
     from training.fit.router import Choices
     from training.judge import JudgeSettings
     from training.questions import QuestionWriter
     from training.report import Report
 
+LEARNED = ("train", "dev")
 UNANSWERED = 1
 NOT_BETTER = 1
 
@@ -377,7 +379,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             bool,
             typer.Option(
                 "--relevance",
-                help="Fit no router, but how likely passages are relevant and answers there are.",
+                help="Fit no router, but how likely passages are relevant and answers there are; "
+                "with --arms, of what these find.",
             ),
         ] = False,
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
@@ -391,10 +394,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         test split than always taking fusion; it is written all the same, with its report.
         """
         from router.settings import load_settings
-        from training.data.sources import parse_source
+        from training.data.sources import Replays, parse_source
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeSettings
-        from training.markdown import show
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
@@ -413,12 +415,15 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             typer.echo(str(writer))
             return
         sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
+        terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
         if relevance:
-            from training.relevance import fit_own
-
-            folder = models / f"relevance-{name}"
-            show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
-            typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
+            asked = None
+            if arms is not None:
+                asked = remote_answers(
+                    open_arms, arms, settings, sources, terms, cache, progress, splits=LEARNED
+                )
+            replays = Replays(settings, cache / "replays", progress)
+            _fit_relevance(asked, settings, sources, replays, models / f"relevance-{name}")
             return
         has_index = all(source.index is not None for source in sources)
         if not has_index and (as_published or features != "text" or judge_url):
@@ -449,7 +454,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         with ExitStack() as stack:
             remote = None
             if arms is not None:
-                terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
                 remote = stack.enter_context(
                     remote_answers(open_arms, arms, settings, sources, terms, cache, progress)
                 )
@@ -463,6 +467,28 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             for warning in fitted.training.warnings:
                 typer.echo(f"Warning: {warning}", err=True)
             _told(*run.write(fitted, run.evaluate(fitted), models, name))
+
+
+def _fit_relevance(
+    asked: "AbstractContextManager[RemoteAnswers] | None",
+    settings: "Settings",
+    sources: "Sequence[QuestionSource]",
+    replays: "Replays",
+    folder: Path,
+) -> None:
+    from training.markdown import show
+    from training.relevance import fit_own
+    from training.remote_relevance import fit_arms
+
+    if asked is None:
+        show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
+        typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
+        return
+    with asked as remote:
+        show(fit_arms(remote, settings, sources, replays, folder))
+    typer.echo(
+        f'Wrote {folder}. Name it in the arms file, above its tables: relevance = "{folder}"'
+    )
 
 
 def _told(folder: Path, report: "Report") -> None:

@@ -65,13 +65,14 @@ class Example:
 
     Attributes:
         family: Dataset that the question comes from.
+        route: Or for remote arms the way, of `router.remote_relevance`.
         kind: One of `KINDS`; only "own" questions have an answer in the corpus.
         passages: (m, d) evidence of the first hits.
         relevant: (m,) 1 where the passage is relevant.
         answer: (d,) evidence for an answer.
     """
 
-    route: Route
+    route: str
     family: str
     kind: str
     passages: Float64
@@ -166,7 +167,7 @@ def save(examples: Sequence[Example], path: Path) -> None:
     """Keep examples in a file, which `load` reads."""
     np.savez_compressed(
         path,
-        route=np.array([one.route.value for one in examples]),
+        route=np.array([str(one.route) for one in examples]),
         family=np.array([one.family for one in examples]),
         kind=np.array([one.kind for one in examples]),
         hits=np.array([len(one.relevant) for one in examples]),

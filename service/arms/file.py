@@ -20,8 +20,11 @@ FILE = "wye.toml"
 
 SHADOW = "shadow"
 """Key of the share of questions that are asked in the background."""
+RELEVANCE = "relevance"
+"""Key of folders with relevance that was fitted for arms of the file."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
+_KEYS = {"arms", SHADOW, RELEVANCE}
 
 
 def read_arms(
@@ -104,6 +107,22 @@ def shadow_share(path: Path | None) -> float:
     return float(share)
 
 
+def relevance_folders(path: Path | None) -> list[Path]:
+    """Folders of what was fitted for arms of the file, from the file's own on; none without a file.
+
+    Raises:
+        ServiceError: The file cannot be read, or says something else.
+    """
+    named = [] if path is None else _content(path).get(RELEVANCE, [])
+    folders = [named] if isinstance(named, str) else named
+    if not isinstance(folders, list) or not all(isinstance(one, str) and one for one in folders):
+        raise ServiceError(
+            f"{path}: {RELEVANCE}: write a folder, or several in brackets, that "
+            "`wye train --relevance --arms` wrote."
+        )
+    return [path.parent / one for one in folders] if path else []
+
+
 def _content(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -116,9 +135,10 @@ def _content(path: Path) -> dict[str, Any]:
 def _tables(path: Path) -> dict[str, Any]:
     """The tables below `arms`, by name."""
     content = _content(path)
-    if unknown := next((key for key in content if key not in {"arms", SHADOW}), ""):
+    if unknown := next((key for key in content if key not in _KEYS), ""):
         raise ServiceError(
-            f"{path}: there is no '{unknown}'; write tables [arms.NAME], and `{SHADOW}` above them."
+            f"{path}: there is no '{unknown}'; write tables [arms.NAME], and `{SHADOW}` or "
+            f"`{RELEVANCE}` above them."
         )
     tables = content.get("arms", {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from backends.types import Passage, Ranking
-from router.remote_fusion import RemoteList, together
+from router.relevance import FIRST
+from router.remote_fusion import RemoteList, adds_up, together
+from router.remote_relevance import RemoteRelevance, way_of
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.budget import Budget, Held
 from service.arms.fusion import named
+from service.arms.relevance import judged
 from service.batching import Entry
 from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
@@ -35,12 +38,14 @@ class RemoteOutcome:
         saved_by: What those would have cost that the router did without, by name.
         degraded: Why this is not what was asked for, or "".
         without: Features that the router went without, since there is no index.
+        way: Whose lists the answer was made of, as relevance goes by it; "" where of none of them.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
     saved_by: Mapping[str, float] = field(default_factory=dict)
     degraded: str = ""
     without: tuple[str, ...] = ()
+    way: str = ""
 
     @property
     def saved(self) -> float:
@@ -133,6 +138,7 @@ async def search(
     version: int,
     by_scores: bool,
     budget: Budget | None = None,
+    relevance: RemoteRelevance | None = None,
 ) -> SearchResult:
     """Answer a question with remote arms, as far as its route wants them and they answer.
 
@@ -143,6 +149,8 @@ async def search(
         version: Of the index that they search.
         by_scores: Whether their fusion adds up scores.
         budget: What whoever asks may spend in a day, if that is bound.
+        relevance: What was fitted for these arms; None where they are not asked with
+            `min_relevance`.
 
     Raises:
         Problem: Our own arms did not answer.
@@ -152,11 +160,12 @@ async def search(
         budget = None
     left = None if budget is None else await budget.left()
     ends = now + seconds, now + usable(seconds)
-    asked = _Asked(params, item, version, by_scores, now, *ends, budget, left)
+    whole = params if relevance is None else widened(params)
+    asked = _Asked(whole, item, version, by_scores, now, *ends, budget, left)
     skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
     asking = [arm for arm in arms if arm.name not in skipped]
     if not asking:
-        result, remote = await find(params, seconds), RemoteOutcome()
+        result, remote = await find(whole, seconds), RemoteOutcome()
     elif params.route == Route.AUTO:
         result, remote = await _routed(asking, asked, find)
     else:
@@ -164,7 +173,13 @@ async def search(
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
     remote = replace(remote, degraded=degraded(remote))
-    return replace(result, params=params, remote=remote, total=perf_counter() - started)
+    result = judged(replace(result, remote=remote), params, relevance)
+    return replace(result, total=perf_counter() - started)
+
+
+def widened(params: SearchParams) -> SearchParams:
+    """The same for an answer that is judged as a whole, and held to its relevance afterwards."""
+    return replace(params, k=max(params.k, FIRST), min_relevance=0.0)
 
 
 async def ask(
@@ -221,7 +236,7 @@ async def _forced(
         calls = await _ask(arms, asked)
         (call,) = calls.values()
         if not call.reason:
-            return _alone(arms[0], call, asked), RemoteOutcome(calls)
+            return _alone(arms[0], call, asked), RemoteOutcome(calls, way=way_of([arms[0].name]))
         result = await find(replace(params, route=Route.FUSION), asked.left)
         return result, RemoteOutcome(calls)
     asking = asyncio.ensure_future(_ask(arms, asked))
@@ -299,6 +314,11 @@ async def _merged(
     # What is here as well is told as it is here.
     passages |= result.passages
     fused = together(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
+    if own.ranking.hits:
+        summed = adds_up(lists, by_scores=asked.by_scores)
+        remote = replace(
+            remote, way=way_of([own.route, *(arm.name for arm in came)], summed=summed)
+        )
     reply = replace(
         own,
         route=Route.FUSION,

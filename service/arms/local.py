@@ -1,8 +1,6 @@
 """Remote arms outside of a server: for commands, which have no event loop of their own."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,12 +13,14 @@ from router.model_files import read_policy
 from router.passage_evidence import Returned
 from router.passage_routing import decide_by_passages, load_passage_router
 from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
+from router.remote_relevance import RemoteRelevance
 from router.session import ModelCache
 from router.settings import PASSAGE_ROUTER, RoutingSettings, Settings
 from router.types import Decision, Route, route_named
 from service.arms import gate, without_index
 from service.arms.arm import RemoteArm
 from service.arms.file import read_arms
+from service.arms.relevance import arm_facts, read_relevance
 from service.collections import DEFAULT
 from service.errors import ServiceError
 from service.remote_collection import ASKED
@@ -32,27 +32,6 @@ T = TypeVar("T")
 
 _LISTED = ", ".join(ASKED)
 _LOOK = 0.1
-# What of a table says how to call, and not what is answered.
-_MANNERS = frozenset(
-    {
-        "role",
-        "collection",
-        "timeout_ms",
-        "price",
-        "max_concurrency",
-        "retries",
-        "scores",
-        "weight",
-        "depth",
-        "same_ids",
-        "open_after",
-        "open_seconds",
-        "hedge_ms",
-        "cache_seconds",
-        "cache_entries",
-        "cache_mb",
-    }
-)
 
 
 def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
@@ -66,6 +45,10 @@ def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "
         ServiceError: The file is not sound, or has no arms for this collection.
     """
     name = collection or DEFAULT
+    return LocalArms(_read(path, name, has_index=has_index)[name])
+
+
+def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteArm, ...]]:
     found = read_arms(path, [name] if has_index else [], LONGEST_DEADLINE_MS / 1000)
     if name not in found:
         named = ", ".join(found) or "none"
@@ -75,7 +58,7 @@ def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "
             f"{path} has no simple arm for '{name}': name an index, or declare one with the role "
             '"simple".'
         )
-    return LocalArms(found[name])
+    return found
 
 
 class LocalArms:
@@ -89,7 +72,7 @@ class LocalArms:
         self._arms = {arm.name: arm for arm in arms}
         self._runner = asyncio.Runner()
         self._models = ModelCache()
-        self.arms: Sequence[ArmFacts] = tuple(map(_facts, arms))
+        self.arms: Sequence[ArmFacts] = tuple(map(arm_facts, arms))
         for arm in arms:
             arm.use(self._encode)
 
@@ -159,29 +142,16 @@ async def _ended(tasks: "set[asyncio.Task[tuple[int, ArmAnswer]]]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _facts(arm: RemoteArm) -> ArmFacts:
-    own = arm.config
-    told = {key: value for key, value in own.model_dump(mode="json").items() if key not in _MANNERS}
-    content = json.dumps(told, sort_keys=True).encode()
-    return ArmFacts(
-        arm.name,
-        own.role,
-        hashlib.blake2b(content, digest_size=16).hexdigest(),
-        own.price,
-        own.depth,
-        own.scores,
-        own.weight,
-        "" if own.same_ids or arm.is_simple else f"{arm.name}:",
-    )
-
-
 class LocalSearch:
     """A corpus that lives elsewhere, searched without a server; used by one thread."""
 
-    def __init__(self, arms: LocalArms, model: RoutingModel) -> None:
-        """Take arms, of which one is simple, and a router for returned passages."""
+    def __init__(
+        self, arms: LocalArms, model: RoutingModel, relevance: RemoteRelevance | None = None
+    ) -> None:
+        """Take arms, of which one is simple, a router for returned passages, and relevance."""
         self._arms = arms
         self._model = model
+        self._relevance = relevance
 
     def __enter__(self) -> Self:
         return self
@@ -226,13 +196,15 @@ class LocalSearch:
                 QueuedQuestion(question, ""),
                 LONGEST_DEADLINE_MS / 1000,
                 decide=self._decide,
+                relevance=self._relevance,
             )
         )
         reply = replace(found.reply, ranking=replace(found.reply.ranking, degraded=found.degraded))
         shown = [(hit, found.passages[hit.id]) for hit in reply.ranking.hits]
+        chances = reply.relevance or [None] * len(shown)
         hits = [
-            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata)
-            for hit, own in shown
+            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, chance)
+            for (hit, own), chance in zip(shown, chances, strict=True)
         ]
         return Hits(hits, replace(reply, seconds=found.seconds))
 
@@ -262,13 +234,16 @@ def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
     """The arms of a corpus that lives elsewhere, with the router that decides between them.
 
     Raises:
-        ServiceError: The file is not sound, or has no simple arm.
+        ServiceError: The file is not sound, or has no simple arm; or its relevance is of others.
         ModelFileError: The router is missing, or learned with an index.
     """
-    routing = (settings or load_settings()).router
+    settings = settings or load_settings()
+    routing = settings.router
     if routing.model == RoutingSettings().model:
         routing = replace(routing, model=PASSAGE_ROUTER)
     model = load_passage_router(routing.folder())
     if routing.thresholds:
         model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
-    return LocalSearch(open_arms(path), model)
+    found = _read(path, DEFAULT, has_index=False)
+    relevance = read_relevance(path, found, settings, ()).get(DEFAULT)
+    return LocalSearch(LocalArms(found[DEFAULT]), model, relevance)

@@ -9,6 +9,7 @@ from backends.types import Passage, Ranking
 from router.errors import QuestionError
 from router.gateway import NO_RELEVANCE
 from router.passage_evidence import WITHOUT, Returned
+from router.remote_relevance import RemoteRelevance, way_of
 from router.text_evidence import SEEN
 from router.types import Decision, Reply, Route
 from service.arms import gate
@@ -16,6 +17,7 @@ from service.arms.arm import ArmCall, RemoteArm
 from service.arms.budget import Budget
 from service.arms.fusion import named
 from service.arms.gate import RemoteOutcome
+from service.arms.relevance import judged
 from service.batching import Entry
 from service.search import QueuedQuestion, RouteParams, SearchParams, SearchResult
 
@@ -33,6 +35,7 @@ async def search(
     *,
     decide: Decide,
     budget: Budget | None = None,
+    relevance: RemoteRelevance | None = None,
 ) -> SearchResult:
     """Answer a question by remote arms alone.
 
@@ -41,23 +44,25 @@ async def search(
         others: Those that suit the route, as `gate.wanted` gives them.
         seconds: That the answer may take.
         budget: What whoever asks may spend in a day, if that is bound.
+        relevance: What was fitted for these arms, if anything.
 
     Raises:
         QuestionError: Relevance is asked for, of which nothing is known.
         FilterError: The simple arm cannot hold to the filter.
     """
-    if params.min_relevance > 0:
+    if params.min_relevance > 0 and relevance is None:
         raise QuestionError(NO_RELEVANCE)
     if params.filter is not None:
         simple.check_filter(params.filter)
     started = perf_counter()
-    own = _SimpleSearch(simple, params, item, seconds, decide, budget)
+    whole = params if relevance is None else gate.widened(params)
+    own = _SimpleSearch(simple, whole, item, seconds, decide, budget)
     left = params.max_cost
     if left is not None and params.route != Route.GRAPH:
         left = max(0.0, left - simple.config.price)
     result = await gate.search(
         others,
-        replace(params, max_cost=left),
+        replace(whole, max_cost=left),
         item,
         seconds,
         own.find,
@@ -69,12 +74,11 @@ async def search(
     if own.call is not None:
         calls = {simple.name: own.call, **remote.calls}
         remote = replace(remote, calls=calls, without=WITHOUT if result.reply.decision else ())
+        if not remote.way and not own.call.reason:
+            remote = replace(remote, way=way_of([Route.HYBRID]))
     remote = replace(remote, degraded=gate.degraded(remote))
-    reply = result.reply
-    hits = reply.ranking.hits[: params.k]
-    reply = replace(reply, ranking=replace(reply.ranking, hits=hits))
-    total = perf_counter() - started
-    return replace(result, params=params, reply=reply, remote=remote, total=total)
+    result = judged(replace(result, remote=remote), params, relevance)
+    return replace(result, total=perf_counter() - started)
 
 
 async def route(

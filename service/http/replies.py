@@ -28,7 +28,8 @@ from service.search import SearchResult
 
 OF_OTHERS = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
-    "ranks of the arms of an index, and says nothing about theirs."
+    "ranks of the arms of an index, and says nothing about theirs until `wye train --relevance "
+    "--arms` fits it for them."
 )
 HEADERS = (
     "x-wye-route",

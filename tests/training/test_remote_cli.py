@@ -13,7 +13,9 @@ import pytest
 
 from router.passage_routing import load_passage_router
 from service.app import build
+from service.arms.local import open_search
 from service.cli import run
+from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside
 from tests.service.arms.fakes import Remote
@@ -69,6 +71,64 @@ def test_a_router_is_learned_and_serves_the_same_arms(
     assert run(["tune", *town, "--router", str(folder), "--out", "thresholds.json"]) == 0
     assert len(dear.asked) == asked  # all is kept, and costs nothing
     assert json.loads(Path("thresholds.json").read_text("utf-8"))["simple"] == "hybrid"
+
+
+def test_relevance_is_fitted_to_what_arms_said_and_told_in_replies(
+    town: list[str],
+    servers: tuple[Remote, Remote],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, dear = servers
+    assert run(["train", "--relevance", *town, "--yes", "--name", "town"]) == 0
+    assert 'relevance = "models/relevance-town"' in capsys.readouterr().out
+    assert "| dear+hybrid | 48 |" in Path("models/relevance-town/CARD.md").read_text("utf-8")
+    assert len(dear.asked) == 48  # the test split is nobody's to learn from
+
+    file = tmp_path / "wye.toml"
+    declared = file.read_text("utf-8")
+    file.write_text('relevance = "models/relevance-town"\n' + declared, "utf-8")
+    settings = ServiceSettings(arms=file)
+    with inside(build(settings)) as client:
+        for route, number in (("hybrid", 8), ("graph", 9), ("fusion", 9), ("auto", 9)):
+            body = {"question": question(number), "route": route, "k": 10}
+            reply = client.post("/v1/retrieve", json=body).json()
+            chances = [one["relevance"] for one in reply["passages"]]
+            gold = next(one for one in reply["passages"] if f"maker{number}" in one["id"])
+            assert gold["relevance"] == max(chances) > 0.2, route
+            assert 0 < reply["answerability"] < 1
+            assert "relevance_note" not in reply
+            least = {**body, "min_relevance": gold["relevance"]}
+            kept = client.post("/v1/retrieve", json=least).json()["passages"]
+            assert len(kept) == sum(one >= gold["relevance"] for one in chances)
+        dify = {"knowledge_id": "default", "query": question(8)}
+        wanted = {"retrieval_setting": {"top_k": 3, "score_threshold": 0.2}}
+        records = client.post("/v1/dify/retrieval", json={**dify, **wanted}).json()["records"]
+        assert [one["score"] >= 0.2 for one in records] == [True] * len(records) != []
+        far = {"question": question(8), "route": "hybrid", "k": 50}
+        reply = client.post("/v1/retrieve", json=far).json()
+        assert reply["passages"][0]["relevance"] is None
+        assert reply["relevance_note"]
+        dear.mode = 500
+        body = {"question": question(9), "route": "fusion", "min_relevance": 0.01}
+        reply = client.post("/v1/retrieve", json=body).json()
+        assert [one["arm"] for one in reply["missing"]] == ["dear"]
+        assert all(one["relevance"] >= 0.01 for one in reply["passages"])
+
+    with open_search(file) as corpus:
+        assert all(0 < (hit.relevance or 0) < 1 for hit in corpus.search(question(8), k=2))
+
+    file.write_text(file.read_text("utf-8").replace('"graph"', '"graph"\nweight = 0.5'), "utf-8")
+    with pytest.raises(ServiceError, match=r"relevance: .*was fitted for other arms"):
+        build(settings)
+    for named, says in (
+        ("nowhere", "cannot be read"),
+        ("", "write a folder"),
+        (3, "write a folder"),
+    ):
+        file.write_text(f"relevance = {json.dumps(named)}\n{declared}", "utf-8")
+        with pytest.raises(ServiceError, match=says):
+            build(settings)
 
 
 def test_nobody_to_be_asked_agrees_to_nothing(

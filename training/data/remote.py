@@ -35,7 +35,8 @@ CALLS = 0.01
 """Of nDCG@10: what asking for every question is worth leaving out, where nobody says otherwise."""
 MS_PER_PRICE = 100_000.0
 """Milliseconds that a unit of price counts as, where nobody says otherwise."""
-_DEPTH = 20
+DEPTH = 20
+"""Hits of our own side that are fused with others."""
 _AT_ONCE = 16
 
 
@@ -230,7 +231,7 @@ class RemoteAnswers:
             )
         addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
         asked = json.dumps([asdict(one.question) for one in found]).encode()
-        key = ReplayKey("remote", _digest(addresses), 0, "", _digest(asked), _DEPTH)
+        key = ReplayKey("remote", _digest(addresses), 0, "", _digest(asked), DEPTH)
         return Replay(dataset.name, dataset.split, key, tuple(found))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
@@ -241,19 +242,19 @@ class RemoteAnswers:
         """
         found = []
         for one in replay.questions:
-            answers = self._answers(dataset, one.question)
+            answers = self.answers(dataset, one.question)
             if answers is not None:
-                (own,) = fuse_text([one.results], self.fusion, _DEPTH)
+                (own,) = fuse_text([one.results], self.fusion, DEPTH)
                 remote = self._remote(one.question, own, answers, by_scores=by_scores)
                 found.append(replace(one, remote=remote, steps=None))
         return replace(replay, questions=tuple(found))
 
     def _own(self, dataset: Dataset, question: Question) -> Replayed | None:
-        answers, simple = self._answers(dataset, question), self.simple
+        answers, simple = self.answers(dataset, question), self.simple
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
-        own = _ranking(simple, answer)
+        own = ranking_of(simple, answer)
         remote = self._remote(question, own, answers, by_scores=simple.scores == "cosine")
         shown = [(hit.title, hit.text) for hit in answer.hits[:SEEN]]
         group = question.group or dataset.name
@@ -276,8 +277,8 @@ class RemoteAnswers:
             ),
         )
 
-    def _answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
-        """Of every arm; None where one did not answer."""
+    def answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
+        """What every arm said; None where one did not answer."""
         filter_ = dataset.filters.get(question.id)
         found = {arm.name: self.kept.get(arm, question.text, filter_) for arm in self.asker.arms}
         said = {name: answer for name, answer in found.items() if answer is not None}
@@ -293,9 +294,9 @@ class RemoteAnswers:
     ) -> RemoteReplay:
         others = [arm for arm in self.asker.arms if not arm.is_simple]
         lists = [
-            RemoteList(_ranking(arm, answers[arm.name]), arm.scores, arm.weight) for arm in others
+            RemoteList(ranking_of(arm, answers[arm.name]), arm.scores, arm.weight) for arm in others
         ]
-        fused = together(own, lists, _DEPTH, by_scores=by_scores) if lists else own
+        fused = together(own, lists, DEPTH, by_scores=by_scores) if lists else own
         wanted = [words(answer) for answer in question.answers]
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in others]),
@@ -331,7 +332,8 @@ def confirmed(
         raise TrainingError("Nothing was asked.")
 
 
-def _ranking(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
+def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
+    """An answer under the ids that it has beside others."""
     hits = tuple(
         RankedHit(arm.prefix + hit.id, hit.score, rank)
         for rank, hit in enumerate(answer.hits, start=1)

@@ -1,0 +1,125 @@
+"""Relevance of what remote arms found, where it was fitted for them."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from router.errors import RouterError
+from router.relevance import likely
+from router.remote_arms import ArmFacts
+from router.remote_relevance import RemoteRelevance, load_remote_relevance, made_with_arms
+from router.settings import Settings
+from service.arms.arm import RemoteArm
+from service.arms.file import relevance_folders
+from service.errors import ServiceError
+from service.search import SearchParams, SearchResult
+
+UNKNOWN = (
+    "degraded: nothing is known of the relevance of what was found, and min_relevance is given"
+)
+# What of a table says how to call, and not what is answered.
+_MANNERS = frozenset(
+    {
+        "role",
+        "collection",
+        "timeout_ms",
+        "price",
+        "max_concurrency",
+        "retries",
+        "scores",
+        "weight",
+        "depth",
+        "same_ids",
+        "open_after",
+        "open_seconds",
+        "hedge_ms",
+        "cache_seconds",
+        "cache_entries",
+        "cache_mb",
+    }
+)
+
+
+def arm_facts(arm: RemoteArm) -> ArmFacts:
+    """What is known of an arm before it is asked."""
+    own = arm.config
+    told = {key: value for key, value in own.model_dump(mode="json").items() if key not in _MANNERS}
+    content = json.dumps(told, sort_keys=True).encode()
+    return ArmFacts(
+        arm.name,
+        own.role,
+        hashlib.blake2b(content, digest_size=16).hexdigest(),
+        own.price,
+        own.depth,
+        own.scores,
+        own.weight,
+        "" if own.same_ids or arm.is_simple else f"{arm.name}:",
+    )
+
+
+def read_relevance(
+    path: Path | None,
+    arms: Mapping[str, Sequence[RemoteArm]],
+    settings: Settings,
+    indexes: Sequence[str],
+) -> dict[str, RemoteRelevance]:
+    """What the arms file names, by the collection whose arms it was fitted for.
+
+    Args:
+        arms: As `read_arms` gave them.
+        indexes: Names of the collections that have an index.
+
+    Raises:
+        ServiceError: A model cannot be read, or was fitted for other arms than these.
+    """
+    made_with = {
+        made_with_arms([arm_facts(arm) for arm in own], settings, has_index=name in indexes): name
+        for name, own in arms.items()
+    }
+    found = {}
+    for folder in relevance_folders(path):
+        try:
+            model = load_remote_relevance(folder)
+        except RouterError as error:
+            raise ServiceError(f"{path}: relevance: {error}") from None
+        if model.made_with not in made_with:
+            raise ServiceError(
+                f"{path}: relevance: {folder} was fitted for other arms, or other settings of "
+                "theirs. Fit it anew with `wye train --relevance --arms`, or leave it out."
+            )
+        found[made_with[model.made_with]] = model
+    return found
+
+
+def judged(
+    result: SearchResult, params: SearchParams, model: RemoteRelevance | None
+) -> SearchResult:
+    """An answer with probabilities where they are known, held to what was asked for.
+
+    Args:
+        result: Perhaps with more hits, and with such as are not likely enough.
+        params: What was asked for.
+    """
+    reply, remote = result.reply, result.remote
+    if model is not None and remote is not None and remote.way and params.k <= model.depth:
+        texts = [
+            (one.title, one.text) for hit in reply.ranking.hits for one in [result.passages[hit.id]]
+        ]
+        found = model.judge(
+            reply.question, remote.way, reply.ranking, texts, filtered=params.filter is not None
+        )
+        reply = replace(reply, relevance=found.relevance, answerability=found.answerability)
+    ranking, relevance, degraded = reply.ranking, reply.relevance, ""
+    if relevance or not ranking.hits:
+        ranking, relevance = likely(ranking, relevance, params.min_relevance, params.k)
+    else:
+        if params.min_relevance > 0:
+            degraded = UNKNOWN
+        kept = () if degraded else ranking.hits[: params.k]
+        ranking = replace(ranking, hits=kept)
+    reply = replace(reply, ranking=ranking, relevance=relevance)
+    if degraded and remote is not None:
+        remote = replace(remote, degraded=remote.degraded or degraded)
+    return replace(result, params=params, reply=reply, remote=remote)

@@ -1,0 +1,261 @@
+"""Relevance of what remote arms find, fitted to what they said to judged questions.
+
+Every way in which their lists are put together has curves of its own. Questions without an answer
+are the same ones, with the relevant passages taken out of every list.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from backends.files import write_atomically
+from backends.types import RankedHit, Ranking
+from router.fusion import fuse_text
+from router.relevance import FIRST, Evidence
+from router.remote_arms import ArmAnswer, ArmFacts
+from router.remote_fusion import RemoteList, adds_up, together
+from router.remote_relevance import (
+    REMOTE_RELEVANCE,
+    RemoteRelevance,
+    made_with_arms,
+    remote_relevance_json,
+    way_of,
+)
+from router.settings import Settings
+from router.types import Route
+from training.data.dataset import Dataset, Question, read_dataset
+from training.data.remote import DEPTH, RemoteAnswers, ranking_of
+from training.data.replay import Replayed
+from training.data.sources import QuestionSource, Replays
+from training.errors import FitError
+from training.fit.calibration import BINS
+from training.markdown import fill, table
+from training.relevance import HITS, MEASURES, Example, of_answers, of_passages, quality
+
+FEWEST = 40
+"""Questions with an answer that it takes."""
+MOST = 5
+"""Arms beside the simple one, since every choice of them is a way of its own."""
+_SPLITS = ("train", "dev")
+
+Texts = Mapping[str, tuple[str, str]]
+"""Id -> title and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question with what was found for it.
+
+    Attributes:
+        ours: Our own list without the passages of these ids.
+        answers: Of the other arms, by name.
+    """
+
+    question: Question
+    family: str
+    gold: frozenset[str]
+    ours: Callable[[Collection[str]], Ranking]
+    answers: Mapping[str, ArmAnswer]
+    texts: Texts
+
+
+def fit_arms(
+    remote: RemoteAnswers,
+    settings: Settings,
+    sources: Sequence[QuestionSource],
+    replays: Replays,
+    out: Path,
+) -> str:
+    """Fit relevance to what arms said, and write it with its card; the card.
+
+    Args:
+        remote: With the answers to the train and dev questions.
+        sources: All with an index, or all without one.
+        replays: Of our own arms, where there is an index.
+
+    Raises:
+        FitError: There is too little to fit, or there are too many arms.
+    """
+    has_index = remote.simple is None
+    others = [arm for arm in remote.asker.arms if not arm.is_simple]
+    if len(others) > MOST:
+        raise FitError(f"There are {len(others)} arms; relevance is fitted for {MOST} at most.")
+    asked = [
+        one
+        for source in sources
+        for split in _SPLITS
+        if source.has(split)
+        for one in _asked(remote, settings, source, split, replays)
+    ]
+    if len(asked) < FEWEST:
+        raise FitError(
+            f"{len(asked)} questions were answered by every arm; relevance takes {FEWEST}."
+        )
+    simple = remote.simple
+    by_scores = settings.fusion.method != "rrf" if simple is None else simple.scores == "cosine"
+    found: dict[str, list[Example]] = {}
+    for one in asked:
+        for example in _examples(one, others, alone=not has_index, by_scores=by_scores):
+            found.setdefault(example.route, []).append(example)
+    fitted = {way: own for way, own in found.items() if _can_be_fitted(own)}
+    if not fitted:
+        raise FitError("No arm found a relevant passage, so there is nothing to fit.")
+    model = RemoteRelevance(
+        min((DEPTH, *(arm.depth for arm in remote.asker.arms))),
+        made_with_arms(remote.asker.arms, settings, has_index=has_index),
+        {way: of_passages(own).fit() for way, own in fitted.items()},
+        {way: of_answers(own).fit() for way, own in fitted.items()},
+    )
+    text = fill(
+        "remote-relevance.md",
+        name=out.name,
+        first=FIRST,
+        depth=model.depth,
+        bins=BINS,
+        questions=len(asked),
+        families=", ".join(sorted({one.family for one in asked})),
+        table=_table(fitted),
+        unfitted=", ".join(sorted(set(found) - set(fitted))) or "none",
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in ((REMOTE_RELEVANCE, remote_relevance_json(model)), ("CARD.md", text)):
+        with write_atomically(out / name) as file:
+            file.write(content.encode())
+    return text
+
+
+def _asked(
+    remote: RemoteAnswers,
+    settings: Settings,
+    source: QuestionSource,
+    split: str,
+    replays: Replays,
+) -> Iterator[_Asked]:
+    """The questions of a split that every arm answered."""
+    dataset = read_dataset(source.dataset, split)
+    if source.index is None:
+        for question in dataset.questions:
+            if (answers := remote.answers(dataset, question)) is not None:
+                yield _one(remote, dataset, question, answers)
+        return
+    for replay in replays.training([source], split):
+        lists = [one.rankings for own in replay.questions for one in [own.results]]
+        ids = {hit.id for own in lists for ranking in own.values() for hit in ranking.hits}
+        passages = replays.passages(replay, sorted(ids))
+        texts = {id_: (one.title, one.text) for id_, one in passages.items()}
+        for replayed in replay.questions:
+            answers = remote.answers(dataset, replayed.question)
+            if answers is not None:
+                own = _one(remote, dataset, replayed.question, answers, texts)
+                yield replace(own, ours=_of_replay(replayed, settings))
+
+
+def _one(
+    remote: RemoteAnswers,
+    dataset: Dataset,
+    question: Question,
+    answers: Mapping[str, ArmAnswer],
+    texts: Texts | None = None,
+) -> _Asked:
+    simple = remote.simple
+
+    def ours(gone: Collection[str]) -> Ranking:
+        if simple is None:
+            raise AssertionError("an index answers")
+        return _without(ranking_of(simple, answers[simple.name]), gone)
+
+    return _Asked(
+        question,
+        question.group or dataset.name,
+        frozenset(id_ for id_, value in dataset.judgements[question.id].items() if value > 0),
+        ours,
+        answers,
+        {
+            **{
+                arm.prefix + hit.id: (hit.title, hit.text)
+                for arm in remote.asker.arms
+                for hit in answers[arm.name].hits
+            },
+            **(texts or {}),
+        },
+    )
+
+
+def _of_replay(replayed: Replayed, settings: Settings) -> Callable[[Collection[str]], Ranking]:
+    def ours(gone: Collection[str]) -> Ranking:
+        results = replayed.results
+        lists = {arm: _without(own, gone) for arm, own in results.rankings.items()}
+        (found,) = fuse_text([replace(results, rankings=lists)], settings.fusion, DEPTH)
+        return found
+
+    return ours
+
+
+def _examples(
+    asked: _Asked, others: Sequence[ArmFacts], *, alone: bool, by_scores: bool
+) -> Iterator[Example]:
+    """What every way said, to the question as it is and without its relevant passages.
+
+    Args:
+        alone: Whether our own side is one of the ways.
+    """
+    prefixed = {
+        prefix + id_ for prefix in ("", *(arm.prefix for arm in others)) for id_ in asked.gold
+    }
+    for kind, gone in (("own", frozenset[str]()), ("removed", prefixed)):
+        ours = asked.ours(gone)
+        lists = {
+            arm.name: RemoteList(
+                _without(ranking_of(arm, asked.answers[arm.name]), gone), arm.scores, arm.weight
+            )
+            for arm in others
+        }
+        ways = [
+            (way_of([arm.name]), lists[arm.name].ranking) for arm in others if arm.role == "graph"
+        ]
+        if alone:
+            ways.append((way_of([Route.HYBRID]), ours))
+        for size in range(1, len(others) + 1):
+            for names in combinations(lists, size):
+                chosen = [lists[name] for name in names]
+                summed = adds_up(chosen, by_scores=by_scores)
+                fused = together(ours, chosen, HITS, by_scores=by_scores)
+                if ours.hits:
+                    ways.append((way_of([Route.HYBRID, *names], summed=summed), fused))
+        for way, ranking in ways:
+            if hits := ranking.hits[:HITS]:
+                found = Evidence(
+                    asked.question.text,
+                    np.array([hit.score for hit in hits]),
+                    [asked.texts[hit.id] for hit in hits],
+                )
+                relevant = np.array([float(hit.id in prefixed and not gone) for hit in hits])
+                yield Example(way, asked.family, kind, found.passages, relevant, found.answer)
+
+
+def _without(ranking: Ranking, gone: Collection[str]) -> Ranking:
+    kept = (hit for hit in ranking.hits if hit.id not in gone)
+    hits = tuple(RankedHit(hit.id, hit.score, rank) for rank, hit in enumerate(kept, start=1))
+    return replace(ranking, hits=hits)
+
+
+def _can_be_fitted(examples: Sequence[Example]) -> bool:
+    """Whether there is what is relevant and what is not, and whether answers are there or not."""
+    relevant = np.concatenate([one.relevant for one in examples])
+    enough = sum(one.kind == "own" for one in examples) >= FEWEST
+    return enough and 0 < relevant.sum() < len(relevant) and len({e.kind for e in examples}) > 1
+
+
+def _table(fitted: Mapping[str, Sequence[Example]]) -> str:
+    """How good the probabilities are, by way, from curves that did not see the question's fold."""
+    rows = []
+    for way, own in sorted(fitted.items()):
+        cells = [way, str(sum(one.kind == "own" for one in own))]
+        for seen in (of_passages(own), of_answers(own)):
+            cells += quality(seen, seen.left_out(), np.ones(len(seen.outcomes), bool))
+        rows.append(cells)
+    measures = (f"{name}, {what}" for what in ("passages", "answers") for name in MEASURES)
+    return table(["lists", "questions", *measures], rows)
