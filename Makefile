@@ -71,7 +71,8 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangCha
 
 test-ray: ## Builds on local Ray clusters beside a local one, in an environment of its own
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]' 'moto[server]'
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
 	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
