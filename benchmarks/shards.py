@@ -3,22 +3,31 @@
 Documents are dealt by a hash of their ids. The shards are in this process, so milliseconds are the
 processor time of all of them and of who asks; nothing is sent. With one shard lost, the others
 answer for what they have.
+
+With `--http`, servers instead: a `wye serve` of each part and one that asks them, beside one of the
+whole; the same questions one after another, in turns. Then a shard is stopped where it stands
+(SIGSTOP), and killed.
 """
 
 import argparse
 import hashlib
+import os
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time, sleep
 from typing import Any
 
+import httpx2 as httpx
 import numpy as np
+import psutil
 import pyarrow as pa
 
 from backends.store.index import PassageStore
-from benchmarks import harness
+from benchmarks import harness, load
 from benchmarks.harness import Table
 from router.errors import ShardError
 from router.gateway import Gateway
@@ -34,6 +43,11 @@ BATCH = 16
 DEPTH = 10
 _ROWS = 1_000
 R5 = MEASURES.index("R@5")
+PATIENT = "WYE_SERVE__DEADLINE_MS=60000"
+"""A slow machine is not an overloaded server."""
+_COLUMNS = [
+    f"{what}, {of}" for what in ("p50 ms", "p95 ms", "processor ms") for of in ("whole", "shards")
+]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,18 +56,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--splits", nargs="+", default=["dev"], help="of judged questions")
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--routes", nargs="+", default=[str(route) for route in USUAL])
+    parser.add_argument("--http", action="store_true", help="over HTTP, with servers")
+    parser.add_argument("--questions", type=int, default=100, help="over HTTP, of each route")
 
 
 def run(given: argparse.Namespace) -> None:
-    """Print recall by route: whole, of shards, and of shards without one of them."""
+    """Print recall by route: whole, of shards, and without one of them; or times over HTTP."""
     with harness.index_of(given) as index, tempfile.TemporaryDirectory() as scratch:
         settings = load_settings(index=index)
         deal(index, Path(scratch), given.shards)
+        folders = sorted(Path(scratch).iterdir())
+        datasets = [read_dataset(given.dataset, split) for split in given.splits]
+        if given.http:
+            questions = [one.text for dataset in datasets for one in dataset.questions]
+            print_http(index, folders, questions[: given.questions], given.routes)
+            return
         clients = [
             LocalClient(folder.name, Shard(Snapshot(PassageStore.open(folder), settings)))
-            for folder in sorted(Path(scratch).iterdir())
+            for folder in folders
         ]
-        datasets = [read_dataset(given.dataset, split) for split in given.splits]
         harness.print_header("Shards", seed=None, data=harness.data_name(given))
         with Session.open(settings, index) as whole, sharded(clients, settings, whole) as parts:
             columns = ["whole", "shards", "same first 5", "ms", "ms shards", "one lost"]
@@ -72,6 +93,84 @@ def run(given: argparse.Namespace) -> None:
                     *(harness.number(1000 * each) for each in (spent, spent_dealt)),
                     f"{recall(datasets, less):.4f}",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What answers at an address: a server, and those that it asks."""
+
+    url: str
+    pids: tuple[int, ...]
+
+    def spent(self) -> float:
+        """Seconds of processor time so far."""
+        times = [psutil.Process(pid).cpu_times() for pid in self.pids]
+        return float(sum(one.user + one.system for one in times))
+
+    def ask(self, questions: Sequence[str], route: str) -> tuple[list[float], dict[str, Any]]:
+        """Seconds of each question, and the last reply.
+
+        Raises:
+            HTTPError: It does not answer, or with an error.
+        """
+        seconds, reply = [], httpx.Response(200, json={})
+        with httpx.Client(base_url=self.url, timeout=60) as client:
+            for question in questions:
+                started = perf_counter()
+                body = {"question": question, "route": route, "k": DEPTH}
+                reply = client.post("/v1/retrieve", json=body).raise_for_status()
+                seconds.append(perf_counter() - started)
+        found: dict[str, Any] = reply.json()
+        return seconds, found
+
+
+def print_http(
+    index: Path, folders: Sequence[Path], questions: Sequence[str], routes: Sequence[str]
+) -> None:
+    """Milliseconds of a question to a server, and to one that asks others; then with one lost."""
+    with ExitStack() as stack:
+
+        def started(*words: str) -> tuple[str, int]:
+            port = load.free_port()
+            command = [*words, *harness.WYE, "serve", "--port", str(port)]
+            return stack.enter_context(load.running(command, port))
+
+        url, pid = started("env", f"WYE_INDEX={index}", PATIENT)
+        whole = Servers(url, (pid,))
+        parts = [started("env", f"WYE_INDEX={folder}", PATIENT) for folder in folders]
+        # Ended after those that it asks.
+        urls = ",".join(url for url, _ in parts)
+        url, pid = started("env", f"WYE_SERVE__SHARDS={urls}", PATIENT)
+        dealt = Servers(url, (pid, *(pid for _, pid in parts)))
+        table = Table([f"{len(questions)} questions", *_COLUMNS], width=14)
+        for route in routes:
+            seconds: dict[Servers, list[float]] = {whole: [], dealt: []}
+            spent = dict.fromkeys(seconds, 0.0)
+            for servers in seconds:
+                servers.ask(questions[:BATCH], route)
+            for start in range(0, len(questions), BATCH):
+                for servers in seconds:
+                    before = servers.spent()
+                    seconds[servers] += servers.ask(questions[start : start + BATCH], route)[0]
+                    spent[servers] += servers.spent() - before
+            of = [
+                1000 * float(np.quantile(own, q)) for q in (0.5, 0.95) for own in seconds.values()
+            ]
+            table.row(route, *of, *(1000 * each / len(questions) for each in spent.values()))
+        print()
+        table = Table(["fusion", "first ms", "p50 ms", "missing"], width=14)
+        lost = dealt.pids[1]
+        for name, number in (("stopped", signal.SIGSTOP), ("killed", signal.SIGKILL)):
+            os.kill(lost, number)
+            try:
+                (first,), _ = dealt.ask(questions[:1], Route.FUSION)
+                later, reply = dealt.ask(questions, Route.FUSION)
+            finally:
+                os.kill(lost, signal.SIGCONT)  # or it would not end either
+            why = "; ".join(one["reason"] for one in reply["missing"])
+            table.row(name, 1000 * first, 1000 * float(np.median(later)), why)
+            while name == "stopped" and "missing" in dealt.ask(questions[:1], Route.FUSION)[1]:
+                sleep(0.05)
 
 
 class LocalClient:
