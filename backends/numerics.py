@@ -5,7 +5,6 @@ Passages are held in id order, so a smaller row is a smaller id, and "ties by id
 
 import math
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from backends.errors import BackendError
 from backends.layers import LayeredRows, Rows16, Rows32
-from backends.types import Float32, Float64, Int32, Int64, Mask, Query, RankedHit, Ranking
+from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking, RowHits
 
 
 class RequestError(BackendError, ValueError):
@@ -145,10 +144,7 @@ def make_ranking(
         rows: (m,) best first.
         scores: (m,) of those rows.
     """
-    found = [ids[row] for row in rows.tolist()]
-    fields = zip(found, scores.tolist(), range(1, len(found) + 1), repeat(()), strict=False)
-    hits = map(tuple.__new__, repeat(RankedHit), fields)
-    return Ranking(retriever, tuple(hits), candidates, degraded)
+    return Ranking(retriever, RowHits(ids, rows, scores), candidates, degraded)
 
 
 # Inner products with one question's vector, the same to the last bit whatever is computed beside.

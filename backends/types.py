@@ -1,8 +1,9 @@
 """What crosses the borders of this folder: passages in, queries in, rankings out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from itertools import repeat
+from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,6 +177,58 @@ class RankedHit(NamedTuple):
     sources: tuple[Source, ...] = ()
 
 
+class RowHits(Sequence[RankedHit]):
+    """Hits of one version of an index, made once they are looked at: most lists are only fused.
+
+    Attributes:
+        ids: Of every passage of the version, ascending.
+        rows: (m,) of these, best first.
+        scores: (m,) of each.
+    """
+
+    __slots__ = ("_made", "ids", "rows", "scores")
+
+    def __init__(self, ids: Sequence[str], rows: Int64, scores: NDArray[np.floating]) -> None:
+        self.ids, self.rows, self.scores = ids, rows, scores
+        self._made: tuple[RankedHit, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> RankedHit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[RankedHit]: ...
+
+    def __getitem__(self, place: int | slice) -> RankedHit | Sequence[RankedHit]:
+        if isinstance(place, slice) and not place.start and place.step is None:
+            return RowHits(self.ids, self.rows[place], self.scores[place])
+        return self._hits()[place]
+
+    def __iter__(self) -> Iterator[RankedHit]:
+        return iter(self._hits())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple | RowHits):
+            return NotImplemented
+        return self._hits() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._hits())
+
+    def __repr__(self) -> str:
+        return repr(self._hits())
+
+    def _hits(self) -> tuple[RankedHit, ...]:
+        if self._made is None:
+            found = [self.ids[row] for row in self.rows.tolist()]
+            ranks = range(1, len(found) + 1)
+            fields = zip(found, self.scores.tolist(), ranks, repeat(()), strict=False)
+            self._made = tuple(map(tuple.__new__, repeat(RankedHit), fields))
+        return self._made
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The answer of one retriever to one query.
@@ -187,9 +240,16 @@ class Ranking:
     """
 
     retriever: str
-    hits: tuple[RankedHit, ...]
+    hits: Sequence[RankedHit]
     candidates: int = 0
     degraded: str = ""
+
+    @property
+    def scores(self) -> Float64:
+        """(m,) of the hits."""
+        if isinstance(self.hits, RowHits):
+            return self.hits.scores.astype(np.float64)
+        return np.array([hit.score for hit in self.hits], np.float64)
 
 
 class TextScorer(Protocol):

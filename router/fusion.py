@@ -7,12 +7,13 @@ constant, or `graph_weights`, which looks at each question's seeds and walk.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
-from backends.types import Float64, Int64, Ranking, Source
+from backends.types import Float64, Int64, Ranking, RowHits, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
@@ -124,7 +125,7 @@ def scaled(ranking: Ranking) -> Float64:
             f"There is no scale for the scores of '{ranking.retriever}'; "
             f"combine {', '.join(_SCALES)}, or fuse by rank."
         )
-    return scale(np.array([hit.score for hit in ranking.hits]))
+    return scale(ranking.scores)
 
 
 _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
@@ -155,33 +156,52 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool 
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    place: dict[str, int] = {}
-    columns = [[place.setdefault(hit.id, len(place)) for hit in one.hits] for one, _ in parts]
-    shares, ranks = np.zeros((len(parts), len(place))), np.zeros((len(parts), len(place)), int)
-    for row, (own, (_, values)) in enumerate(zip(columns, parts, strict=True)):
-        shares[row, own], ranks[row, own] = values, np.arange(1, len(own) + 1)
-    ids = list(place)
+    ids, columns = _columns([one for one, _ in parts])
+    size = max(int(own.max(initial=-1)) for own in columns) + 1
+    shares = np.zeros((len(parts), size))
+    for row, own, (_, values) in zip(shares, columns, parts, strict=True):
+        row[own] = values
+    foremost = _foremost(shares.sum(axis=0), k)
+    summed = map(math.fsum, shares[:, foremost].T.tolist())
     scored = sorted(
-        (-math.fsum(shares[:, column].tolist()), ids[column], column)
-        for column in _foremost(shares.sum(axis=0), k).tolist()
-    )
+        (-total, ids(column), column)
+        for total, column in zip(summed, foremost.tolist(), strict=True)
+    )[:k]
+    told: Iterable[tuple[Source, ...]] = repeat(())
+    if sources:
+        ranks, chosen = np.zeros(shares.shape, int), [column for _, _, column in scored]
+        for row, own in zip(ranks, columns, strict=True):
+            row[own] = np.arange(1, len(own) + 1)
+        given = zip(shares[:, chosen].T.tolist(), ranks[:, chosen].T.tolist(), strict=True)
+        lists = [(one.retriever, one.scores.tolist()) for one, _ in parts]
+        told = (_sources(lists, *own) for own in given)
     # Where one arm has nothing to say, the others are asked for that very reason.
     degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
     silent = all(one.degraded for one, _ in parts)
     return Ranking(
         retriever="fusion",
         hits=tuple(
-            FusedHit(
-                id_,
-                -lower,
-                rank,
-                _sources(parts, shares[:, column], ranks[:, column]) if sources else (),
-            )
-            for rank, (lower, id_, column) in enumerate(scored[:k], start=1)
+            FusedHit(id_, -lower, rank, own)
+            for rank, ((lower, id_, _), own) in enumerate(zip(scored, told, strict=False), start=1)
         ),
         candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)) if silent else "",
     )
+
+
+def _columns(rankings: Sequence[Ranking]) -> tuple[Callable[[int], str], list[Int64]]:
+    """A number for each passage of some lists: its id by that, and those of each list."""
+    found = [one.hits for one in rankings]
+    known = [hits for hits in found if isinstance(hits, RowHits)]
+    if len(known) == len(found) and all(hits.ids is known[0].ids for hits in known):
+        rows, columns = np.unique(
+            np.concatenate([hits.rows for hits in known]), return_inverse=True
+        )
+        ends = np.cumsum([len(hits) for hits in known])
+        return lambda column: known[0].ids[rows[column]], np.split(columns, ends[:-1])
+    place: dict[str, int] = {}
+    every = [np.array([place.setdefault(h.id, len(place)) for h in hits], int) for hits in found]
+    return [*place].__getitem__, every
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
@@ -193,15 +213,17 @@ def _foremost(totals: Float64, k: int) -> Int64:
 
 
 def _sources(
-    parts: Sequence[tuple[Ranking, Float64]], shares: Float64, ranks: Int64
+    lists: Sequence[tuple[str, list[float]]], shares: Sequence[float], ranks: Sequence[int]
 ) -> tuple[Source, ...]:
-    """The lists that hold one passage, which gave it these shares at these ranks (0: not there)."""
-    found = zip(parts, ranks.tolist(), shares.tolist(), strict=True)
+    """The lists that hold one passage, which gave it these shares at these ranks (0: not there).
+
+    Args:
+        lists: Name and scores of each.
+    """
+    found = zip(lists, ranks, shares, strict=True)
     return tuple(
         sorted(
-            Source(one.retriever, rank, one.hits[rank - 1].score, share)
-            for (one, _), rank, share in found
-            if rank
+            Source(name, rank, own[rank - 1], share) for (name, own), rank, share in found if rank
         )
     )
 
@@ -229,6 +251,8 @@ def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tup
 
 
 def _check_list(ranking: Ranking) -> None:
+    if isinstance(ranking.hits, RowHits):
+        return
     ranks, ids = [hit.rank for hit in ranking.hits], [hit.id for hit in ranking.hits]
     if ranks != list(range(1, len(ranks) + 1)):
         place = next(place for place, rank in enumerate(ranks, start=1) if place != rank)

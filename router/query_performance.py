@@ -197,7 +197,8 @@ def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
 
 
 def _scores(evidence: ArmResults, arm: Route) -> list[float]:
-    return [hit.score for hit in evidence.rankings.get(arm, _NOTHING).hits]
+    found: list[float] = evidence.rankings.get(arm, _NOTHING).scores.tolist()
+    return found
 
 
 def _ids(evidence: ArmResults, arm: Route, count: int) -> list[str]:

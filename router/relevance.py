@@ -181,7 +181,7 @@ def scores_of(route: Route, ranking: Ranking, depth: int) -> tuple[Route, Float6
         best = hits[0].score
         return route, np.array([math.log(max(h.score / best, 1e-6)) if best else 0.0 for h in hits])
     if route in (Route.DENSE, Route.LEXICAL) or (ranking.candidates > depth >= len(hits)):
-        return route, np.array([hit.score for hit in hits])
+        return route, ranking.scores
     return Route.DENSE, np.array([_cosine(hit) for hit in hits])
 
 

@@ -152,8 +152,7 @@ def text_signals(evidence: ArmResults) -> list[float]:
 
 
 def _of_lists(dense: Ranking, lexical: Ranking, coverage: Coverage) -> list[float]:
-    cosines = [hit.score for hit in dense.hits[:SCORED]]
-    bm25 = [hit.score for hit in lexical.hits[:SCORED]]
+    cosines, bm25 = (one.scores[:SCORED].tolist() for one in (dense, lexical))
     shares = [score / bm25[0] for score in bm25]
     most = sum(word.weight for word in coverage.words)
     near, worded = ([hit.id for hit in one.hits[:SCORED]] for one in (dense, lexical))

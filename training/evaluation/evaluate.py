@@ -42,7 +42,7 @@ class SystemRun:
     """
 
     name: str
-    answers: Mapping[str, tuple[RankedHit, ...]]
+    answers: Mapping[str, Sequence[RankedHit]]
     values: Float64
     unanswered: tuple[str, ...]
     degraded: Mapping[str, int]
