@@ -1,7 +1,7 @@
 """What indexing costs: seconds by stage on one thread and as it is by default, and bytes on disk.
 
 Each mode is a process of its own, so that threads can be bounded. Loading the models is not
-counted. Where several processes parse, they do so beside the encoder, and "parsing" is what the
+counted. Where other processes parse, they do so beside the encoder, and "parsing" is what the
 encoder waits for them. "processor" rows are processor time of all threads and processes: on one
 thread, what an otherwise idle machine would need.
 """

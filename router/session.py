@@ -597,7 +597,7 @@ class Session:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
         The version in view stays as it is until `reload`. Of the report's seconds, what is analysed
-        is told apart: "parse" (the wait for it, where several processes do it) and "encode".
+        is told apart: "parse" (the wait for it, where other processes do it) and "encode".
 
         Raises:
             BackendError: The index cannot be written.
