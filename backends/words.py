@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from sys import getsizeof
 from typing import overload
 from zlib import crc32
@@ -19,6 +20,8 @@ from backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
 """Bytes from which on 32 bits do not count those of strings."""
+_PIECE = 65_536
+"""Strings that are objects at a time, where all of them are gone through."""
 _SPACES = re.compile(r"\s+")
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
@@ -222,7 +225,7 @@ class SentenceWords:
             packed.extend(map(memo.__getitem__, tokenise(text)))
             packed.append(END)
             lengths.append(len(packed) - start)
-        return cls(np.array(packed, np.int32), np.array(lengths, np.int32))
+        return cls(np.frombuffer(packed, np.int32), np.frombuffer(lengths, np.int32))
 
 
 class _Packed(dict[str, int]):
@@ -242,7 +245,12 @@ class Strings(Sequence[str]):
     """Many strings end to end in one Arrow array: a quarter of the room that a list takes."""
 
     def __init__(self, strings: Iterable[str] | pa.Array) -> None:
-        self.array = strings if isinstance(strings, pa.Array) else pa.array(strings, pa.string())
+        if not isinstance(strings, pa.Array):
+            left, pieces = iter(strings), [pa.array([], pa.string())]
+            while piece := [*islice(left, _PIECE)]:
+                pieces.append(pa.array(piece, pa.string()))
+            strings = pa.concat_arrays(pieces)
+        self.array = strings
 
     def __len__(self) -> int:
         return len(self.array)
@@ -256,7 +264,8 @@ class Strings(Sequence[str]):
         return Strings(found) if isinstance(place, slice) else found.as_py()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.array.to_pylist())
+        starts = range(0, len(self), _PIECE)
+        return chain.from_iterable(self.array[at : at + _PIECE].to_pylist() for at in starts)
 
     def where(self, mask: Mask) -> "Strings":
         """Those that a mask takes."""

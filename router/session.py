@@ -143,9 +143,8 @@ class Snapshot:
     def derive(cls, index: PassageStore, settings: Settings) -> None:
         """Derive everything from the version in view, and keep it for later ones."""
         corpus, keep = read_whole(index)
-        snapshot = cls.of(corpus, index.derived, settings)
-        for arm in ARMS:
-            snapshot.retriever(arm)
+        for arm in ARMS:  # each by itself: it finds on the disk what it needs of the others
+            cls.of(corpus, index.derived, settings).retriever(arm)
         keep()  # last: whoever finds the passages finds all
 
     def _begin(

@@ -21,6 +21,7 @@ from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,20 @@ class DerivedFiles:
     def sizes(self) -> dict[str, int]:
         """Bytes of each part that there is, by its name."""
         return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
+
+    def room(self) -> Path | None:
+        """Where to lay, while the files are made, what need not be in memory.
+
+        None where nothing can be written.
+        """
+        if not self.is_kept:
+            return None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self.folder).close()
+        except OSError:
+            return None
+        return self.folder
 
     def read(self, part: str, settings: object = None) -> Arrays | None:
         """Arrays of a part by name, mapped; None where there are none that can be used.

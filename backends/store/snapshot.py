@@ -36,13 +36,14 @@ from backends.store.derived import (
     unpack_table,
 )
 from backends.store.entity_vectors import EntityVectorCache
+from backends.store.growing import GrowingArray, GrowingStrings, laid
 from backends.store.index import PassageStore
 from backends.store.schema import sentence_rows
 from backends.store.versions import reading
 from backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
 from backends.words import Strings, StringTable, joined
 
-_TEXT_BLOCK = 4096
+_BLOCK = 4096
 LISTED = 50_000
 """Passages up to which ids and titles are lists: quicker by a microsecond a hit, and 220 bytes."""
 
@@ -233,8 +234,8 @@ class Corpus:
     def _blocks(self, rows: Int64 | None) -> Iterator[Int64]:
         """Rows, some at a time."""
         wanted = np.arange(len(self), dtype=np.int64) if rows is None else rows
-        for start in range(0, len(wanted), _TEXT_BLOCK):
-            yield wanted[start : start + _TEXT_BLOCK]
+        for start in range(0, len(wanted), _BLOCK):
+            yield wanted[start : start + _BLOCK]
 
     def _values(self, column: Sequence[str], rows: Sequence[int] | Int64) -> list[str]:
         """Of some rows, one by one: Arrow's `take` of five needs ten times as long to begin."""
@@ -298,23 +299,26 @@ def with_sentences(
         sentences: Of each of the r.
     """
     count = len(corpus)
-    blocks = _Blocks(corpus.vectors.shape[1])
-    blocks.add(sentence_rows(np.asarray(corpus.vectors[rows]), sentences))
-    own = blocks.read(np.arange(len(rows), dtype=np.int64))
-    both: tuple[Corpus | _Derived, ...] = corpus, own
+    analysed = _Analysed(corpus.vectors.shape[1], None)
+    batch = sentence_rows(np.asarray(corpus.vectors[rows]), sentences)
+    analysed.add(batch["vector"], batch["sentences"])
+    own = analysed.read()
     # The new ones are laid behind the others, and then all are put in order.
     source = np.arange(count, dtype=np.int64)
     source[rows] = count + np.arange(len(rows), dtype=np.int64)
-    sizes = zip(both, (count, len(rows)), strict=True)
-    lengths = np.concatenate([_counts(each.sentence_passage, size) for each, size in sizes])
+    owners = corpus.sentence_passage, own["sentence_passage"]
+    sizes = zip(owners, (count, len(rows)), strict=True)
+    lengths = np.concatenate([_counts(each, size) for each, size in sizes])
     gather = ragged(lengths, source)
     mentions = {}
     for name in _MENTIONS:
         reader = _MentionReader()
-        for each in both:
-            reader.add_mentions(getattr(each, name), len(each.sentence_passage))
+        for each, sentences_of in zip(
+            (getattr(corpus, name), _mentions(name, own)), owners, strict=True
+        ):
+            reader.add_mentions(each, len(sentences_of))
         mentions[name] = reader.read(gather)
-    vectors = [np.asarray(each.sentence_vectors) for each in both]
+    vectors = np.asarray(corpus.sentence_vectors), own["sentence_vectors"]
     before = Strings(chain.from_iterable(corpus.iter_sentence_texts()))
     told = Strings(one.text for of_passage in sentences for one in of_passage)
     same: dict[str, Any] = {field.name: getattr(corpus, field.name) for field in fields(Corpus)}
@@ -336,20 +340,23 @@ _MOST = 0.25
 _ROW_BITS = 32
 _MIXED = "mixed"
 """Stands for the deletions of a fragment that has rows of the base and others."""
-_COLUMNS = ["id", "title", "document", "chunk", "metadata", "content_hash", "text"]
-_LONG = ("metadata", "text")
+_COLUMNS = {
+    "ids": "id",
+    "titles": "title",
+    "documents": "document",
+    "hashes": "content_hash",
+    "_metadata": "metadata",
+    "_texts": "text",
+    "chunks": "chunk",
+}
+_LONG = ("_metadata", "_texts")
 """Those that together may be longer than 32 bits can count."""
 _DERIVED = ["vector", "sentences"]
 _ADDRESS = "_rowaddr"
 PLACES = "_places"
-_STRINGS = ("titles", "documents", "hashes", "_metadata", "_texts")
-_ARRAYS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
 _MENTIONS = ("entities", "phrases")
-_LARGE = pa.large_string()
 
-_T = TypeVar("_T", Float16, Float32)
 _Value = TypeVar("_Value", bound=np.generic)
-_Rows = NDArray[np.floating[Any]]
 
 
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
@@ -363,12 +370,13 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     Raises:
         IndexDamagedError: It cannot be read.
     """
-    with reading(index.path):
-        if base is not None and (layered := _layered(index, base)) is not None:
-            return layered
-        corpus, keep = read_whole(index)
-        keep()
-        return corpus
+    if base is not None:
+        with reading(index.path):
+            if (layered := _layered(index, base)) is not None:
+                return layered
+    corpus, keep = read_whole(index)
+    keep()
+    return corpus
 
 
 def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
@@ -397,16 +405,34 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
 def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """Read all of the version in view, and what keeps it beside the dataset.
 
+    What is read lies on the disk, as far as there is room; memory holds a block of it at a time.
+
     Raises:
         IndexDamagedError: It cannot be read.
     """
+    dataset, files = index.snapshot(), index.derived
     with reading(index.path):
-        dataset = index.snapshot()
-        table = dataset.to_table(columns=_COLUMNS, with_row_address=True, scan_in_order=True)
-        batches = dataset.to_batches(columns=_DERIVED, scan_in_order=True)
-        corpus, places = _corpus(index, dataset, table, batches)
-    files = index.derived
-    return corpus, lambda: files.write(PASSAGES, {**_to_arrays(corpus), PLACES: places})
+        found = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
+    places: Int64 = pc.sort_indices(found["id"]).to_numpy().astype(np.int64)
+    addresses = _addresses(found)[places]
+
+    def tables() -> Iterator[pa.Table]:
+        for start in range(0, len(addresses), _BLOCK):
+            block = pa.array(addresses[start : start + _BLOCK], pa.uint64())
+            with reading(index.path):
+                table = dataset._take_rows(block, [*_COLUMNS.values(), *_DERIVED])
+            yield table
+
+    room = files.room()
+    try:
+        arrays = _read_arrays(tables(), index.dimension, room)
+    except OSError:  # the disk is full
+        if room is None:
+            raise
+        arrays = _read_arrays(tables(), index.dimension, None)
+    arrays = {**arrays, PLACES: places}
+    corpus = _from_arrays(index, dataset, arrays, addresses)
+    return corpus, lambda: files.write(PASSAGES, arrays)
 
 
 def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
@@ -421,44 +447,29 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[PLACES]])
 
 
-def _corpus(
-    index: PassageStore,
-    dataset: lance.LanceDataset,
-    table: pa.Table,
-    batches: Iterable[pa.RecordBatch],
-) -> tuple[Corpus, Int64]:
-    """A corpus of some rows of the dataset, and where each was among them."""
-    for name in _LONG:
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, table[name].cast(_LARGE))
-    order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)
-    table = table.take(pa.array(order))
-    blocks = _Blocks(index.dimension)
-    for batch in batches:
-        blocks.add(batch)
-    derived = blocks.read(order)
-    corpus = Corpus(
-        version=dataset.version,
-        ids=table["id"].to_pylist(),
-        titles=table["title"].to_pylist(),
-        documents=table["document"].to_pylist(),
-        chunks=table["chunk"].to_numpy(),
-        vectors=derived.vectors,
-        sentence_vectors=derived.sentence_vectors,
-        sentence_passage=derived.sentence_passage,
-        entities=derived.entities,
-        phrases=derived.phrases,
-        hashes=Strings(table["content_hash"].combine_chunks()),
-        two=None,
-        _metadata=Strings(table["metadata"].combine_chunks()),
-        _texts=Strings(table["text"].combine_chunks()),
-        _addresses=_addresses(table),
-        _fragments=_stamps(dataset),
-        _dataset=dataset,
-        _folder=index.path,
-        _surfaces=index.surfaces,
-    )
-    return corpus, order
+def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) -> Arrays:
+    """What a corpus is made of; the tables have its rows in the order of their ids.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    strings = {
+        name: GrowingStrings(room, is_long=name in _LONG)
+        for name, column in _COLUMNS.items()
+        if name != "chunks"
+    }
+    chunks = GrowingArray(room, np.int32)
+    analysed = _Analysed(dimension, room)
+    for table in tables:
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        for name, growing in strings.items():
+            growing.extend(columns[_COLUMNS[name]])
+        chunks.extend(columns[_COLUMNS["chunks"]].to_numpy())
+        analysed.add(columns["vector"], columns["sentences"])
+    arrays = {"chunks": chunks.read(), **analysed.read()}
+    for name, growing in strings.items():
+        arrays |= growing.read(name)
+    return {**arrays, **pack_table("ids", StringTable.of(unpack_strings("ids", arrays)))}
 
 
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
@@ -469,10 +480,10 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     gone, new, moved = _differences(dataset, base)
     if max(len(gone), len(new)) > _MOST * len(base):
         return None
-    table = dataset._take_rows(pa.array(new, pa.uint64()), [*_COLUMNS, *_DERIVED])
-    table = table.append_column(_ADDRESS, pa.array(new))
-    batches = table.combine_chunks().select(_DERIVED).to_batches()
-    added, _ = _corpus(index, dataset, table.drop_columns(_DERIVED), batches)
+    table = dataset._take_rows(pa.array(new, pa.uint64()), [*_COLUMNS.values(), *_DERIVED])
+    order = pc.sort_indices(table["id"])
+    arrays = _read_arrays([table.take(order)], index.dimension, None)
+    added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
     # What the next version has to look for: where the rows of the base are now.
     mixed = {*(new >> _ROW_BITS).tolist()}
     if len(moved):
@@ -586,27 +597,11 @@ def _addresses(table: pa.Table) -> Int64:
     return found
 
 
-def _to_arrays(corpus: Corpus) -> Arrays:
-    arrays = {name: getattr(corpus, name) for name in _ARRAYS}
-    arrays |= pack_table("ids", StringTable.of(Strings(corpus.ids)))
-    for name in _STRINGS:
-        arrays |= pack_strings(name, getattr(corpus, name))
-    for name in _MENTIONS:
-        mentions = getattr(corpus, name)
-        arrays |= {f"{name}.sentence": mentions.sentence, f"{name}.code": mentions.code}
-        arrays |= pack_strings(f"{name}.names", mentions.names)
-    return arrays
-
-
 def _from_arrays(
     index: PassageStore, dataset: lance.LanceDataset, arrays: Arrays, addresses: Int64
 ) -> Corpus:
     def strings(name: str) -> Strings:
         return unpack_strings(name, arrays)
-
-    def mentions(name: str) -> Mentions:
-        sentence, code = arrays[f"{name}.sentence"], arrays[f"{name}.code"]
-        return Mentions(sentence, code, strings(f"{name}.names"))
 
     ids = unpack_table("ids", arrays)
     is_small = len(ids) <= LISTED
@@ -619,8 +614,8 @@ def _from_arrays(
         vectors=arrays["vectors"],
         sentence_vectors=arrays["sentence_vectors"],
         sentence_passage=arrays["sentence_passage"],
-        entities=mentions("entities"),
-        phrases=mentions("phrases"),
+        entities=_mentions("entities", arrays),
+        phrases=_mentions("phrases", arrays),
         hashes=strings("hashes"),
         two=None,
         _metadata=strings("_metadata"),
@@ -633,54 +628,49 @@ def _from_arrays(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Derived:
-    """What the analyser found, in canonical order; the attributes of `Corpus`."""
-
-    vectors: Float32
-    sentence_vectors: Float16
-    sentence_passage: Int32
-    entities: Mentions
-    phrases: Mentions
+def _mentions(name: str, arrays: Arrays) -> Mentions:
+    sentence, code = arrays[f"{name}.sentence"], arrays[f"{name}.code"]
+    return Mentions(sentence, code, unpack_strings(f"{name}.names", arrays))
 
 
-class _Blocks:
-    """Rows as they come in, block by block, to be put in order at the end."""
+class _Analysed:
+    """What the analyser found of rows that come in block by block, in their order."""
 
-    def __init__(self, dimension: int) -> None:
-        self._dimension = dimension
-        self._vectors: list[_Rows] = []
-        self._sentence_vectors: list[_Rows] = []
-        self._sentences: list[Int32] = [np.empty(0, np.int32)]
-        self._entities = _MentionReader()
-        self._phrases = _MentionReader()
+    def __init__(self, dimension: int, room: Path | None) -> None:
+        self._dimension, self._room = dimension, room
+        self._vectors = GrowingArray(room, np.float32, (dimension,))
+        self._sentence_vectors = GrowingArray(room, np.float16, (dimension,))
+        self._owners = GrowingArray(room, np.int32)
+        self._rows = 0
+        self._mentions = {name: _MentionReader() for name in _MENTIONS}
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, vectors: pa.FixedSizeListArray, sentences: pa.ListArray) -> None:
         """Take in rows of the dataset.
 
         Texts are read along, for Lance cannot read part of a list's structs, but dropped here.
         """
-        column = batch["sentences"]
-        flat = column.flatten()
-        self._vectors.append(_matrix(batch["vector"], self._dimension).copy())
-        self._sentence_vectors.append(_matrix(flat.field("vector"), self._dimension).copy())
-        self._sentences.append(_lengths(column))
-        self._entities.add(flat.field("entities"))
-        self._phrases.add(flat.field("phrases"))
+        flat = sentences.flatten()
+        self._vectors.extend(_matrix(vectors, self._dimension))
+        self._sentence_vectors.extend(_matrix(flat.field("vector"), self._dimension))
+        rows = np.arange(self._rows, self._rows + len(vectors))
+        self._owners.extend(np.repeat(rows, _lengths(sentences)))
+        self._rows += len(vectors)
+        for name, reader in self._mentions.items():
+            reader.add(flat.field(name))
 
-    def read(self, source: Int64) -> _Derived:
-        """The rows at some places, of those that came in, in the order asked for."""
-        lengths = np.concatenate(self._sentences)
-        gather = ragged(lengths, source)
-        vectors = np.empty((len(source), self._dimension), np.float32)
-        sentence_vectors = np.empty((len(gather), self._dimension), np.float16)
-        return _Derived(
-            vectors=_gather(self._vectors, source, vectors),
-            sentence_vectors=_gather(self._sentence_vectors, gather, sentence_vectors),
-            sentence_passage=np.repeat(np.arange(len(source), dtype=np.int32), lengths[source]),
-            entities=self._entities.read(gather),
-            phrases=self._phrases.read(gather),
-        )
+    def read(self) -> Arrays:
+        """All of it, as `_from_arrays` takes it; nothing can be read again."""
+        arrays = {
+            "vectors": self._vectors.read(),
+            "sentence_vectors": self._sentence_vectors.read(),
+            "sentence_passage": self._owners.read(),
+        }
+        for name in _MENTIONS:
+            own = self._mentions.pop(name).read()
+            parts = {f"{name}.sentence": own.sentence, f"{name}.code": own.code}
+            parts |= pack_strings(f"{name}.names", own.names)
+            arrays |= {part: laid(array, self._room) for part, array in parts.items()}
+        return arrays
 
 
 class _MentionReader:
@@ -701,11 +691,18 @@ class _MentionReader:
         names = mentions.names.array
         self._names.append(pa.DictionaryArray.from_arrays(pa.array(mentions.code), names))
 
-    def read(self, sentences: Int64) -> Mentions:
-        """The mentions of some sentences, in the order asked for."""
-        encoded = pa.chunked_array(self._names).unify_dictionaries().combine_chunks()
+    def read(self, sentences: Int64 | None = None) -> Mentions:
+        """The mentions of some sentences, in the order asked for; of all in their own by default.
+
+        Nothing can be read again.
+        """
+        chunked = pa.chunked_array(self._names)
+        self._names.clear()
+        encoded = chunked.unify_dictionaries().combine_chunks()
         counts = np.concatenate(self._counts)
-        taken = encoded.indices.to_numpy()[ragged(counts, sentences)]
+        taken = encoded.indices.to_numpy()
+        if sentences is not None:
+            taken, counts = taken[ragged(counts, sentences)], counts[sentences]
         # An earlier version may bring names that nothing mentions any more.
         used = np.flatnonzero(np.bincount(taken, minlength=len(encoded.dictionary)))
         names = encoded.dictionary.take(pa.array(used))
@@ -713,24 +710,10 @@ class _MentionReader:
         code = np.full(len(encoded.dictionary), -1, np.int32)
         code[used[by_name]] = np.arange(len(used), dtype=np.int32)
         return Mentions(
-            sentence=np.repeat(np.arange(len(sentences), dtype=np.int32), counts[sentences]),
+            sentence=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
             code=code[taken],
             names=Strings(names.take(pa.array(by_name))),
         )
-
-
-def _gather(blocks: list[_Rows], source: Int64, out: _T) -> _T:
-    """Rows of the blocks, end to end, by place; blocks are freed on the way, to need room once."""
-    order = np.argsort(source, kind="stable")
-    ascending = source[order]
-    start = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        first, last = np.searchsorted(ascending, [start, start + len(block)]).tolist()
-        out[order[first:last]] = block[ascending[first:last] - start]
-        start += len(block)
-    return out
 
 
 def _matrix(vectors: pa.FixedSizeListArray, dimension: int) -> Float16:

@@ -113,7 +113,7 @@ def test_arrays_agree_with_the_slow_reading(
     random.Random(seed).shuffle(passages)
     # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.store.snapshot, "_TEXT_BLOCK", 16)
+        patch.setattr(backends.store.snapshot, "_BLOCK", 16)
         check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
 
 
@@ -244,10 +244,10 @@ def check_origin(later: Corpus, before: Corpus) -> None:
     if later.two is None:
         return
     layers, added = later.two.passages, later.two.added
-    assert [later.ids[row] for row in layers.added.tolist()] == added.ids
+    assert [later.ids[row] for row in layers.added.tolist()] == [*added.ids]
     stored = dict(zip(before.ids, before.hashes, strict=True))
     now = dict(zip(later.ids, later.hashes, strict=True))
-    assert [i for i in later.ids if stored.get(i) != now[i]] == added.ids
+    assert [i for i in later.ids if stored.get(i) != now[i]] == [*added.ids]
     gone = [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
     assert layers.gone.tolist() == gone
 
@@ -287,14 +287,3 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     assert later.two
     assert later.two.added.ids == ["c"]
     assert_same(later, read_corpus(index))
-
-
-@given(st.data())
-def test_rows_are_gathered_by_their_places(data: st.DataObject) -> None:
-    lengths = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=4))
-    every = np.arange(2 * sum(lengths), dtype=np.float32).reshape(-1, 2)
-    blocks = np.split(every, np.cumsum(lengths)[:-1])
-    source = np.array(data.draw(st.permutations(range(len(every)))), np.int64)
-    out = np.empty((len(source), 2), np.float32)
-    found = backends.store.snapshot._gather(list(blocks), source, out)
-    assert np.array_equal(found, every[source])

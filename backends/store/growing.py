@@ -1,0 +1,112 @@
+"""Arrays that grow piece by piece on the disk, and are mapped once they are whole.
+
+Their files have no name: they go with the arrays, whatever ends the process.
+"""
+
+import mmap
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import DTypeLike, NDArray
+
+from backends.store.derived import Arrays, pack_strings
+from backends.words import Strings
+
+_SHORT = np.iinfo(np.int32).max
+
+
+class GrowingArray:
+    """Rows of numbers, to be written end to end and then read."""
+
+    def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        """Begin without a row.
+
+        Args:
+            folder: Where there is room on the disk; None to grow in memory.
+            row: Shape of a row.
+
+        Raises:
+            OSError: Nothing can be written there.
+        """
+        self._file: IO[bytes] = TemporaryFile(dir=folder) if folder else BytesIO()  # noqa: SIM115
+        self._dtype, self._row = np.dtype(dtype), row
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Add rows.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        flat = np.ascontiguousarray(rows, self._dtype).reshape(-1)
+        self._file.write(flat.view(np.uint8).data)
+
+    def read(self) -> NDArray[Any]:
+        """All rows, read-only; no further one can be added.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        with self._file as file:
+            if isinstance(file, BytesIO):
+                content: bytes | mmap.mmap = file.getvalue()
+            else:
+                file.flush()
+                is_empty = not file.tell()
+                # Nothing cannot be mapped.
+                content = b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(content, self._dtype).reshape(-1, *self._row)
+
+
+class GrowingStrings:
+    """Strings, to be written end to end and then read."""
+
+    def __init__(self, folder: Path | None, *, is_long: bool = False) -> None:
+        """Begin without a string.
+
+        Args:
+            folder: As of `GrowingArray`.
+            is_long: Whether to count bytes with 64 bits, however few there are.
+        """
+        self._starts = GrowingArray(folder, np.int64)
+        self._starts.extend(np.zeros(1))
+        self._text = GrowingArray(folder, np.uint8)
+        self._is_long, self._size = is_long, 0
+
+    def extend(self, strings: pa.Array) -> None:
+        """Add strings.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        starts, text = pack_strings("", Strings(strings)).values()
+        self._starts.extend(starts[1:].astype(np.int64) + self._size)
+        self._text.extend(text)
+        self._size += len(text)
+
+    def read(self, name: str) -> Arrays:
+        """All of them, as `pack_strings` has them.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        starts = self._starts.read()
+        is_long = self._is_long or self._size > _SHORT
+        kept = starts if is_long else starts.astype(np.int32)
+        return {f"{name}.starts": kept, f"{name}.text": self._text.read()}
+
+
+def laid(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
+    """An array that needs no memory any more, or where there is no folder the same.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    if folder is None:
+        return array
+    growing = GrowingArray(folder, array.dtype, array.shape[1:])
+    growing.extend(array)
+    return growing.read()
