@@ -11,11 +11,11 @@ import sys
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from backends.numerics import RequestError, rank_rows, require_k, require_mask
 from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, Scores
 from backends.words import FurtherWords, Words
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 # Chinese characters and Japanese kana are written without spaces: each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -49,6 +46,9 @@ their idf is high, and say nothing about the subject: leaving them out raises ev
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
 _OFTEN = "frequencies"
+_PASSAGE_BITS = 13
+_PASSAGES_AT_ONCE = 1 << _PASSAGE_BITS
+_POSTINGS_AT_ONCE = 2**20
 _MOST_WORDS = 100_000
 """Words that versions on top of a base have beyond its own, before they are numbered anew."""
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
@@ -136,13 +136,11 @@ class LexicalRetriever:
                 f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
                 "Give one text per id."
             )
-        # Numbers without a gap, for the terms that occur in this version.
-        self._columns = np.full(len(self._words), -1, np.int32)
-        occurring = np.flatnonzero(np.bincount(self._terms, minlength=len(self._words)))
-        self._columns[occurring] = np.arange(len(occurring), dtype=np.int32)
-        terms = self._columns[self._terms]
-        weights = bm25(terms, self._lengths, len(occurring), k1=self.settings.k1, b=self.settings.b)
-        self._weights = TermWeights(weights.indptr, weights.indices, weights.data)
+        self._columns = np.arange(len(self._words), dtype=np.int32)
+        starts, rows, self.frequencies = postings(self._terms, self._lengths, len(self._words))
+        k1, b = self.settings.k1, self.settings.b
+        values = bm25(starts, rows, self.frequencies, self._lengths, k1=k1, b=b)
+        self._weights = TermWeights(starts, rows, values)
 
     @classmethod
     def from_arrays(
@@ -181,12 +179,8 @@ class LexicalRetriever:
     @cached_property
     def frequencies(self) -> NDArray[np.unsignedinteger]:
         """(m,) how often a passage has a term, for each of the weights."""
-        size = len(self._weights.starts) - 1
-        often = _frequencies(self._columns[self._terms], self._lengths, size).data
-        found: NDArray[np.unsignedinteger] = often.astype(
-            np.min_scalar_type(int(often.max(initial=0)))
-        )
-        return found
+        terms, size = self._columns[self._terms], len(self._weights.starts) - 1
+        return postings(terms, self._lengths, size)[2]
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Passages that have a term, by its number, and how often."""
@@ -347,7 +341,7 @@ class LexicalRetriever:
             own = [number for number in map(numbers.__getitem__, _words(text)) if number >= 0]
             terms.extend(own)
             lengths.append(len(own))
-        return np.array(terms, np.int32), np.array(lengths, np.int32)
+        return np.frombuffer(terms, np.int32), np.frombuffer(lengths, np.int32)
 
 
 @dataclass(slots=True)
@@ -462,8 +456,14 @@ class LayeredLexicalRetriever(LexicalRetriever):
 
 
 def bm25(
-    terms: Int32, lengths: Int32, vocabulary: int, *, k1: float, b: float
-) -> "sparse.csc_array":
+    starts: Int32 | Int64,
+    passages: Int32,
+    often: NDArray[np.unsignedinteger],
+    lengths: Int32,
+    *,
+    k1: float,
+    b: float,
+) -> Float32:
     """BM25 of every passage for every single term.
 
     weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean |p|))
@@ -471,41 +471,67 @@ def bm25(
     Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
 
     Args:
-        terms: (m,) numbers of the terms of n passages, end to end, repeats kept.
+        starts: (v + 1,), passages and often of `postings`.
         lengths: (n,) terms of each passage.
-        vocabulary: Numbers that there are; each occurs.
         k1: Saturation of term frequency; at least 0.
         b: Share of length normalisation, 0 to 1.
 
     Returns:
-        (n, vocabulary) float32.
+        (m,) of each posting.
     """
-    n = len(lengths)
-    weights = _frequencies(terms, lengths, vocabulary)
-    passages = np.diff(weights.indptr)
-    known, place = np.unique(passages, return_inverse=True)
+    n, mean = len(lengths), lengths.mean() if len(passages) else 1.0
+    having = np.diff(starts)
+    known, place = np.unique(having, return_inverse=True)
     idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in known.tolist()]
-    if vocabulary:  # the mean length is 0 without a single term
-        length = lengths[weights.indices].astype(np.float64)
-        tf = weights.data / (k1 * ((1 - b) + b * length / lengths.mean()) + weights.data)
-        of_each = np.repeat(np.array(idf, np.float32)[place], passages)
-        weights.data = (of_each * tf).astype(np.float32)
-        weights.indices = weights.indices.astype(np.int32)
-    return weights
+    values = np.repeat(np.array(idf, np.float32)[place], having)
+    for first in range(0, len(values), _POSTINGS_AT_ONCE):
+        part = slice(first, first + _POSTINGS_AT_ONCE)
+        length = lengths[passages[part]].astype(np.float64)
+        values[part] *= often[part] / (k1 * ((1 - b) + b * length / mean) + often[part])
+    return values
 
 
-def _frequencies(terms: Int32, lengths: Int32, vocabulary: int) -> "sparse.csc_array":
-    """(n, vocabulary) how often each passage has each term."""
-    from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where weights are mapped
+def postings(
+    terms: Int32, lengths: Int32, vocabulary: int
+) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
+    """Which passages have each term, and how often: a counting sort, some passages at a time.
 
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    frequency = sparse.csr_array(
-        (np.ones(len(terms), np.float32), terms, starts), shape=(len(lengths), vocabulary)
-    )
-    frequency.sum_duplicates()
-    found = sparse.csc_array(frequency)
-    found.sort_indices()
-    return found
+    Args:
+        terms: (t,) numbers of the terms of n passages, end to end, repeats kept.
+        lengths: (n,) terms of each passage.
+        vocabulary: Numbers that there are.
+
+    Returns:
+        (v + 1,) where those of each term start, (m,) passages, ascending for each term, and (m,)
+        how often each has the term.
+    """
+    sizes, most = np.zeros(vocabulary, np.int64), 0
+    for term, _, often in _counted(terms, lengths):
+        sizes += np.bincount(term, minlength=vocabulary)
+        most = max(most, int(often.max(initial=0)))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    passages = np.empty(starts[-1], np.int32)
+    found = np.empty(starts[-1], np.min_scalar_type(most))
+    free = starts[:-1].copy()
+    for term, passage, often in _counted(terms, lengths):
+        own = np.bincount(term, minlength=vocabulary)
+        places = np.repeat(free - (np.cumsum(own) - own), own) + np.arange(len(term))
+        passages[places], found[places] = passage, often
+        free += own
+    return starts, passages, found
+
+
+def _counted(terms: Int32, lengths: Int32) -> Iterator[tuple[Int64, Int64, Int64]]:
+    """Terms, passages and how often, ascending by term and passage; of some passages at a time."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    for first in range(0, len(lengths), _PASSAGES_AT_ONCE):
+        part = lengths[first : first + _PASSAGES_AT_ONCE]
+        last = ends[first + len(part) - 1]
+        own = terms[ends[first] - part[0] : last].astype(np.int64)
+        pairs = np.sort(own << _PASSAGE_BITS | np.repeat(np.arange(len(part)), part))
+        new = np.flatnonzero(np.diff(pairs, prepend=-1))
+        distinct, often = pairs[new], np.diff(new, append=len(pairs))
+        yield distinct >> _PASSAGE_BITS, first + (distinct & _PASSAGES_AT_ONCE - 1), often
 
 
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:

@@ -180,7 +180,7 @@ def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings
 
     Both kinds of edges are scaled to the same mean weight over all pairs of nodes.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     counts = filtered.counts
     n, e = counts.shape
@@ -232,7 +232,7 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
 
     Each row is computed by itself, so that no block decides a bit.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     n = len(vectors)
     own = vectors[rows]

@@ -177,7 +177,7 @@ class TriGraph:
     @property
     def counts(self) -> "sparse.csc_array":
         """(n, e + j) CSC float32, C: how often passage i mentions entity j."""
-        from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+        from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where all is mapped
 
         own = self.passages.plain()
         return sparse.csc_array(
@@ -389,7 +389,7 @@ def _pairs(entries: Int64, size: int) -> Int64:
 
 
 def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
     return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
@@ -399,7 +399,7 @@ def _counts(
     corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
 ) -> "sparse.csc_array":
     """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     owner = corpus.sentence_passage.astype(np.int64)
     rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
@@ -413,7 +413,7 @@ def _counts(
 
 def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
     """A further column for each pair of consecutive chunks of one document."""
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     if not corpus.chunks.any():
         return counts

@@ -104,7 +104,7 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
         weights: (n, e) edge weights, above 0, each edge once. A node without edges keeps nothing:
             mass that would move on from it is lost, as from a dangling node without teleport.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     passage, degree = weights.indices, np.diff(weights.indptr)
     entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)
@@ -141,7 +141,7 @@ def restrict(counts: "sparse.csc_array", allowed: NDArray[np.bool_]) -> "sparse.
 
 def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.csc_array":
     """Some of the edges, by a mask over those that are stored; the shape stays."""
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     starts = np.concatenate([[0], np.cumsum(kept)])[weights.indptr].astype(np.int32)
     return sparse.csc_array((weights.data[kept], weights.indices[kept], starts), weights.shape)
@@ -234,6 +234,6 @@ def reciprocal(values: Float64) -> Float64:
 
 
 def _of_same_edges(weights: "sparse.csc_array", data: Float64) -> "sparse.csc_array":
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     return sparse.csc_array((data, weights.indices, weights.indptr), shape=weights.shape)

@@ -230,7 +230,7 @@ def local_walk(weights: "sparse.csc_array") -> LocalWalk:
     Args:
         weights: (n, e) edge weights, above 0, each edge once.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     passage, degree = weights.indices, np.diff(weights.indptr)
     entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
+from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import backends.lexical
 from backends.layers import Layers
 from backends.lexical import (
     NO_TERM,
     LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
+    postings,
     terms,
 )
 from backends.numerics import RequestError
@@ -53,6 +56,24 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
                 norm = chosen.k1 * (1 - chosen.b + chosen.b * passage.total() / mean)
                 scores[row] += log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + norm)
     return scores
+
+
+@given(passages=st.lists(st.lists(st.integers(0, 4), max_size=9)), bits=st.integers(0, 3))
+def test_postings_are_those_counted_one_by_one(passages: list[list[int]], bits: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.lexical, "_PASSAGE_BITS", bits)
+        patch.setattr(backends.lexical, "_PASSAGES_AT_ONCE", 1 << bits)
+        starts, rows, often = postings(
+            np.array([term for own in passages for term in own], np.int32),
+            np.array([*map(len, passages)], np.int32),
+            5,
+        )
+    expected = [
+        [(row, own.count(term)) for row, own in enumerate(passages) if term in own]
+        for term in range(5)
+    ]
+    found = [*zip(rows.tolist(), often.tolist(), strict=True)]
+    assert [found[a:b] for a, b in pairwise(starts.tolist())] == expected
 
 
 words = st.sampled_from(["ada", "engine", "engines", "the", "who", "Łódź", "café", "x1", "東京"])
