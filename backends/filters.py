@@ -19,6 +19,7 @@ is right before anything was archived, and a deletion can be repeated.
 
 import math
 import operator
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ MAX_VALUES = 1_000
 SHOWN_KEYS = 20
 
 Value = str | int | float | bool
+_Entries = tuple["array[int]", list[Scalar]]
 
 _ORDERS = ("gt", "gte", "lt", "lte")
 _COMPARISONS = ("eq", "ne", *_ORDERS, "in", "nin")
@@ -178,22 +180,29 @@ class Columns:
             self._columns[key] = Column(*self._entries[key])
         return self._columns[key]
 
-    @cached_property
+    @property
     def _passages(self) -> Counter[str]:
         """How many passages have each key."""
-        return Counter(key for metadata in self._metadata for key in metadata)
+        return self._read[0]
+
+    @property
+    def _entries(self) -> Mapping[str, "_Entries"]:
+        """Row and value of every entry by key."""
+        return self._read[1]
 
     @cached_property
-    def _entries(self) -> dict[str, tuple[list[int], list[Scalar]]]:
-        """Row and value of every entry by key, lists laid out; one pass over all metadata."""
-        entries: dict[str, tuple[list[int], list[Scalar]]] = {}
+    def _read(self) -> tuple[Counter[str], dict[str, "_Entries"]]:
+        """Both, in one pass over all metadata; lists are laid out."""
+        passages: Counter[str] = Counter()
+        entries: dict[str, _Entries] = {}
         for row, metadata in enumerate(self._metadata):
+            passages.update(metadata.keys())
             for key, value in metadata.items():
-                rows, values = entries.setdefault(key, ([], []))
+                rows, values = entries.setdefault(key, (array("q"), []))
                 several = value if isinstance(value, list | tuple) else [cast(Scalar, value)]
-                rows += [row] * len(several)
+                rows.extend([row] * len(several))
                 values += several
-        return entries
+        return passages, entries
 
 
 class LayeredColumns(Columns):
