@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ class GrowingArray:
         """
         self._file: IO[bytes] = TemporaryFile(dir=folder) if folder else BytesIO()  # noqa: SIM115
         self._dtype, self._row = np.dtype(dtype), row
+        finalize(self, self._file.close)  # of one that is never read
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Add rows.

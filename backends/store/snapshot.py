@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import lance
 import numpy as np
@@ -43,7 +43,8 @@ from backends.store.versions import reading
 from backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
 from backends.words import Strings, StringTable, joined
 
-_BLOCK = 4096
+_BLOCK = 1024
+"""Passages that are read from the dataset at a time."""
 LISTED = 50_000
 """Passages up to which ids and titles are lists: quicker by a microsecond a hit, and 220 bytes."""
 
@@ -156,13 +157,10 @@ class Corpus:
         """How many passages there are."""
         return len(self.ids)
 
-    @cached_property
-    def metadata(self) -> list[dict[str, Any]]:
-        """Metadata of every passage, parsed on first use."""
-        if self.two:
-            return self.two.passages.listed(self.two.base.metadata, self.two.added.metadata)
-        with reading(self._folder):
-            return [json.loads(text) for text in self._metadata]
+    @property
+    def metadata(self) -> "ParsedMetadata":
+        """Metadata of every passage."""
+        return ParsedMetadata(self._metadata, self._folder)
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
         """(k, d) vectors of k entity surfaces or titles; rows of NaN for those not stored."""
@@ -249,6 +247,32 @@ class Corpus:
         addresses = self._addresses[np.asarray(rows, np.int64)]
         with reading(self._folder):
             return self._dataset._take_rows(pa.array(addresses, pa.uint64()), columns)
+
+
+class ParsedMetadata(Sequence[dict[str, Any]]):
+    """Metadata of passages, parsed when it is asked for: as objects it takes ten times the room."""
+
+    def __init__(self, texts: Sequence[str], folder: Path) -> None:
+        """Nothing is parsed yet."""
+        self._texts, self._folder = texts, folder
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(place, slice):
+            return [self[row] for row in range(*place.indices(len(self)))]
+        with reading(self._folder):
+            found: dict[str, Any] = json.loads(self._texts[place])
+            return found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with reading(self._folder):
+            yield from map(json.loads, self._texts)
 
 
 @dataclass(frozen=True)
@@ -430,6 +454,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
         if room is None:
             raise
         arrays = _read_arrays(tables(), index.dimension, None)
+    pa.default_memory_pool().release_unused()  # which Arrow does of its own accord after a while
     arrays = {**arrays, PLACES: places}
     corpus = _from_arrays(index, dataset, arrays, addresses)
     return corpus, lambda: files.write(PASSAGES, arrays)

@@ -254,12 +254,14 @@ def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
     named[numbers.title_entity] = True
     trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
     tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
-    titled = _title_entries(corpus, numbers)
+    titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
+    tagged_pairs = _pairs(titled, size)
+    del titled  # of a large corpus each of these is a tenth of a gigabyte
     found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
     if settings.link_text:
         found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
-    tagged_pairs = _pairs(np.concatenate([tagged, titled], axis=1), size)
     found_pairs = without(_pairs(found, size), tagged_pairs)
+    del found
     mentions = _matrix(
         np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
     )

@@ -6,6 +6,7 @@ words. Assembling a Tri-Graph spends its time here, one string after the other.
 entities back into names.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
@@ -100,22 +101,19 @@ class NameWords:
     @classmethod
     def of(cls, keys: Iterable[str], words: Words) -> "NameWords":
         """From entity keys; words that are new get numbers."""
-        numbers: list[int] = []
-        lengths: list[int] = []
-        informative: list[bool] = []
-        linked: list[bool] = []
+        numbers, lengths = array("i"), array("i")
+        informative, linked = bytearray(), bytearray()
         for key in keys:
             tokens = tokenise(key)
-            row = [words.number(token.casefold()) for token in tokens]
-            numbers += row
-            lengths.append(len(row))
+            numbers.extend(words.number(token.casefold()) for token in tokens)
+            lengths.append(len(tokens))
             informative.append(is_informative(key, tokens))
             linked.append(says_enough(key))
         return cls(
-            np.array(numbers, np.int32),
-            np.array(lengths, np.int32),
-            np.array(informative, bool),
-            np.array(linked, bool),
+            np.frombuffer(numbers, np.int32),
+            np.frombuffer(lengths, np.int32),
+            np.frombuffer(informative, bool),
+            np.frombuffer(linked, bool),
         )
 
 

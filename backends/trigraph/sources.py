@@ -13,6 +13,9 @@ from backends.words import SentenceWords, Strings
 
 _SPELLINGS = ("entity", "frequency", "order")
 _STARTS = ("first", "places", "ends")
+_AT_ONCE = 2**20
+_PLACE_BITS = 33
+"""Of a place beside the number of a word, which has 30."""
 
 
 class Keys(Protocol):
@@ -87,12 +90,17 @@ class NameStarts:
     @classmethod
     def of(cls, sentences: SentenceWords, words: int) -> "NameStarts":
         """Of sentences in so many different words."""
-        packed = sentences.packed
-        found = np.flatnonzero(packed & 1)
-        word = packed[found] >> 1
-        places = found[np.argsort(word, kind="stable")]
+        packed, parts = sentences.packed, [np.empty(0, np.int64)]
+        for at in range(0, len(packed), _AT_ONCE):
+            part = packed[at : at + _AT_ONCE].astype(np.int64)
+            found = np.flatnonzero(part & 1)
+            parts.append(part[found] >> 1 << _PLACE_BITS | found + at)
+        # By word, and by place within a word.
+        each = np.sort(np.concatenate(parts))
+        places = each & (1 << _PLACE_BITS) - 1
+        each >>= _PLACE_BITS
         return cls(
-            np.concatenate([[0], np.cumsum(np.bincount(word, minlength=words))]),
+            np.concatenate([[0], np.cumsum(np.bincount(each, minlength=words))]),
             places.astype(np.int32) if len(packed) < 2**31 else places,
             np.cumsum(sentences.lengths, dtype=np.int64),
         )
