@@ -216,9 +216,9 @@ class SentenceWords:
     lengths: Int32
 
     @classmethod
-    def of(cls, texts: Iterable[str], words: Words) -> "SentenceWords":
+    def of(cls, texts: Iterable[str], words: "Words | PackedWords") -> "SentenceWords":
         """Read sentences; words that are new get numbers."""
-        memo = _Packed(words)
+        memo = PackedWords(words) if isinstance(words, Words) else words
         packed, lengths = array("i"), array("i")
         for text in texts:
             start = len(packed)
@@ -228,7 +228,7 @@ class SentenceWords:
         return cls(np.frombuffer(packed, np.int32), np.frombuffer(lengths, np.int32))
 
 
-class _Packed(dict[str, int]):
+class PackedWords(dict[str, int]):
     """Token -> how `SentenceWords` has it; filled on first use."""
 
     def __init__(self, words: Words) -> None:

@@ -317,10 +317,11 @@ class Snapshot:
             laid = overlay(self.corpus.two, *known, settings)
             if laid is not None:
                 return laid
-        graph = assemble(self.corpus, settings)
-        if self._base is None:
-            self._files.write(_GRAPH, graph.to_arrays(), settings)
-        return graph, None
+        if self._base:
+            return assemble(self.corpus, settings), None
+        graph = assemble(self.corpus, settings, self._files.room())
+        self._files.write(_GRAPH, graph.to_arrays(), settings)
+        return self.assembled or (graph, None)  # mapped, where it was kept
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """(n,) passages that a metadata filter lets through, in id order; None lets all through.

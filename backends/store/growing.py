@@ -4,10 +4,10 @@ Their files have no name: they go with the arrays, whatever ends the process.
 """
 
 import mmap
-from io import BytesIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -21,7 +21,10 @@ _SHORT = np.iinfo(np.int32).max
 
 
 class GrowingArray:
-    """Rows of numbers, to be written end to end and then read."""
+    """Rows of numbers, to be written end to end and then read.
+
+    Where the disk is full they go on in memory.
+    """
 
     def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
         """Begin without a row.
@@ -33,33 +36,36 @@ class GrowingArray:
         Raises:
             OSError: Nothing can be written there.
         """
-        self._file: IO[bytes] = TemporaryFile(dir=folder) if folder else BytesIO()  # noqa: SIM115
+        self._file: FileIO | BytesIO = (
+            TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
+        )
+        self._bytes = 0
         self._dtype, self._row = np.dtype(dtype), row
         finalize(self, self._file.close)  # of one that is never read
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows.
-
-        Raises:
-            OSError: The disk is full.
-        """
-        flat = np.ascontiguousarray(rows, self._dtype).reshape(-1)
-        self._file.write(flat.view(np.uint8).data)
+        """Add rows."""
+        flat = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
+        try:
+            left = flat
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:  # the disk is full
+            self._file.seek(0)
+            with self._file as file:
+                self._file = BytesIO(file.read())
+            self._file.seek(self._bytes)
+            self._file.write(flat)
+        self._bytes += len(flat)
 
     def read(self) -> NDArray[Any]:
-        """All rows, read-only; no further one can be added.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """All rows, read-only; no further one can be added."""
+        content: bytes | mmap.mmap = b""  # which cannot be mapped
         with self._file as file:
             if isinstance(file, BytesIO):
-                content: bytes | mmap.mmap = file.getvalue()
-            else:
-                file.flush()
-                is_empty = not file.tell()
-                # Nothing cannot be mapped.
-                content = b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                content = file.getvalue()
+            elif self._bytes:
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(content, self._dtype).reshape(-1, *self._row)
 
 
@@ -79,22 +85,14 @@ class GrowingStrings:
         self._is_long, self._size = is_long, 0
 
     def extend(self, strings: pa.Array) -> None:
-        """Add strings.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """Add strings."""
         starts, text = pack_strings("", Strings(strings)).values()
         self._starts.extend(starts[1:].astype(np.int64) + self._size)
         self._text.extend(text)
         self._size += len(text)
 
     def read(self, name: str) -> Arrays:
-        """All of them, as `pack_strings` has them.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """All of them, as `pack_strings` has them."""
         starts = self._starts.read()
         is_long = self._is_long or self._size > _SHORT
         kept = starts if is_long else starts.astype(np.int32)
@@ -102,11 +100,7 @@ class GrowingStrings:
 
 
 def laid(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
-    """An array that needs no memory any more, or where there is no folder the same.
-
-    Raises:
-        OSError: The disk is full.
-    """
+    """An array that needs no memory any more, or where there is no folder the same."""
     if folder is None:
         return array
     growing = GrowingArray(folder, array.dtype, array.shape[1:])

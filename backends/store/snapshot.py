@@ -400,7 +400,7 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
                 return layered
     corpus, keep = read_whole(index)
     keep()
-    return corpus
+    return kept_corpus(index, index.derived) or corpus
 
 
 def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
@@ -447,13 +447,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
                 table = dataset._take_rows(block, [*_COLUMNS.values(), *_DERIVED])
             yield table
 
-    room = files.room()
-    try:
-        arrays = _read_arrays(tables(), index.dimension, room)
-    except OSError:  # the disk is full
-        if room is None:
-            raise
-        arrays = _read_arrays(tables(), index.dimension, None)
+    arrays = _read_arrays(tables(), index.dimension, files.room())
     pa.default_memory_pool().release_unused()  # which Arrow does of its own accord after a while
     arrays = {**arrays, PLACES: places}
     corpus = _from_arrays(index, dataset, arrays, addresses)
@@ -473,11 +467,7 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
 
 
 def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) -> Arrays:
-    """What a corpus is made of; the tables have its rows in the order of their ids.
-
-    Raises:
-        OSError: The disk is full.
-    """
+    """What a corpus is made of; the tables have its rows in the order of their ids."""
     strings = {
         name: GrowingStrings(room, is_long=name in _LONG)
         for name, column in _COLUMNS.items()

@@ -8,6 +8,7 @@ only where they are consecutive chunks of one document.
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -240,11 +241,15 @@ class _Numbers:
     title_entity: Int64  # its entity
 
 
-def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
-    """Build the Tri-Graph of a corpus."""
+def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = None) -> TriGraph:
+    """Build the Tri-Graph of a corpus.
+
+    Args:
+        room: Where to lay the words of its sentences; None to hold them in memory.
+    """
     sizes = len(corpus.entities.code), len(corpus.phrases.code)
     wanted = wants_phrases(settings, *sizes)
-    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted)
+    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted, room=room)
     frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
     numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
     rows = NameWords.of(numbers.keys, normalised.words)

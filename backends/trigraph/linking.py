@@ -11,15 +11,17 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
 from backends.numerics import ragged
 from backends.store.derived import Arrays
+from backends.store.growing import GrowingArray
 from backends.store.snapshot import Corpus
 from backends.types import Int32, Int64, Mask
 from backends.words import (
+    PackedWords,
     SentenceWords,
     Strings,
     Words,
@@ -59,18 +61,26 @@ class NormalisedCorpus:
     titles: Sequence[tuple[str, ...]]
 
 
-def normalise(corpus: Corpus, *, sentences: bool, phrases: bool) -> NormalisedCorpus:
+def normalise(
+    corpus: Corpus, *, sentences: bool, phrases: bool, room: Path | None = None
+) -> NormalisedCorpus:
     """Normalise a corpus.
 
     Args:
         sentences: Whether names in running text count.
         phrases: Whether noun phrases do.
+        room: Where to lay sentences on the disk; None to hold them in memory.
     """
     words = Words()
-    texts = chain.from_iterable(corpus.iter_sentence_texts()) if sentences else ()
+    memo, packed, lengths = PackedWords(words), *(GrowingArray(room, np.int32) for _ in range(2))
+    for texts in corpus.iter_sentence_texts() if sentences else ():
+        read = SentenceWords.of(texts, memo)
+        packed.extend(read.packed)
+        lengths.extend(read.lengths)
+    memo.clear()
     return NormalisedCorpus(
         words,
-        SentenceWords.of(texts, words),
+        SentenceWords(packed.read(), lengths.read()),
         Strings(map(entity_key, corpus.entities.names)),
         Strings(map(entity_key, corpus.phrases.names if phrases else ())),
         [title_keys(title) for title in corpus.titles],

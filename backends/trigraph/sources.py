@@ -95,8 +95,9 @@ class NameStarts:
             part = packed[at : at + _AT_ONCE].astype(np.int64)
             found = np.flatnonzero(part & 1)
             parts.append(part[found] >> 1 << _PLACE_BITS | found + at)
-        # By word, and by place within a word.
-        each = np.sort(np.concatenate(parts))
+        each = np.concatenate(parts)
+        parts.clear()
+        each.sort()  # by word, and by place within a word
         places = each & (1 << _PLACE_BITS) - 1
         each >>= _PLACE_BITS
         return cls(

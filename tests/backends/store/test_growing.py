@@ -1,4 +1,8 @@
+import errno
+import os
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +38,26 @@ def test_files_have_no_name(tmp_path: Path) -> None:
     whole.extend(np.arange(3))
     assert whole.read().tolist() == [0, 1, 2]
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("room", [0, 5, 8, 20])
+def test_where_the_disk_is_full_rows_go_on_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    class FullDisk(FileIO):
+        def write(self, data: Any, /) -> int:  # noqa: ANN401
+            if self.tell() >= room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data[: room - self.tell()])
+
+    def full(dir: Path, buffering: int) -> FileIO:  # noqa: A002
+        return FullDisk(dir / "file", "w+")
+
+    monkeypatch.setattr(growing, "TemporaryFile", full)
+    whole = GrowingArray(tmp_path, np.int32)
+    for rows in ([1], [2, 3], [], [4]):
+        whole.extend(np.array(rows))
+    assert whole.read().tolist() == [1, 2, 3, 4]
 
 
 @given(blocks=st.lists(st.lists(st.text(max_size=4))), is_long=st.booleans())

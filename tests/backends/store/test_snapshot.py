@@ -1,24 +1,18 @@
 """The corpus arrays agree with a slow reading of the rows, whatever order these were stored in."""
 
-import errno
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import backends.store.index
 import backends.store.snapshot
-from backends.store.growing import GrowingArray
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.schema import to_batch
@@ -293,19 +287,3 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     assert later.two
     assert later.two.added.ids == ["c"]
     assert_same(later, read_corpus(index))
-
-
-def test_where_the_disk_is_full_it_is_read_into_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
-    extend = GrowingArray.extend
-
-    def fill(self: GrowingArray, rows: NDArray[Any]) -> None:
-        if not isinstance(self._file, BytesIO):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        extend(self, rows)
-
-    monkeypatch.setattr(GrowingArray, "extend", fill)
-    passages = some_passages(9)
-    check(read_corpus(make(tmp_path, passages)), passages)
