@@ -94,12 +94,7 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
 
 @dataclass(frozen=True, slots=True)
 class ModelEvaluation:
-    """Figures of one model.
-
-    Attributes:
-        scores: By name of the set of trees.
-        epoch: Whose weights these are.
-    """
+    """Figures of one model."""
 
     scores: dict[str, BracketScore]
     epoch: int
@@ -109,7 +104,6 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
     """Measure a model on the treebank's dev and test splits and on held-out questions.
 
     Args:
-        model: Folder with the model.
         data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
         tagger: Its tags are what the parser sees; gold tags decide what punctuation is.
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from training.errors import DatasetError
 
@@ -15,8 +16,6 @@ class Question:
     """One question of a dataset.
 
     Attributes:
-        id: Unique in the dataset.
-        text: As asked.
         answers: Texts that count as its answer, where its metadata lists `answers`.
         group: The dataset it comes from, where its metadata names a `dataset`, as in a union.
     """
@@ -51,7 +50,6 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder.
 
     Args:
-        split: Which judgements to read.
         limit: Keep only that many questions, the first in the file.
 
     Raises:
@@ -81,19 +79,11 @@ def _read_questions(folder: Path) -> dict[str, Question]:
             "(corpus.jsonl, queries.jsonl, qrels/<split>.tsv)."
         )
     questions: dict[str, Question] = {}
-    for number, line in _lines(path):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DatasetError(f"{path}:{number} is not JSON ({error}); mend the line.") from None
-        id_, text = (row.get("_id"), row.get("text")) if isinstance(row, dict) else (None, None)
-        if not isinstance(id_, str) or not isinstance(text, str):
-            raise DatasetError(
-                f'{path}:{number} is no question; it needs "_id" and "text", both strings.'
-            )
+    for number, row in read_rows(path):
+        id_ = row["_id"]
         if id_ in questions:
             raise DatasetError(f"{path}:{number} has question '{id_}' again; ids must be unique.")
-        questions[id_] = _question(id_, text, row.get("metadata"))
+        questions[id_] = _question(id_, row["text"], row.get("metadata"))
     return questions
 
 
@@ -124,7 +114,7 @@ def _read_judgements(
     path: Path, known: Mapping[str, Question]
 ) -> tuple[dict[str, dict[str, int]], list[str]]:
     judged: dict[str, dict[str, int]] = {}
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         fields = line.split("\t")
         if number == 1 and fields[0] == "query-id":
             continue
@@ -149,16 +139,38 @@ def _read_judgements(
     return gold, sorted(judged.keys() - gold.keys())
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON-lines file that have an id and a text, with the numbers of their lines.
+
+    Raises:
+        DatasetError: The file cannot be read, or a line is another.
+    """
+    for number, line in read_lines(path):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DatasetError(f"{path}:{number} is not JSON ({error}); mend the line.") from None
+        if not isinstance(row, dict) or not all(
+            isinstance(row.get(key), str) for key in ("_id", "text")
+        ):
+            raise DatasetError(f'{path}:{number} needs "_id" and "text", both strings.')
+        yield number, row
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that are not blank, with their 1-based numbers.
 
     Raises:
-        DatasetError: The file is not UTF-8.
+        DatasetError: The file cannot be read.
     """
-    with path.open(encoding="utf-8") as file:
-        try:
+    try:
+        with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield number, line.rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DatasetError(f"'{path}' is not UTF-8 ({error}); convert it.") from None
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"'{path}' is not UTF-8 ({error}); convert it.") from None
+    except OSError as error:
+        raise DatasetError(
+            f"'{path}' cannot be read ({error}); name folders in BEIR's layout."
+        ) from None

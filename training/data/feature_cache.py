@@ -6,12 +6,11 @@ at, and the same call does the rest. Several processes may use one folder.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from backends.files import write_atomically
@@ -23,8 +22,6 @@ from training.errors import TrainingError
 
 BATCH = 64
 
-Batches = Iterable[tuple[Sequence[str], Float64]]
-
 
 class FeatureCache:
     """The features of one schema that a folder holds."""
@@ -34,7 +31,6 @@ class FeatureCache:
 
         Args:
             folder: Made when it is missing.
-            schema: Of the features.
 
         Raises:
             TrainingError: A file is damaged.
@@ -91,19 +87,13 @@ def cached_features(
     folder: Path,
     settings: AnalyserSettings,
     *,
-    jobs: int = 1,
     batch: int = BATCH,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Float64:
     """(n, d) features of questions; those that the folder knows are not computed.
 
     Args:
-        texts: At least one.
-        folder: Of the cache.
         settings: Of the pipeline and the constituency model; no encoder is loaded.
-        jobs: Processes, each with models of its own; 1 works in this one.
-        batch: Questions that are computed, and written, together.
-        progress: Told how many questions have been done since.
 
     Raises:
         ModelError: A model is missing or damaged.
@@ -112,12 +102,9 @@ def cached_features(
     cache = FeatureCache(folder, schema_id(_parser(settings).fingerprint))
     missing = cache.missing(texts)
     progress(len(texts) - len(missing))
-    batches = [missing[start : start + batch] for start in range(0, len(missing), batch)]
-    found = Parallel(n_jobs=jobs, return_as="generator")(
-        delayed(_features)(part, settings) for part in batches
-    )
-    for part, matrix in zip(batches, found, strict=True):
-        cache.add(part, matrix)
+    for start in range(0, len(missing), batch):
+        part = missing[start : start + batch]
+        cache.add(part, _features(part, settings))
         progress(len(part))
     return cache.matrix(texts)
 
@@ -128,7 +115,6 @@ def _features(texts: Sequence[str], settings: AnalyserSettings) -> Float64:
 
 @lru_cache(maxsize=1)
 def _parser(settings: AnalyserSettings) -> SyntaxParser:
-    """Once in each process, which joblib keeps for all batches."""
     return open_syntax_parser(settings.pipeline, settings.constituency)
 
 

@@ -7,7 +7,7 @@ splits cannot be read as something to learn from.
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,7 @@ class RemoteReplay:
     Attributes:
         fused: What every route but the simple one answers: all lists together.
         ms: That the arms take which the simple route does without.
-        price_ms: Their price, as time.
         simple: What the simple route answers; None where it is asked of an index here.
-        simple_ms: That it takes.
-        simple_price_ms: Its price, as time.
         returned: What it returned, which a router without an index looks at; None likewise.
         answered: Id of a passage of theirs -> whether it contains an answer.
     """
@@ -121,11 +118,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Replay:
-    """A split of a dataset as one index version answers it.
-
-    Attributes:
-        key: What it depends on.
-    """
+    """A split of a dataset as one index version answers it."""
 
     dataset: str
     split: str
@@ -158,9 +151,6 @@ class Replay:
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for answers of any kind.
 
-        Args:
-            rankings: One for each question.
-
         Returns:
             (n, m) float64, columns in the order of `training.evaluation.measures.MEASURES`.
         """
@@ -192,6 +182,14 @@ SCHEMA = "4"
 """Grows whenever a column, or what one means, changes."""
 _META = b"wye.replay"
 
+_PLAIN: Mapping[Any, pa.DataType] = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+
+
+def _list_of(plain: type) -> pa.DataType:
+    """A list of dataclasses of plain values."""
+    return pa.list_(pa.struct([(one.name, _PLAIN[one.type]) for one in fields(plain)]))
+
+
 _ARM = pa.struct(
     [
         ("ids", pa.list_(pa.string())),
@@ -201,46 +199,11 @@ _ARM = pa.struct(
         ("degraded", pa.string()),
     ]
 )
-_SEED = pa.struct(
-    [
-        ("mention", pa.string()),
-        ("value", pa.float64()),
-        ("origin", pa.string()),
-        ("passages", pa.int64()),
-        ("titles", pa.int64()),
-    ]
-)
 _COVERAGE = pa.struct(
     [
         ("scores", pa.list_(pa.float64())),
-        (
-            "words",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("term", pa.string()),
-                        ("weight", pa.float64()),
-                        ("titles", pa.int64()),
-                        ("texts", pa.int64()),
-                    ]
-                )
-            ),
-        ),
-        (
-            "names",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("mention", pa.string()),
-                        ("value", pa.float64()),
-                        ("degree", pa.int64()),
-                        ("titled", pa.int64()),
-                        ("titles", pa.int64()),
-                        ("texts", pa.int64()),
-                    ]
-                )
-            ),
-        ),
+        ("words", _list_of(WordCoverage)),
+        ("names", _list_of(NameCoverage)),
     ]
 )
 _COLUMNS = pa.schema(
@@ -254,7 +217,7 @@ _COLUMNS = pa.schema(
         ("gold", pa.map_(pa.string(), pa.int64())),
         ("vector", pa.list_(pa.float32())),
         ("mentions", pa.list_(pa.struct([("text", pa.string()), ("kind", pa.string())]))),
-        ("seeds", pa.list_(_SEED)),
+        ("seeds", _list_of(SeedStats)),
         ("coverage", _COVERAGE),
         *((str(route), _ARM) for route in (*ARMS, Route.STEPS)),
         ("seconds", pa.map_(pa.string(), pa.float64())),
@@ -315,8 +278,8 @@ def write_rows(
     columns = [_row(dataset, split, one) for one in rows]
     further = [arm for arm in FURTHER if any(arm in row for row in columns)]
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
-    fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
-    schema = fields.with_metadata({_META: stated.encode()})
+    told = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
+    schema = told.with_metadata({_META: stated.encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file:
         pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")

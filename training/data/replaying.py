@@ -11,12 +11,11 @@ import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.progress import Progress, Silent
 from backends.sources import DocumentSource
@@ -54,10 +53,7 @@ def replay_dataset(
     """Make the replay of a split, unless it is there already and would come out the same.
 
     Args:
-        session: The index to ask, with its settings.
-        dataset: Questions with judgements.
         depth: Hits of each arm, and of steps.
-        progress: Told of every question.
 
     Returns:
         The file; `training.data.replay` reads it.
@@ -70,13 +66,23 @@ def replay_dataset(
     if read_key(path) == key:
         return path
     parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True).encode())
-    asking = _Asking(session, dataset, key, parts)
+    warm = False
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
     try:
-        replayed = []
+        replayed: list[Replayed] = []
         for start in range(0, len(dataset.questions), BLOCK):
-            replayed += asking.block(start)
+            part = parts / f"{start:08d}.parquet"
+            if read_key(part) == key:
+                replayed += read_replay(part, {dataset.split}).questions
+            else:
+                questions = dataset.questions[start : start + BLOCK]
+                if not warm:  # what is built on first use is no part of the first question's time
+                    session.gateway.retrieve_all([questions[0].text], 1)
+                    warm = True
+                asked = _ask(session, dataset, questions, depth)
+                write_rows(part, asked, dataset=dataset.name, split=dataset.split, key=key)
+                replayed += asked
             progress.advance(len(replayed) - start)
     finally:
         progress.close()
@@ -111,81 +117,44 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     )
 
 
-class _Asking:
-    """Asks block by block, or finds the answers of an earlier run."""
-
-    def __init__(self, session: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
-        self._corpus = session.snapshot.corpus
-        self._gateway = session.gateway
-        self._dataset = dataset
-        self._key = key
-        self._parts = parts
-        self._warm = False
-
-    def block(self, start: int) -> list[Replayed]:
-        """The questions from `start` on."""
-        path = self._parts / f"{start:08d}.parquet"
-        data = self._dataset
-        if read_key(path) == self._key:
-            return list(read_replay(path, {data.split}).questions)
-        replayed = self._ask(data.questions[start : start + BLOCK])
-        write_rows(path, replayed, dataset=data.name, split=data.split, key=self._key)
-        return replayed
-
-    def _ask(self, questions: Sequence[Question]) -> list[Replayed]:
-        if not self._warm:
-            # What is built on first use should not count as the first question's time.
-            self._gateway.retrieve_all([questions[0].text], 1)
-            self._warm = True
-        # One by one, so that times are those of a question that comes alone.
-        found = [
-            self._gateway.retrieve_all(
-                [one.text], self._key.depth, self._dataset.filters.get(one.id)
-            )[0]
-            for one in questions
-        ]
-        texts = self._texts(found)
-        return [
-            self._replayed(question, one, texts)
-            for question, one in zip(questions, found, strict=True)
-        ]
-
-    def _replayed(
-        self, question: Question, found: TimedArmResults, texts: dict[str, str]
-    ) -> Replayed:
+def _ask(
+    session: Session, dataset: Dataset, questions: Sequence[Question], depth: int
+) -> list[Replayed]:
+    """One by one, so that times are those of a question that comes alone."""
+    found = [
+        session.gateway.retrieve_all([one.text], depth, dataset.filters.get(one.id))[0]
+        for one in questions
+    ]
+    ids = sorted({hit.id for one in found for r in _lists(one).values() for hit in r.hits})
+    texts = {
+        id_: words(f"{title}\n{text}")
+        for id_, (title, text) in zip(ids, session.snapshot.texts(ids), strict=True)
+    }
+    replayed = []
+    for question, one in zip(questions, found, strict=True):
         answers = [words(answer) for answer in question.answers]
-        group = question.group or self._dataset.name
-        lists = _lists(found)
-        return Replayed(
-            question=Question(question.id, question.text, question.answers, group),
-            gold=self._dataset.judgements[question.id],
-            results=found.results,
-            answered={
-                route: _answered(ranking, answers, texts) for route, ranking in lists.items()
-            },
-            seconds=found.seconds,
-            steps=found.steps,
+        replayed.append(
+            Replayed(
+                question=replace(question, group=question.group or dataset.name),
+                gold=dataset.judgements[question.id],
+                results=one.results,
+                answered={
+                    route: np.array(
+                        [contains_any(texts[hit.id], answers) for hit in ranking.hits], bool
+                    )
+                    for route, ranking in _lists(one).items()
+                },
+                seconds=one.seconds,
+                steps=one.steps,
+            )
         )
-
-    def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
-        """Title and text of every passage that was found, as words, by id."""
-        corpus = self._corpus
-        ids = sorted({hit.id for one in found for r in _lists(one).values() for hit in r.hits})
-        rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
-        return {
-            id_: words(f"{corpus.titles[row]}\n{text}")
-            for id_, row, text in zip(ids, rows.tolist(), corpus.texts(rows), strict=True)
-        }
+    return replayed
 
 
 def _lists(found: TimedArmResults) -> dict[Route, Ranking]:
     """What was found, by route."""
     steps = {} if found.steps is None else {Route.STEPS: found.steps}
     return {**found.results.rankings, **steps}
-
-
-def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
-    return np.array([contains_any(texts[hit.id], answers) for hit in ranking.hits], dtype=bool)
 
 
 def words(text: str) -> str:

@@ -10,11 +10,13 @@ import json
 import random
 import re
 import shutil
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated
 
-from training.data.dataset import read_dataset
+import typer
+
+from training.data.dataset import read_dataset, read_rows
 from training.errors import DatasetError
 
 
@@ -59,7 +61,6 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
 
     Args:
         out: A folder that is missing or empty.
-        way: One of `WAYS`.
 
     Returns:
         How many questions there are.
@@ -68,6 +69,8 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
         DatasetError: The folder is not empty, the dataset cannot be read, or a question would have
             no word left.
     """
+    if way not in WAYS:
+        raise DatasetError(f"There is no way '{way}' to spell; take one of {', '.join(WAYS)}.")
     if out.exists() and any(out.iterdir()):
         raise DatasetError(f"'{out}' is not empty; name a new folder for the respelt dataset.")
     splits = sorted(file.stem for file in (dataset / "qrels").glob("*.tsv"))
@@ -75,11 +78,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
         raise DatasetError(f"'{dataset}' has no qrels; name a folder in BEIR's layout.")
     for split in splits:
         read_dataset(dataset, split)  # says what is wrong with it, if anything is
-    rows = [
-        json.loads(line)
-        for line in (dataset / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        if line.strip()
-    ]
+    rows = [row for _, row in read_rows(dataset / "queries.jsonl")]
     for row in rows:
         row["text"] = WAYS[way](row["text"])
         # The same questions, whatever the folder is called, so nothing is learned of one from it.
@@ -94,22 +93,16 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
     return len(rows)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write a respelt dataset; returns the exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
-    way = arguments[2] if len(arguments) == 3 else "hurried"
-    if len(arguments) not in (2, 3) or way not in WAYS:
-        ways = "|".join(WAYS)
-        sys.stderr.write(f"Usage: python -m training.data.respell OUT DATASET [{ways}]\n")
-        return 2
+def main(
+    out: Path, dataset: Path, way: Annotated[str, typer.Argument(help=", ".join(WAYS))] = "hurried"
+) -> None:
+    """Write a dataset in BEIR's layout as it would be typed in a hurry."""
     try:
-        count = write_respelt(Path(arguments[0]), Path(arguments[1]), way)
+        count = write_respelt(out, dataset, way)
     except DatasetError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(f"{arguments[0]}: {count} questions\n")
-    return 0
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(f"{out}: {count} questions")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -7,11 +7,13 @@ within one dataset stay as they are: its judgements may tell them apart.
 """
 
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from training.data.dataset import read_lines, read_rows
 from training.errors import DatasetError
 
 SEPARATOR = "/"
@@ -42,37 +44,37 @@ def write_union(out: Path, datasets: Sequence[Path]) -> int:
     if out.exists() and any(out.iterdir()):
         raise DatasetError(f"'{out}' is not empty; name a new folder for the union.")
     (out / "qrels").mkdir(parents=True, exist_ok=True)
-    moved = _write_passages(out / "corpus.jsonl", datasets, names)
-    _write_questions(out / "queries.jsonl", datasets, names)
+    moved = _write_passages(out / "corpus.jsonl", _own_rows("corpus.jsonl", datasets, names))
+    with (out / "queries.jsonl").open("w", encoding="utf-8") as file:
+        for _, row in _own_rows("queries.jsonl", datasets, names):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
     for split in sorted({file.stem for d in datasets for file in (d / "qrels").glob("*.tsv")}):
         _write_judgements(out / "qrels" / f"{split}.tsv", split, datasets, names, moved)
     return len(set(moved.values()))
 
 
-def _write_passages(path: Path, datasets: Sequence[Path], names: Sequence[str]) -> dict[str, str]:
+def _own_rows(
+    file: str, datasets: Sequence[Path], names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of all datasets, each with the name of its own, which is in front of its id."""
+    for folder, name in zip(datasets, names, strict=True):
+        for _, row in read_rows(folder / file):
+            metadata = {**(row.get("metadata") or {}), "dataset": name}
+            yield name, {**row, "_id": _prefixed(name, row["_id"]), "metadata": metadata}
+
+
+def _write_passages(path: Path, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
     """Write the corpus; returns prefixed id -> id that the union has for it."""
     moved: dict[str, str] = {}
     first: dict[tuple[str, str], tuple[str, str]] = {}
     with path.open("w", encoding="utf-8") as file:
-        for folder, name in zip(datasets, names, strict=True):
-            for row in _rows(folder / "corpus.jsonl"):
-                id_ = _prefixed(name, row["_id"])
-                content = (row.get("title") or "", row["text"])
-                owner, known = first.setdefault(content, (name, id_))
-                if owner != name:
-                    moved[id_] = known
-                    continue
-                moved[id_] = id_
-                file.write(_line({**row, "_id": id_, "metadata": _metadata(row, name)}))
+        for name, row in rows:
+            content = (row.get("title") or "", row["text"])
+            owner, known = first.setdefault(content, (name, row["_id"]))
+            moved[row["_id"]] = row["_id"] if owner == name else known
+            if owner == name:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return moved
-
-
-def _write_questions(path: Path, datasets: Sequence[Path], names: Sequence[str]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for folder, name in zip(datasets, names, strict=True):
-            for row in _rows(folder / "queries.jsonl"):
-                id_ = _prefixed(name, row["_id"])
-                file.write(_line({**row, "_id": id_, "metadata": _metadata(row, name)}))
 
 
 def _write_judgements(
@@ -82,7 +84,7 @@ def _write_judgements(
         file.write("query-id\tcorpus-id\tscore\n")
         for folder, name in zip(datasets, names, strict=True):
             source = folder / "qrels" / f"{split}.tsv"
-            for number, line in enumerate(_text_lines(source) if source.is_file() else (), 1):
+            for number, line in read_lines(source) if source.is_file() else ():
                 fields = line.split("\t")
                 if number == 1 and fields[0] == "query-id":
                     continue
@@ -99,53 +101,14 @@ def _prefixed(name: str, id_: str) -> str:
     return f"{name}{SEPARATOR}{id_}"
 
 
-def _metadata(row: dict[str, Any], name: str) -> dict[str, Any]:
-    return {**(row.get("metadata") or {}), "dataset": name}
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSON-lines file that have an id and a text."""
-    for number, line in enumerate(_text_lines(path), start=1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DatasetError(f"{path}:{number} is not JSON ({error}); mend the line.") from None
-        if not isinstance(row, dict) or not all(
-            isinstance(row.get(key), str) for key in ("_id", "text")
-        ):
-            raise DatasetError(f'{path}:{number} needs "_id" and "text", both strings.')
-        yield row
-
-
-def _text_lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            yield from (line.rstrip("\r\n") for line in file if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(
-            f"'{path}' cannot be read ({error}); name folders in BEIR's layout."
-        ) from None
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write a union; returns the exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if len(arguments) < 3:
-        sys.stderr.write("Usage: python -m training.data.union OUT DATASET DATASET...\n")
-        return 2
-    out, *datasets = map(Path, arguments)
+def main(out: Path, datasets: list[Path]) -> None:
+    """Write several datasets in BEIR's layout as one, with their names in front of ids."""
     try:
         passages = write_union(out, datasets)
     except DatasetError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(f"{out}: {passages} passages of {len(datasets)} datasets\n")
-    return 0
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(f"{out}: {passages} passages of {len(datasets)} datasets")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -50,8 +50,8 @@ def test_limit_takes_the_first(tmp_path: Path) -> None:
     [
         (None, HEADER, "no queries.jsonl"),
         ("{\n", HEADER, "queries.jsonl:1 is not JSON"),
-        ("[1]\n", HEADER, "queries.jsonl:1 is no question"),
-        ('{"_id": 3, "text": "x"}\n', HEADER, "queries.jsonl:1 is no question"),
+        ("[1]\n", HEADER, "queries.jsonl:1 needs"),
+        ('{"_id": 3, "text": "x"}\n', HEADER, "queries.jsonl:1 needs"),
         (QUERIES + QUERIES, HEADER, "queries.jsonl:4 has question 'q1' again"),
         (QUERIES, HEADER + "q1 p1 1\n", "test.tsv:2 is no judgement"),
         (QUERIES, HEADER + "q1\tp1\tyes\n", "test.tsv:2 is no judgement"),

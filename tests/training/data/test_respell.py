@@ -3,6 +3,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import typer
 
 from training.data.dataset import read_dataset
 from training.data.respell import main, mistype, respell, unmark, write_respelt
@@ -55,9 +56,10 @@ def test_what_cannot_be_respelt(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "out"), str(DEMO)]) == 0
+    main(tmp_path / "out", DEMO)
     assert "questions" in capsys.readouterr().out
-    assert main([str(tmp_path / "out"), str(DEMO)]) == 2
-    assert main([]) == 2
-    assert main([str(tmp_path / "mistyped"), str(DEMO), "mistyped"]) == 0
-    assert main([str(tmp_path / "shouted"), str(DEMO), "shouted"]) == 2
+    with pytest.raises(typer.BadParameter, match="is not empty"):
+        main(tmp_path / "out", DEMO)
+    main(tmp_path / "mistyped", DEMO, "mistyped")
+    with pytest.raises(typer.BadParameter, match="no way 'shouted'"):
+        main(tmp_path / "shouted", DEMO, "shouted")
