@@ -59,29 +59,6 @@ class Examples:
         )
 
 
-def balanced_weights(labels: Int64, groups: NDArray[np.str_] | None = None) -> Float64:
-    """Weights under which both labels count the same, within each group if there are any.
-
-    A group that has one label only is weighed as if the other were there, so that its questions
-    do not drown those of others.
-
-    Args:
-        labels: (n,) 0 or 1.
-        groups: (n,) names; None for one group of all.
-
-    Returns:
-        (n,) float64 with mean 1.
-    """
-    names = np.zeros(len(labels), np.int64) if groups is None else np.asarray(groups)
-    weights = np.ones(len(labels))
-    for name in np.unique(names):
-        for label in (0, 1):
-            rows = (names == name) & (labels == label)
-            weights[rows] = (names == name).sum() / max(1, 2 * rows.sum())
-    result: Float64 = weights / weights.mean()
-    return result
-
-
 @dataclass(frozen=True, slots=True)
 class Pool:
     """All questions that may be learned from, those on which both arms agree too.

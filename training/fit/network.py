@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from backends.types import Float64, Int64
@@ -25,7 +24,6 @@ class AttentionMlpModule(nn.Module):
         """Make layers with torch's default initialisation.
 
         Args:
-            inputs: How many features.
             hidden: Widths of the hidden layers; at least one.
             dropout: Share of hidden units dropped in training, after each hidden layer.
         """
@@ -70,13 +68,6 @@ class SplitData:
     weights: Float64
 
 
-def dev_loss(logits: Float64, labels: Int64, recipe: RouterRecipe) -> float:
-    """What the recipe's criterion makes of dev; the lower the better."""
-    if recipe.criterion == "nll":
-        return nll(logits, labels)
-    return -float(roc_auc_score(labels, logits))
-
-
 def fit_network(
     train: SplitData,
     dev: SplitData,
@@ -91,72 +82,54 @@ def fit_network(
 
     Args:
         dev: To choose the epoch on; both labels must be there.
-        seed: Of initial weights, order and dropout.
         advance: Told of epochs done; in the end it was told of all of the recipe's.
 
     Raises:
         FitError: The loss is no number any more.
     """
+    inputs, dev_inputs = (torch.tensor(part.inputs, dtype=torch.float32) for part in (train, dev))
+    smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
+    targets, weights = (torch.tensor(one, dtype=torch.float32) for one in (smooth, train.weights))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        run = _Run(train, dev, recipe)
-        for epoch in range(recipe.epochs):
-            run.epoch(epoch)
-            advance(1)
-            if epoch - run.best_epoch >= recipe.patience:
-                advance(recipe.epochs - epoch - 1)
-                break
-    run.module.load_state_dict(run.kept)
-    return run.module.tensors()
-
-
-class _Run:
-    """A network on its way."""
-
-    def __init__(self, train: SplitData, dev: SplitData, recipe: RouterRecipe) -> None:
-        self.recipe = recipe
-        self.dev = dev
-        self.inputs = torch.tensor(train.inputs, dtype=torch.float32)
-        smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
-        self.targets = torch.tensor(smooth, dtype=torch.float32)
-        self.weights = torch.tensor(train.weights, dtype=torch.float32)
-        self.dev_inputs = torch.tensor(dev.inputs, dtype=torch.float32)
-        self.module = AttentionMlpModule(train.inputs.shape[1], recipe.hidden, recipe.dropout)
-        self.optimizer = torch.optim.AdamW(
-            self.module.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay
+        module = AttentionMlpModule(train.inputs.shape[1], recipe.hidden, recipe.dropout)
+        optimizer = torch.optim.AdamW(
+            module.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay
         )
         steps = recipe.epochs * math.ceil(len(train.labels) / recipe.batch)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
-        self.best_epoch = 0
-        self.least = math.inf
-        self.kept: dict[str, Tensor] = {}
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 
-    def epoch(self, number: int) -> None:
-        """One pass over the questions, then a look at dev."""
-        self.module.train()
-        order = torch.randperm(len(self.targets))
-        parts = [(self._step(rows), len(rows)) for rows in torch.split(order, self.recipe.batch)]
-        loss = sum(loss * size for loss, size in parts) / len(order)
-        self.module.eval()
-        with torch.no_grad():
-            logits = np.asarray(self.module(self.dev_inputs).numpy(), np.float64)
-        if not (math.isfinite(loss) and np.isfinite(logits).all()):
-            raise FitError(
-                f"After epoch {number + 1} the loss is {loss} or a logit is no "
-                "number; lower the learning rate."
+        def step(rows: Tensor) -> float:
+            optimizer.zero_grad()
+            loss = nn.functional.binary_cross_entropy_with_logits(
+                module(inputs[rows]), targets[rows], weights[rows]
             )
-        found = dev_loss(logits, self.dev.labels, self.recipe)
-        if found < self.least:
-            self.least, self.best_epoch = found, number
-            self.kept = deepcopy(self.module.state_dict())
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(module.parameters(), recipe.clip_norm)
+            optimizer.step()
+            schedule.step()
+            return float(loss.detach())
 
-    def _step(self, rows: Tensor) -> float:
-        self.optimizer.zero_grad()
-        loss = nn.functional.binary_cross_entropy_with_logits(
-            self.module(self.inputs[rows]), self.targets[rows], self.weights[rows]
-        )
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.module.parameters(), self.recipe.clip_norm)
-        self.optimizer.step()
-        self.schedule.step()
-        return float(loss.detach())
+        best, least, kept = 0, math.inf, module.state_dict()
+        for epoch in range(recipe.epochs):
+            module.train()
+            order = torch.randperm(len(targets))
+            parts = [(step(rows), len(rows)) for rows in torch.split(order, recipe.batch)]
+            loss = sum(loss * size for loss, size in parts) / len(order)
+            module.eval()
+            with torch.no_grad():
+                logits = np.asarray(module(dev_inputs).numpy(), np.float64)
+            if not (math.isfinite(loss) and np.isfinite(logits).all()):
+                raise FitError(
+                    f"After epoch {epoch + 1} the loss is {loss} or a logit is no number; lower "
+                    "the learning rate."
+                )
+            found = nll(logits, dev.labels)
+            if found < least:
+                least, best, kept = found, epoch, deepcopy(module.state_dict())
+            advance(1)
+            if epoch - best >= recipe.patience:
+                advance(recipe.epochs - epoch - 1)
+                break
+    module.load_state_dict(kept)
+    return module.tensors()

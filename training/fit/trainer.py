@@ -24,10 +24,10 @@ from router.scorer import (
     Standard,
     Trees,
 )
-from training.data.examples import Examples, balanced_weights
+from training.data.examples import Examples
 from training.errors import FitError
-from training.fit.calibration import Reliability, calibrate, reliability
-from training.fit.network import SplitData, dev_loss, fit_network
+from training.fit.calibration import Reliability, calibrate, nll, reliability
+from training.fit.network import SplitData, fit_network
 from training.fit.recipe import RouterRecipe
 
 _ROUNDS = 5_000
@@ -140,9 +140,6 @@ class Trained:
     """A router and how it came about.
 
     Attributes:
-        scorer: Calibrated; the very object that serves.
-        recipe: Hyper-parameters.
-        selection: The features.
         dev_auc: Area under the ROC curve on dev.
         dev: Calibration on dev, on which it was fitted too; both are of a scorer that did not learn
             from dev, which trees do afterwards.
@@ -166,10 +163,6 @@ def train(
 
     Features, means and deviations come from `examples`; epoch, strength and calibration from `dev`.
 
-    Args:
-        recipe: Hyper-parameters; None for the default ones.
-        progress: Told of epochs, or of strengths.
-
     Raises:
         FitError: A split in which one arm always wins, or features that do not fit.
     """
@@ -184,11 +177,15 @@ def train(
     if dev.features.shape[1] != examples.features.shape[1]:
         raise FitError("Training and dev questions have different numbers of features.")
     selection = select(examples, names, k=recipe.features, among=recipe.among)
-    standard = _standard(examples.features[:, selection.columns], recipe.clip)
-    weights = _weights(examples, recipe)
+    kept = examples.features[:, selection.columns]
+    standard = Standard(kept.mean(axis=0), kept.std(axis=0), recipe.clip)
     parts = [
-        SplitData(standard(part.features[:, selection.columns]), part.labels, of_part)
-        for part, of_part in ((examples, weights), (dev, _weights(dev, recipe)))
+        SplitData(
+            standard(part.features[:, selection.columns]),
+            part.labels,
+            part.stakes / part.stakes.mean(),
+        )
+        for part in (examples, dev)
     ]
     members = _fit(parts[0], parts[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
@@ -197,15 +194,13 @@ def train(
     scorer = scorer.with_calibration(found.temperature, found.bias)
     logits = scorer.logits(dev.features)
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
-    if recipe.planted:  # trees choose nothing on dev, so they may learn from it in the end
+    if (
+        recipe.kind == Trees.kind
+    ):  # trees choose nothing on dev, so they may learn from it in the end
         scorer = replace(scorer, members=(Trees(_grow(_joined(*parts), recipe)),))
     if recipe.unfamiliar:
         scorer = replace(scorer, familiarity=_familiarity(parts[0], parts[1], recipe.unfamiliar))
     return Trained(scorer, recipe, selection, *honest)
-
-
-def _standard(features: Float64, clip: float) -> Standard:
-    return Standard(features.mean(axis=0), features.std(axis=0), clip)
 
 
 def _joined(train: SplitData, dev: SplitData) -> SplitData:
@@ -230,23 +225,14 @@ def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
     return replace(known, limit=float(limit))
 
 
-def _weights(examples: Examples, recipe: RouterRecipe) -> Float64:
-    stakes: Float64 = examples.stakes / examples.stakes.mean()
-    if recipe.balance == "none":
-        return stakes
-    groups = examples.groups if recipe.balance == "group" else None
-    weights: Float64 = balanced_weights(examples.labels, groups) * stakes
-    return weights
-
-
 def _fit(
     examples: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
 ) -> tuple[Member, ...]:
-    if recipe.planted:
+    if recipe.kind == Trees.kind:
         progress.start(1, "growing trees")
         members: list[Member] = [Trees(_grow(examples, recipe))]
         progress.advance(1)
-    elif recipe.linear:
+    elif recipe.kind == Linear.kind:
         progress.start(len(recipe.strengths), "fitting")
         members = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
     else:
@@ -308,27 +294,24 @@ def _fit_linear(
     """
     fitted, losses = [], []
     for strength in recipe.strengths:
-        fitted.append(_regression(train, recipe, strength))
-        losses.append(dev_loss(fitted[-1].decision_function(dev.inputs), dev.labels, recipe))
+        model = LogisticRegression(
+            C=1 / strength,
+            l1_ratio=recipe.l1_ratio,
+            solver="saga",
+            max_iter=_ROUNDS,
+            random_state=recipe.seeds[0],
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            try:
+                model.fit(train.inputs, train.labels, sample_weight=train.weights)
+            except ConvergenceWarning:
+                raise FitError(
+                    f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
+                    "rounds; take higher strengths."
+                ) from None
+        fitted.append(model)
+        losses.append(nll(model.decision_function(dev.inputs), dev.labels))
         advance(1)
     best = fitted[int(np.argmin(losses))]
     return {"head.weight": best.coef_, "head.bias": best.intercept_}
-
-
-def _regression(train: SplitData, recipe: RouterRecipe, strength: float) -> LogisticRegression:
-    model = LogisticRegression(
-        C=1 / strength,
-        l1_ratio=recipe.l1_ratio,
-        solver="saga",
-        max_iter=_ROUNDS,
-        random_state=recipe.seeds[0],
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
-            return model.fit(train.inputs, train.labels, sample_weight=train.weights)
-        except ConvergenceWarning:
-            raise FitError(
-                f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
-                "rounds; take higher strengths."
-            ) from None
