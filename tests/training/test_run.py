@@ -16,7 +16,7 @@ from service.cli import run
 from tests.training.made import write_town
 from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
-from training.fit.baselines import embedding_lr
+from training.fit.baselines import BASELINES
 from training.fit.router import Choices, Fitted
 from training.run import TrainingRun, command_line, schema_of, versions
 
@@ -61,7 +61,9 @@ def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path)
 def test_what_was_learned_is_of_train_and_dev(
     source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr(
+        "training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
+    )
     own = run_of(tmp_path / "cache", source)
     fitted = own.learn()
     training = fitted.training
@@ -80,7 +82,9 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
-    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr(
+        "training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
+    )
     other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()

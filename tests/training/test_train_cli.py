@@ -16,7 +16,7 @@ from tests.fakes import ReadingAnalyser
 from tests.training.made import write_town
 from training.cli import simple_route
 from training.errors import FitError
-from training.fit.baselines import embedding_lr
+from training.fit.baselines import BASELINES
 
 HOP = "Where did the person whom Bakort taught go?"
 Wye = Callable[..., tuple[int, str, str]]
@@ -62,7 +62,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
     write_town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("router.session.Analyser", ReadingAnalyser)
-        patch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
+        only = {"embedding-lr": BASELINES["embedding-lr"]}
+        patch.setattr("training.fit.baselines.BASELINES", only)
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
     return place
@@ -205,7 +206,9 @@ def test_a_baseline_answers_some_of_the_questions_as_well(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
-    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr(
+        "training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
+    )
     code, out, _ = wye(*trained.eval("--routes", "embedding-lr", "--limit", "5"))
     assert (code, "5 questions" in out) == (0, True)
 

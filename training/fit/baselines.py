@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ class BaselineQuestions:
     """n questions as a baseline sees them.
 
     Attributes:
-        texts: As asked.
         vectors: (n, d) float32 unit vectors.
         columns: (n, c) what the router looks at.
     """
@@ -54,120 +53,89 @@ class BaselineQuestions:
         return len(self.texts)
 
 
-M = TypeVar("M")
 Scores = Callable[[BaselineQuestions], Float64]
 """Scores (n,) from 0 to 1; 0.5 and more is the graph's."""
 Baseline = Callable[[BaselineQuestions, Int64], Scores]
-"""Training questions and their labels (1: the graph succeeds) to what scores others."""
+"""Training questions and their labels (1: the graph succeeds) to what scores others.
+
+Raises:
+    FitError: One of the labels is missing, or has fewer questions than there are folds.
+"""
 
 
-def tfidf_svm(questions: BaselineQuestions, labels: Int64) -> Scores:
-    """TF-IDF of words and pairs of words, and a linear support vector machine.
+def _baseline(seen: str, model: Any, strength: str = "") -> Baseline:  # noqa: ANN401
+    """One of scikit-learn's models on what it sees of questions.
 
-    Raises:
-        FitError: One of the labels is missing, or has fewer questions than there are folds.
+    Args:
+        seen: Field of `BaselineQuestions`.
+        strength: Its parameter that is chosen among `STRENGTHS`; "" for none.
     """
-    model = _chosen(
+
+    def fitted(questions: BaselineQuestions, labels: Int64) -> Scores:
+        counts = np.bincount(labels, minlength=2)
+        if counts.min() < FOLDS:
+            raise FitError(
+                f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
+                f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
+            )
+        inputs = getattr(questions, seen)
+        found = clone(model)
+        if strength:
+            found.set_params(**{strength: _strength(model, strength, inputs, labels)})
+        found.fit(inputs, labels)
+
+        def scores(asked: BaselineQuestions) -> Float64:
+            if hasattr(found, "predict_proba"):
+                return np.asarray(found.predict_proba(getattr(asked, seen))[:, 1], np.float64)
+            return sigmoid(np.asarray(found.decision_function(getattr(asked, seen)), np.float64))
+
+        return scores
+
+    return fitted
+
+
+def _strength(
+    model: Any,  # noqa: ANN401
+    name: str,
+    inputs: Sequence[str] | NDArray[Any],
+    labels: Int64,
+) -> float:
+    """The strength that ranks best in cross-validation.
+
+    It is that of `SAMPLED` questions where there are more, since it hardly depends on which they
+    are, and nearly all of the time goes into it.
+    """
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    search = GridSearchCV(model, {name: STRENGTHS}, scoring="roc_auc", cv=folds, refit=False)
+    rows = np.arange(len(labels))
+    if len(rows) > SAMPLED:
+        rows, _ = train_test_split(rows, train_size=SAMPLED, stratify=labels, random_state=0)
+    search.fit([inputs[row] for row in rows.tolist()], labels[rows])
+    return float(search.best_params_[name])
+
+
+_LOGISTIC = LogisticRegression(class_weight="balanced", max_iter=2000)
+BASELINES: Mapping[str, Baseline] = {
+    "tfidf-svm": _baseline(
+        "texts",
         make_pipeline(
             TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
             LinearSVC(class_weight="balanced", random_state=0, max_iter=20_000),
         ),
-        {"linearsvc__C": STRENGTHS},
-        questions.texts,
-        labels,
-    )
-    return lambda asked: sigmoid(np.asarray(model.decision_function(asked.texts), np.float64))
-
-
-def embedding_lr(questions: BaselineQuestions, labels: Int64) -> Scores:
-    """Logistic regression on the question's vector.
-
-    Raises:
-        FitError: One of the labels is missing, or has fewer questions than there are folds.
-    """
-    model = _chosen(
-        LogisticRegression(class_weight="balanced", max_iter=2000),
-        {"C": STRENGTHS},
-        questions.vectors,
-        labels,
-    )
-    return lambda asked: np.asarray(model.predict_proba(asked.vectors)[:, 1], np.float64)
-
-
-def logistic(questions: BaselineQuestions, labels: Int64) -> Scores:
-    """Logistic regression on what the router looks at.
-
-    Raises:
-        FitError: One of the labels is missing, or has fewer questions than there are folds.
-    """
-    model = _chosen(
-        make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=2000)),
-        {"logisticregression__C": STRENGTHS},
-        questions.columns,
-        labels,
-    )
-    return lambda asked: np.asarray(model.predict_proba(asked.columns)[:, 1], np.float64)
-
-
-def boosting(questions: BaselineQuestions, labels: Int64) -> Scores:
-    """Gradient boosting on what the router looks at.
-
-    Raises:
-        FitError: One of the labels is missing, or has fewer questions than there are folds.
-    """
-    _require_both(labels)
-    model = HistGradientBoostingClassifier(
-        max_iter=60,
-        max_leaf_nodes=4,
-        class_weight="balanced",
-        random_state=0,
-    ).fit(questions.columns, labels)
-    return lambda asked: np.asarray(model.predict_proba(asked.columns)[:, 1], np.float64)
-
-
-BASELINES: Mapping[str, Baseline] = {
-    "tfidf-svm": tfidf_svm,
-    "embedding-lr": embedding_lr,
-    "logistic": logistic,
-    "boosting": boosting,
+        "linearsvc__C",
+    ),
+    "embedding-lr": _baseline("vectors", _LOGISTIC, "C"),
+    "logistic": _baseline(
+        "columns", make_pipeline(StandardScaler(), _LOGISTIC), "logisticregression__C"
+    ),
+    "boosting": _baseline(
+        "columns",
+        HistGradientBoostingClassifier(
+            max_iter=60, max_leaf_nodes=4, class_weight="balanced", random_state=0
+        ),
+    ),
 }
-
-
-def _chosen(
-    model: M,
-    grid: Mapping[str, Sequence[float]],
-    inputs: Sequence[str] | NDArray[Any],
-    labels: Int64,
-) -> M:
-    """The model with the strength that ranks best in cross-validation, fitted on everything.
-
-    The strength is that of `SAMPLED` questions where there are more, since it hardly depends on
-    which they are, and nearly all of the time goes into it.
-    """
-    _require_both(labels)
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    search = GridSearchCV(model, grid, scoring="roc_auc", cv=folds, refit=False)
-    rows = np.arange(len(labels))
-    if len(rows) > SAMPLED:
-        rows, _ = train_test_split(rows, train_size=SAMPLED, stratify=labels, random_state=0)
-    search.fit(_rows(inputs, rows), labels[rows])
-    fitted: M = clone(model).set_params(**search.best_params_).fit(inputs, labels)
-    return fitted
-
-
-def _require_both(labels: Int64) -> None:
-    counts = np.bincount(labels, minlength=2)
-    if counts.min() < FOLDS:
-        raise FitError(
-            f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
-            f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
-        )
-
-
-def _rows(inputs: Sequence[str] | NDArray[Any], rows: Int64) -> Sequence[str] | NDArray[Any]:
-    return inputs[rows] if isinstance(inputs, np.ndarray) else [inputs[row] for row in rows]
-
-
+"""By name: they read the words, the question's vector, or what the router looks at."""
 EDGE = 1e-6
 """Scores stay so far from 0 and 1, as those of the router do."""
 
@@ -188,12 +156,8 @@ def fit_baselines(
     Args:
         known: Questions of train and dev.
         labels: (n,) of these, -1 where either arm will do.
-        asked: Questions to score.
         policy: The router's, whose simple route they share.
-        fusion: What fusion does.
-        quality: The measure that thresholds are solved for.
         columns: (c,) places of the features that the router looks at.
-        goal: Bounds that the thresholds keep.
 
     Raises:
         FitError: Too few questions of one label.
