@@ -1,44 +1,29 @@
 """The card of a router: what it does, what it learned from, how good it is, and when to retrain."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from router.passage_evidence import PASSAGE_NAMES
-from router.policy import SURE
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
-from training.markdown import code, fill, gain_spread, percent, share, spread, table
+from training.markdown import code, fill, gain_spread, share, spread, table
 from training.report import CROSSFIT, Report
-from training.report_text import away_section, gap, probes_markdown
+from training.report_text import away_section, gap, probes_markdown, stepping
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a dataset comes from, and on what terms.
-
-    Attributes:
-        title: As it is known.
-        licence: Of its questions and judgements.
-        passages: Where its passages come from, and their licence.
-    """
-
-    title: str
-    licence: str
-    passages: str
-
-
+Provenance = tuple[str, str, str]
+"""Of a dataset: its title, the licence of its questions, and where its passages come from."""
 _WIKIPEDIA = "Wikipedia, CC BY-SA"
 PUBLIC: Mapping[str, Provenance] = {
-    "2wiki": Provenance("2WikiMultiHopQA", "Apache-2.0", _WIKIPEDIA),
-    "hotpot-small": Provenance("HotpotQA, sample", "CC BY-SA 4.0", _WIKIPEDIA),
-    "musique-small": Provenance("MuSiQue, sample", "CC BY 4.0", _WIKIPEDIA),
-    "popqa": Provenance("PopQA, sample", "MIT", _WIKIPEDIA),
-    "nq": Provenance("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
+    "2wiki": ("2WikiMultiHopQA", "Apache-2.0", _WIKIPEDIA),
+    "hotpot-small": ("HotpotQA, sample", "CC BY-SA 4.0", _WIKIPEDIA),
+    "musique-small": ("MuSiQue, sample", "CC BY 4.0", _WIKIPEDIA),
+    "popqa": ("PopQA, sample", "MIT", _WIKIPEDIA),
+    "nq": ("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
 }
 """Public datasets by the names of the folders that the shipped router is trained on."""
-UNSTATED = Provenance("own data", "not stated", "not stated")
+UNSTATED = ("own data", "not stated", "not stated")
 
 
 def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLIC) -> str:
@@ -51,7 +36,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         sees=_sees(report.selection.names),
         members=f", mean of {report.members}" if report.members > 1 else "",
         features=len(report.selection.names),
-        steps=_steps(report.policy.thresholds.steps),
+        steps=stepping(report.policy.thresholds.steps),
         evaluation=_evaluation(report),
         calibration=share(report.calibration[CROSSFIT].ece_mass),
         probes=probes_markdown(report.probes),
@@ -60,17 +45,6 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         away=away_section(report),
         disagreements=sum(one.disagreements for one in learned_from),
     )
-
-
-def _steps(threshold: float) -> str:
-    if not threshold:
-        return "no question"
-    few = (
-        ""
-        if threshold == 1
-        else f" where the first passages are about less than {percent(threshold)} of what they need"
-    )
-    return f"from a score of {SURE:g} on, questions with a plan{few}"
 
 
 def _sees(names: Sequence[str]) -> str:
@@ -129,5 +103,5 @@ def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
         own = [one for one in report.data if one.dataset == dataset]
         source = provenance.get(dataset, UNSTATED)
         counts = (sum(one.questions for one in own if one.split == split) for split in splits)
-        rows.append((dataset, source.title, source.licence, source.passages, *map(str, counts)))
+        rows.append((dataset, *source, *map(str, counts)))
     return table(("dataset", "what it is", "licence", "passages", *splits), rows, words=4)

@@ -1,4 +1,4 @@
-"""Plots as SVG: the same bytes for the same numbers, to be read on light and on dark ground."""
+"""Plots that can be read on light and on dark ground."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,16 @@ OUTCOMES: Mapping[str, int] = {
 }
 """By label."""
 BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
-DARK = "#222222"
-"""Of lines and letters on white ground."""
-
-
-def _style(ink: str = INK) -> dict[Any, Any]:
-    return {
-        "svg.hashsalt": "wye",
-        "svg.fonttype": "none",
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "legend.frameon": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        **{f"{part}.color": ink for part in ("text", "xtick", "ytick")},
-        **{f"axes.{part}color": ink for part in ("edge", "label", "title")},
-    }
-
-
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+    **{f"axes.{part}color": INK for part in ("edge", "label", "title")},
+}
+_SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
 _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 """Neither a date nor a version: only numbers change the bytes."""
 
@@ -56,109 +48,72 @@ def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
     }
 
 
-def reliability_plot(found: Mapping[str, Reliability]) -> str:
+@mpl.rc_context(_STYLE)
+def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
     """Share of questions that the graph wins against the score, in groups of equal size."""
-    with mpl.rc_context(_style()):
-        figure, (axes,) = _figure(1, 4.2, 3.8)
-        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-        for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
-            axes.plot(
-                one.mass.score, one.mass.outcome, color=colour, marker="o", markersize=4, label=name
-            )
-        axes.set(xlabel="mean score", ylabel="share that only the graph answers")
-        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        axes.legend(loc="upper left")
-        return _svg(figure)
+    figure, (axes,) = _figure(1, 4.2, 3.8)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
+        score, outcome = one.mass.score, one.mass.outcome
+        axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
+    axes.set(xlabel="mean score", ylabel="share that only the graph answers")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.legend(loc="upper left")
+    return figure
 
 
-def score_plot(
+@mpl.rc_context(_STYLE)
+def score_figure(
     found: Mapping[str, Mapping[str, Int64]], thresholds: Thresholds | None = None
-) -> str:
+) -> Figure:
     """Questions by score and outcome, one panel for each set of questions.
 
     Args:
         found: Title -> outcome -> (BINS,) questions, as `histogram` counts them.
         thresholds: Drawn as lines; None for none.
     """
-    with mpl.rc_context(_style()):
-        return _svg(score_figure(found, thresholds))
-
-
-def score_figure(
-    found: Mapping[str, Mapping[str, Int64]],
-    thresholds: Thresholds | None = None,
-    ink: str = INK,
-) -> Figure:
-    """The same as a figure of matplotlib, with lines and letters in `ink`."""
     edges = np.linspace(0, 1, BINS + 1)
-    with mpl.rc_context(_style(ink)):
-        # The legend of three outcomes takes that width, also below a single panel.
-        figure, panels = _figure(len(found), max(6.4, 4.2 * len(found)), 3.0)
-        for axes, (title, counts) in zip(panels, found.items(), strict=True):
-            below = np.zeros(BINS)
-            for outcome, colour in zip(OUTCOMES, (BLUE, GREY, ORANGE), strict=True):
-                axes.bar(
-                    edges[:-1],
-                    counts[outcome],
-                    1 / BINS,
-                    bottom=below,
-                    align="edge",
-                    color=colour,
-                    label=outcome,
-                )
-                below = below + counts[outcome]
-            for threshold in (thresholds.low, thresholds.high) if thresholds else ():
-                axes.axvline(threshold, color=ink, linewidth=1.2, linestyle="--")
-            axes.set(title=title, xlabel="score", ylabel="questions", xlim=(0, 1))
-        marks, names = panels[0].get_legend_handles_labels()
-        figure.legend(marks, names, loc="outside lower center", ncols=len(names))
-        return figure
+    # The legend of three outcomes takes that width, also below a single panel.
+    figure, panels = _figure(len(found), max(6.4, 4.2 * len(found)), 3.0)
+    for axes, (title, counts) in zip(panels, found.items(), strict=True):
+        below, left = np.zeros(BINS), edges[:-1]
+        for name, color in zip(OUTCOMES, (BLUE, GREY, ORANGE), strict=True):
+            axes.bar(left, counts[name], 1 / BINS, below, align="edge", color=color, label=name)
+            below = below + counts[name]
+        for threshold in (thresholds.low, thresholds.high) if thresholds else ():
+            axes.axvline(threshold, color=INK, linewidth=1.2, linestyle="--")
+        axes.set(title=title, xlabel="score", ylabel="questions", xlim=(0, 1))
+    marks, names = panels[0].get_legend_handles_labels()
+    figure.legend(marks, names, loc="outside lower center", ncols=len(names))
+    return figure
 
 
-def front_plot(
-    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
-) -> str:
-    """The Pareto front, with what the chosen thresholds give and what each of their routes does."""
-    with mpl.rc_context(_style()):
-        return _svg(front_figure(front, chosen, fixed, measure))
-
-
+@mpl.rc_context(_STYLE)
 def front_figure(
-    front: Front,
-    chosen: Outcome,
-    fixed: Mapping[str, Outcome],
-    measure: str = "quality",
-    ink: str = INK,
+    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> Figure:
-    """The same as a figure of matplotlib, with lines and letters in `ink`."""
-    with mpl.rc_context(_style(ink)):
-        figure, (axes,) = _figure(1, 5.6, 3.6)
-        axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
-        # A route that no thresholds take lies far off, and would squeeze the front.
-        taken = {name: one for name, one in fixed.items() if any(one.shares)}
-        for (name, one), marker in zip(taken.items(), "s^D", strict=False):
-            axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
-        axes.plot(
-            chosen.mean_ms,
-            chosen.quality,
-            "o",
-            color=ORANGE,
-            markersize=8,
-            label="these thresholds",
-        )
-        axes.set(xlabel="mean latency, ms", ylabel=measure)
-        axes.legend(loc="lower right")
-        return figure
+    """The Pareto front, with what the chosen thresholds give and what each of their routes does."""
+    figure, (axes,) = _figure(1, 5.6, 3.6)
+    axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
+    # A route that no thresholds take lies far off, and would squeeze the front.
+    taken = {name: one for name, one in fixed.items() if any(one.shares)}
+    for (name, one), marker in zip(taken.items(), "s^D", strict=False):
+        axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
+    own = chosen.mean_ms, chosen.quality
+    axes.plot(*own, "o", color=ORANGE, markersize=8, label="these thresholds")
+    axes.set(xlabel="mean latency, ms", ylabel=measure)
+    axes.legend(loc="lower right")
+    return figure
 
 
-def importance_plot(names: Sequence[str], importances: Float64, most: int = 20) -> str:
+@mpl.rc_context(_STYLE)
+def importance_figure(names: Sequence[str], importances: Float64, most: int = 20) -> Figure:
     """The most important of (d,) features."""
     order = np.argsort(-importances, kind="stable")[:most][::-1].tolist()
-    with mpl.rc_context(_style()):
-        figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
-        axes.barh([names[at] for at in order], importances[order], color=BLUE)
-        axes.set(xlabel="mean |contribution| to the logit")
-        return _svg(figure)
+    figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
+    axes.barh([names[at] for at in order], importances[order], color=BLUE)
+    axes.set(xlabel="mean |contribution| to the logit")
+    return figure
 
 
 def _figure(panels: int, width: float, height: float) -> "tuple[Figure, list[Axes]]":
@@ -173,7 +128,9 @@ def as_png(figure: Figure) -> bytes:
     return written.getvalue()
 
 
-def _svg(figure: Figure) -> str:
+@mpl.rc_context(_SVG)
+def as_svg(figure: Figure) -> str:
+    """The same bytes for the same numbers."""
     written = io.StringIO()
     figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
     svg = written.getvalue()

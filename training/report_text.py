@@ -33,7 +33,13 @@ from training.markdown import (
     table,
     to_html,
 )
-from training.plots import front_plot, importance_plot, reliability_plot, score_plot
+from training.plots import (
+    as_svg,
+    front_figure,
+    importance_figure,
+    reliability_figure,
+    score_figure,
+)
 from training.report import DEV, QuestionCounts, Report
 from training.thresholds.outcomes import Outcome
 from training.thresholds.solve import Front
@@ -64,12 +70,13 @@ def plots(report: Report) -> dict[str, str]:
     """Name of the file -> SVG."""
     shown = {name: found for name, found in report.calibration.items() if name != DEV}
     chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
-    return {
-        "importances.svg": importance_plot(report.selection.names, report.importances),
-        "reliability.svg": reliability_plot(shown),
-        "scores.svg": score_plot(report.scores, report.policy.thresholds),
-        "front.svg": front_plot(report.front, chosen, report.fixed, quality),
+    figures = {
+        "importances.svg": importance_figure(report.selection.names, report.importances),
+        "reliability.svg": reliability_figure(shown),
+        "scores.svg": score_figure(report.scores, report.policy.thresholds),
+        "front.svg": front_figure(report.front, chosen, report.fixed, quality),
     }
+    return {name: as_svg(figure) for name, figure in figures.items()}
 
 
 def as_markdown(report: Report) -> str:
@@ -241,13 +248,15 @@ def _started(choices: Choices) -> str:
 def _steps(pair: Thresholds) -> str:
     if not pair.steps:
         return ""
-    few = (
-        ""
-        if pair.steps == 1
-        else " where the first passages are about less than "
-        f"{percent(pair.steps)} of what they need"
-    )
-    return f" Questions that have a plan go in steps{few}, from a score of {SURE:g} on."
+    return f" Taken in steps: {stepping(pair.steps)}."
+
+
+def stepping(threshold: float) -> str:
+    """Which questions go in steps."""
+    if not threshold:
+        return "no question"
+    few = f" where the first passages are about less than {percent(threshold)} of what they need"
+    return f"from a score of {SURE:g} on, questions with a plan{'' if threshold == 1 else few}"
 
 
 def _times(cell: Interval) -> str:
@@ -336,7 +345,6 @@ def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
     """The final evaluation over all questions.
 
     Args:
-        found: All questions.
         narrow: For a terminal: fewer columns, and differences without intervals.
     """
     return "\n\n".join(

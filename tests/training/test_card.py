@@ -1,10 +1,10 @@
-from training.card import Provenance, card
+from training.card import card
 from training.markdown import spread
 from training.report import Report
 
 
 def test_the_card_has_figures_with_their_command(report: Report) -> None:
-    text = card("mine", report, {"one": Provenance("One", "CC0", "written")})
+    text = card("mine", report, {"one": ("One", "CC0", "written")})
     assert text.startswith("# Router: mine\n")
     assert report.evaluation is not None
     assert f"| auto | {spread(report.evaluation.means['auto']['nDCG@10'])}" in text

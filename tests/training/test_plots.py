@@ -2,7 +2,7 @@ import matplotlib as mpl
 import numpy as np
 
 from router.types import Thresholds
-from training.plots import front_plot, histogram, importance_plot, score_plot
+from training.plots import as_svg, front_figure, histogram, importance_figure, score_figure
 from training.thresholds.outcomes import Outcome
 from training.thresholds.solve import Front
 
@@ -23,7 +23,7 @@ def test_scores_are_counted_by_outcome() -> None:
 def test_the_same_numbers_are_the_same_plot_and_no_setting_stays_changed() -> None:
     before = dict(mpl.rcParams)
     plots = [
-        score_plot({"all": histogram(SCORES, LABELS)}, Thresholds(low, 0.8))
+        as_svg(score_figure({"all": histogram(SCORES, LABELS)}, Thresholds(low, 0.8)))
         for low in (0.2, 0.2, 0.3)
     ]
     assert plots[0] == plots[1] != plots[2]
@@ -32,13 +32,11 @@ def test_the_same_numbers_are_the_same_plot_and_no_setting_stays_changed() -> No
 
 def test_a_front_of_one_point() -> None:
     one = Outcome(0.5, 10.0, 12.0, (0.0, 0.0, 1.0))
-    svg = front_plot(
-        Front((Thresholds(0, 0),), np.array([0.5]), np.array([10.0])), one, {"dense": one}
-    )
-    assert "always dense" in svg
+    front = Front((Thresholds(0, 0),), np.array([0.5]), np.array([10.0]))
+    assert "always dense" in as_svg(front_figure(front, one, {"dense": one}))
 
 
 def test_only_the_most_important_features() -> None:
-    svg = importance_plot(["a_small", "a_large"], np.array([0.1, 0.9]), most=1)
+    svg = as_svg(importance_figure(["a_small", "a_large"], np.array([0.1, 0.9]), most=1))
     assert "a_large" in svg
     assert "a_small" not in svg
