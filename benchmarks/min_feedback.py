@@ -14,10 +14,10 @@ import numpy as np
 from backends.types import Float64, Int64
 from benchmarks import harness
 from benchmarks.harness import Table
-from router.policy import bands
+from router.policy import bands, routes
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed
-from training.thresholds.outcomes import RouteOutcomes, names, outcome
+from training.thresholds.outcomes import RouteOutcomes, outcome
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 from training.thresholds.tuning import Tuning
@@ -66,7 +66,7 @@ def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
     codes = bands(scores, policy.thresholds)
     rankings = [
         tuning.evaluation_set.rankings(route, tuning.fusion, scores)
-        for route in names(policy.simple)
+        for route in routes(policy.simple)
     ]
     (replay,) = tuning.evaluation_set.replays
     questions: list[Replayed] = []

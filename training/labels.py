@@ -8,10 +8,8 @@ those alone on which exactly one of the simple and the graph arm succeeds (EA-Gr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
@@ -51,31 +49,26 @@ class Disagreement:
     """Questions that a router learns from: as published, those on which one arm alone succeeds.
 
     Attributes:
-        rows: (m,) places of the questions in all replays taken one after the other.
-        labels: (m,) 1 where the graph is needed, 0 where the simple arm is enough.
-        stakes: (m,) how much each question counts.
-        texts: Of these questions.
-        groups: (m,) dataset of each.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where either
+            will do.
+        stakes: (n,) how much each question counts; 0 where nothing is learned.
         both: How many questions both arms answer.
         neither: How many questions neither arm answers.
     """
 
-    rows: Int64
     labels: Int64
     stakes: Float64
-    texts: tuple[str, ...]
-    groups: NDArray[np.str_]
     both: int
     neither: int
 
     def __len__(self) -> int:
-        """How many questions there are."""
-        return len(self.labels)
+        """How many questions there are to learn from."""
+        return int((self.labels >= 0).sum())
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful about learning from these, each with what to do."""
-        graph = int(self.labels.sum())
+        graph = int((self.labels == 1).sum())
         simple = len(self) - graph
         said = []
         if not len(self):
@@ -103,33 +96,22 @@ class Disagreement:
         Raises:
             FitError: Says what is missing and what to do.
         """
-        if len(np.unique(self.labels)) < 2:
+        if not {0, 1} <= {*self.labels.tolist()}:
             raise FitError(" ".join(self.warnings))
 
 
-def disagreement_of(
-    replays: Sequence[TrainingReplay],
-    simple: Mask,
-    graph: Mask,
-    stakes: Float64 | None = None,
-) -> Disagreement:
+def disagreement_of(simple: Mask, graph: Mask, stakes: Float64 | None = None) -> Disagreement:
     """The same from outcomes that are known, such as those of `training.judge`.
 
     Args:
-        replays: Taken one after the other, n questions in all.
         simple: (n,) whether the simple arm succeeds.
         graph: (n,) whether the graph arm does.
         stakes: (n,) how much each question counts; None for all the same.
     """
-    rows = np.flatnonzero(simple != graph)
-    questions = list(chain.from_iterable(replay.questions for replay in replays))
-    chosen = [questions[row].question for row in rows.tolist()]
+    apart = simple != graph
     return Disagreement(
-        rows=rows,
-        labels=graph[rows].astype(np.int64),
-        stakes=np.ones(len(rows)) if stakes is None else stakes[rows],
-        texts=tuple(question.text for question in chosen),
-        groups=np.array([question.group for question in chosen], dtype=np.str_),
+        labels=np.where(apart, graph, -1).astype(np.int64),
+        stakes=np.where(apart, 1.0 if stakes is None else stakes, 0.0),
         both=int((simple & graph).sum()),
         neither=int((~simple & ~graph).sum()),
     )
@@ -143,8 +125,6 @@ def disagreements(
     Args:
         replays: Of train and dev splits, taken one after the other.
         simple: The simple arm: dense, lexical or hybrid.
-        success: One of `CHOICES`.
-        fusion: How hybrid adds scores up.
 
     Raises:
         FitError: There is no such success, or no answers for it.
@@ -159,42 +139,20 @@ def disagreements(
             )
     count = sum(map(len, replays))
     asked = EvaluationSet(tuple(replays), np.empty((count, 0)))
-    ours, graph = _worth(asked, simple, success, fusion)
-    if success == HELPS:
-        helps = graph > ours + MARGIN
-        return disagreement_of(replays, ~helps, helps, np.abs(graph - ours) + LEAST_STAKE)
-    if success == BETTER:
-        return disagreement_of(replays, ours > graph, graph > ours)
-    return disagreement_of(replays, ours == 1, graph == 1)
+    return compared(asked, simple, success, fusion)
 
 
 def compared(
     evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
-) -> Int64:
-    """The same as `labels_of` for questions of any split, which a router is judged on.
-
-    Args:
-        success: One of `CHOICES`.
-        fusion: How hybrid adds scores up.
-    """
+) -> Disagreement:
+    """The same for questions of any split, which a router is judged on."""
     ours, graph = _worth(evaluation_set, simple, success, fusion)
     if success == HELPS:
-        return (graph > ours + MARGIN).astype(np.int64)
-    return np.where(ours == graph, -1, graph > ours)
-
-
-def labels_of(found: Disagreement, count: int) -> Int64:
-    """(n,) 1 where the graph is needed, 0 where the simple arm is, and -1 where either will do."""
-    labels = np.full(count, -1)
-    labels[found.rows] = found.labels
-    return labels
-
-
-def stakes_of(found: Disagreement, count: int) -> Float64:
-    """(n,) how much each question counts; 0 where nothing is learned."""
-    stakes = np.zeros(count)
-    stakes[found.rows] = found.stakes
-    return stakes
+        helps = graph > ours + MARGIN
+        return disagreement_of(~helps, helps, np.abs(graph - ours) + LEAST_STAKE)
+    if success == BETTER:
+        return disagreement_of(ours > graph, graph > ours)
+    return disagreement_of(ours == 1, graph == 1)
 
 
 def _worth(

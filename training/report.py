@@ -33,9 +33,6 @@ class QuestionCounts:
 
     Attributes:
         origin: Name of the replay: the dataset itself, or a union that it is part of.
-        dataset: That the questions come from.
-        split: train, dev or test.
-        questions: How many.
         simple: On how many of them only the simple arm succeeds.
         graph: On how many of them only the graph does.
     """
@@ -58,14 +55,6 @@ class Report:
     """All numbers of a training run; no question is quoted.
 
     Attributes:
-        title: Name of the router.
-        schema_id: Of the features that it looks at.
-        command: That gives all of this again.
-        versions: Of what took part, by name.
-        seconds: That each stage of the run took.
-        choices: What the run was asked to do.
-        data: Counts of the questions.
-        recipe: Of the scorer.
         members: Networks whose mean it is.
         comparison: Of the two kinds of scorer; None where the kind was given.
         selection: The (d,) features that it looks at.
@@ -73,13 +62,10 @@ class Report:
         dev_auc: On the disagreements of dev.
         calibration: Over disagreements, by the questions that were scored.
         scores: Questions scored -> outcome -> questions by score.
-        policy: Simple route and thresholds.
         solutions: Thresholds for each simple route that was tried.
-        stability: Of the chosen thresholds.
         fixed: What always taking one route gives: each of the three, and steps.
         front: Quality against latency, on train and dev.
         stages_ms: Of answering one question at a time.
-        evaluation: On the test splits; None where there are none.
         parts: The same by replay, and by dataset within it.
         transfer: Dataset -> the same, with a router that learned from the others.
         probes: How well scorers do that learned otherwise, each on questions that it has not seen:
@@ -211,7 +197,7 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
 
 
 def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:
-    """Questions of every replay, dataset and split; labels (n,) as `labels_of` gives them."""
+    """Questions of every replay, dataset and split; labels (n,) of `training.labels`."""
     found, start = [], 0
     for replay in questions.replays:
         own = labels[start : start + len(replay)]

@@ -31,7 +31,7 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 def fitted() -> Fitted:
     choices = Choices(kind="linear", simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
-    labels = compared(questions, D, choices.success, choices.fusion)
+    labels = compared(questions, D, choices.success, choices.fusion).labels
     replays = questions.replays
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     names = tuple(f"f{column}" for column in range(WIDTH))
@@ -47,7 +47,7 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         return run_systems(
             asked,
             RouterScores(fitted.scorer.scores(asked.features), fitted.policy),
-            compared(asked, D, success, fusion),
+            compared(asked, D, success, fusion).labels,
             fusion=fusion,
             baselines={},
         )

@@ -17,8 +17,6 @@ from training.labels import (
     compared,
     disagreement_of,
     disagreements,
-    labels_of,
-    stakes_of,
 )
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -52,8 +50,9 @@ def replays() -> list[TrainingReplay]:
 def test_what_is_learned_is_what_is_judged(
     replays: list[TrainingReplay], success: str, simple: Route
 ) -> None:
-    learned = labels_of(disagreements(replays, simple, success, FUSION), 100)
-    judged = compared(EvaluationSet(tuple(replays), np.zeros((100, 1))), simple, success, FUSION)
+    learned = disagreements(replays, simple, success, FUSION).labels
+    asked = EvaluationSet(tuple(replays), np.zeros((100, 1)))
+    judged = compared(asked, simple, success, FUSION).labels
     assert learned.tolist() == judged.tolist()
     assert {*learned.tolist()} == ({0, 1} if success == HELPS else {-1, 0, 1})
 
@@ -65,9 +64,9 @@ def test_a_question_counts_by_what_is_at_stake(replays: list[TrainingReplay]) ->
         for route in (Route.HYBRID, Route.FUSION)
     )
     found = disagreements(replays, Route.HYBRID, HELPS, FUSION)
-    assert stakes_of(found, 100) == pytest.approx(np.abs(fused - text) + LEAST_STAKE)
-    assert labels_of(found, 100).tolist() == (fused > text + 1e-6).astype(int).tolist()
-    assert {*stakes_of(disagreements(replays, D, BETTER, FUSION), 100).tolist()} == {0.0, 1.0}
+    assert found.stakes == pytest.approx(np.abs(fused - text) + LEAST_STAKE)
+    assert found.labels.tolist() == (fused > text + 1e-6).astype(int).tolist()
+    assert {*disagreements(replays, D, BETTER, FUSION).stakes.tolist()} == {0.0, 1.0}
 
 
 def test_the_better_ranking_labels_more_than_success_does(replays: list[TrainingReplay]) -> None:
@@ -83,7 +82,7 @@ def test_a_label_is_which_arm_is_needed() -> None:
         replayed("simple", "a", {D: "a"}),
     )
     for success, labels in (("all-gold@5", [1, -1, 0]), (BETTER, [1, 0, 0])):
-        assert labels_of(disagreements([replay], D, success, FUSION), 3).tolist() == labels
+        assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
 
 
 def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
@@ -111,15 +110,12 @@ def replay() -> TrainingReplay:
     ],
 )
 def test_success_by_name(replay: TrainingReplay, success: str, labels: list[int]) -> None:
-    assert labels_of(disagreements([replay], D, success, FUSION), 4).tolist() == labels
+    assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
 
 
 def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
     found = disagreements([replay, replay], D, "all-gold@5", FUSION)
-    assert found.rows.tolist() == [1, 2, 5, 6]
-    assert found.labels.tolist() == [1, 0, 1, 0]
-    assert found.groups.tolist() == ["here", "there"] * 2
-    assert found.texts[0] == "question graph?"
+    assert found.labels.tolist() == [-1, 1, 0, -1] * 2
     assert (found.both, found.neither) == (2, 2)
     assert found.warnings == (
         f"The arms disagree on 4 questions only, and a router needs about {ENOUGH}; add questions, "
@@ -132,17 +128,17 @@ def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
     assert disagreements([replay] * ENOUGH, D, "all-gold@5", FUSION).warnings == ()
 
 
-def test_one_side_alone_is_said_and_refused(replay: TrainingReplay) -> None:
+def test_one_side_alone_is_said_and_refused() -> None:
     everything = np.array([True] * 4)
-    found = disagreement_of([replay], everything, ~everything)
+    found = disagreement_of(everything, ~everything)
     assert "the simple arm succeeds: always taking it loses nothing" in found.warnings[-1]
     with pytest.raises(FitError, match="Add questions on which the other is better"):
         found.require_both()
 
 
-def test_no_disagreement_at_all(replay: TrainingReplay) -> None:
+def test_no_disagreement_at_all() -> None:
     successes = np.array([True, False, True, False])
-    same = disagreement_of([replay], successes, successes)
+    same = disagreement_of(successes, successes)
     assert len(same) == 0
     assert (
         "The arms never disagree: both succeed on 2 questions and neither on 2"

@@ -24,7 +24,7 @@ from training.data.replay import read_training
 from training.data.replaying import replay_demo
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
-from training.labels import BETTER, disagreements, labels_of
+from training.labels import BETTER, disagreements
 from training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
@@ -52,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     replays = [read_training(file) for file in replay_demo(folder)]
     evaluation_set = EvaluationSet.load(replays, folder / "features", settings.analyser)
     differ = disagreements(replays, Route.LEXICAL, BETTER, FusionSettings())
-    labels = labels_of(differ, len(evaluation_set))
+    labels = differ.labels
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     pool = Pool(evaluation_set.features, labels, evaluation_set.groups)
     parts = [pool.examples(rows) for rows in (~dev, dev)]

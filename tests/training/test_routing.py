@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import bands, decide
+from router.policy import bands, decide, routes
 from router.types import Route, Thresholds
 from training.errors import FitError
 from training.thresholds.outcomes import (
     RouteOutcomes,
     ThresholdObjective,
     moves,
-    names,
     of_routes,
     outcome,
 )
@@ -28,7 +27,7 @@ level = st.sampled_from([0.1, 0.3, 0.5, 0.9])
 @given(st.lists(level, min_size=1), level, level)
 def test_routes_are_those_of_the_policy(scores: list[float], one: float, other: float) -> None:
     thresholds = Thresholds(min(one, other), max(one, other))
-    order = names(Route.LEXICAL)
+    order = routes(Route.LEXICAL)
     expected = [decide(s, thresholds, simple=Route.LEXICAL).route for s in scores]
     assert [order[code] for code in bands(np.array(scores), thresholds)] == expected
 

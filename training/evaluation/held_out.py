@@ -44,7 +44,6 @@ class SystemOutcomes:
     Attributes:
         values: (n, m) every measure, columns as in `COLUMNS`.
         latency_ms: (n,) of the stages that it runs.
-        shares: Of the routes that it takes.
     """
 
     values: Float64
@@ -65,10 +64,8 @@ class HeldOutOutcomes:
     """Every system on the same held-out questions.
 
     Attributes:
-        systems: By name, in the order of tables.
         groups: (n,) dataset of each question.
         origins: (n,) replay of each question.
-        scores: (n,) of the router.
         labels: (n,) 1, 0, or -1 where the arms agree, by the success that it was trained for.
         codes: (n,) of the route that auto takes.
     """
@@ -87,7 +84,6 @@ class HeldOutEvaluation:
 
     Attributes:
         questions: Of test, of the replays that were learned from.
-        outcomes: Every system on them.
         transfer: Dataset -> every system on its questions, with routers that learned from the
             other datasets alone.
         untried: Dataset -> why the other datasets teach nothing that could be tried on it.
@@ -118,13 +114,9 @@ def run_systems(
     """Let every system answer.
 
     Args:
-        questions: Of the test split.
-        router: That is judged.
-        labels: (n,) as `training.labels.labels_of` gives them.
-        fusion: What fusion does.
+        labels: (n,) as `training.labels.Disagreement` has them.
         baselines: By name, each with thresholds solved as the router's are.
         published: Of EA-GraphRAG's own recipe, where that was fitted.
-        seed: Of the random router.
     """
     simple = router.policy.simple
     always = {
@@ -213,11 +205,8 @@ class Summary:
     """The final evaluation over some questions.
 
     Attributes:
-        questions: How many.
         disagreements: On how many of them exactly one arm succeeds.
-        means: System -> measure -> mean.
         differences: System -> measure -> paired difference auto - system.
-        latency_ms: By system.
         shares: By system; of the router alone where only some questions are looked at.
         gap_closed: Measure -> share of the way from the best fixed route to the oracle; NaN where
             there is none.
@@ -245,9 +234,7 @@ def summarise(
     """Sum up an evaluation; all means and differences come from the same resamples.
 
     Args:
-        outcomes: Of every system.
         rows: (n,) which questions; None for all.
-        seed: Of the bootstrap.
 
     Raises:
         EvaluationError: No question is left.
@@ -309,8 +296,6 @@ def near_duplicates(
     two sets share over the size of both together.
 
     Args:
-        test: Questions of the test split.
-        learned: Questions of train and dev.
         least: Coefficient from which on two are nearly the same.
 
     Returns:

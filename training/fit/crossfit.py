@@ -39,9 +39,7 @@ def crossfit(
 
     Args:
         pool: Questions of the training and dev splits, never of test.
-        recipe: Hyper-parameters; None for the default ones.
         folds: At least 3.
-        progress: Told of each router's training in turn.
 
     Raises:
         FitError: Fewer than 3 folds, or one without disagreements for either arm.
@@ -65,12 +63,10 @@ class Unseen:
     Attributes:
         rows: (r,) places of the questions in the pool, rising.
         logits: (r,) calibrated on the other datasets.
-        untried: Dataset -> why the others teach nothing that could be tried on it.
     """
 
     rows: Int64
     logits: Float64
-    untried: dict[str, str]
 
 
 def leave_datasets_out(
@@ -88,12 +84,9 @@ def leave_datasets_out(
 
     Args:
         pool: Questions of the training and dev splits, never of test.
-        recipe: Hyper-parameters; None for the default ones.
-        progress: Told of each router's training in turn.
     """
     dev = divide(pool, 5, seed) == 0
     logits = np.full(len(pool.labels), np.nan)
-    untried = {}
     for left_out in np.unique(pool.groups).tolist():
         others = pool.groups != left_out
         learn = others
@@ -103,12 +96,11 @@ def leave_datasets_out(
             trained = train(
                 pool.examples(learn & ~dev), pool.examples(learn & dev), names, recipe, progress
             )
-        except FitError as error:
-            untried[left_out] = str(error)
+        except FitError:  # the others teach nothing that could be tried on it
             continue
         logits[~others] = trained.scorer.logits(pool.features[~others])
     rows = np.flatnonzero(~np.isnan(logits))
-    return Unseen(rows, logits[rows], untried)
+    return Unseen(rows, logits[rows])
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
@@ -135,8 +127,6 @@ class ScorerComparison:
     Attributes:
         gain: How much lower the clever one's negative log likelihood is, in nats a question, with
             its paired bootstrap interval.
-        error: Standard error of the gain.
-        clever: Whether the clever one is to be kept.
         kinds: Of both, the simple one first.
     """
 
@@ -165,7 +155,6 @@ def compare(
         simple: (n,) calibrated logits, usually of logistic regression.
         clever: (n,) calibrated logits, usually of the attention-MLP.
         labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
-        kinds: Of both.
 
     Raises:
         FitError: Fewer than 2 questions.

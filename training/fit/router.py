@@ -33,7 +33,7 @@ from training.fit.prior import correct, crossfit_correction
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Selection, Trained, train
 from training.judge import JUDGED
-from training.labels import CHOICES
+from training.labels import CHOICES, Disagreement
 from training.thresholds.outcomes import (
     FUSION,
     GRAPH,
@@ -75,7 +75,6 @@ class Choices:
 
     Attributes:
         success: When an arm succeeds at a question; see `training.labels`.
-        quality: The measure that thresholds are solved for.
         kind: "extra-trees", "attention-mlp", "linear", or "auto" for the one that cross-fitting
             prefers.
         among: Names of the features that the scorer may look at; None for all.
@@ -83,9 +82,7 @@ class Choices:
         unfamiliar: See `training.fit.recipe.RouterRecipe`.
         simple: The simple route, or None for the one that thresholds make most of.
         goal: Bounds on latency and on the graph's share.
-        fusion: What fusion does.
         elsewhere: Whether the thresholds have to hold for questions unlike all of these as well.
-        seed: Of folds and bootstrap.
         start: Name of the router that this one starts from; "" where it starts from nothing.
     """
 
@@ -158,6 +155,13 @@ class TrainingSet:
     warnings: tuple[str, ...] = ()
     stakes: Float64 | None = None
 
+    @classmethod
+    def of(cls, questions: EvaluationSet, found: Disagreement) -> "TrainingSet":
+        """Questions with what was found of them."""
+        replays = questions.replays
+        dev = np.repeat([one.split == "dev" for one in replays], [len(one) for one in replays])
+        return cls(questions, dev, found.labels, found.warnings, found.stakes)
+
     def only(self, rows: Mask) -> "TrainingSet":
         """Some of the questions."""
         stakes = None if self.stakes is None else self.stakes[rows]
@@ -171,13 +175,8 @@ class Fitted:
     """A trained router, with what led to every choice.
 
     Attributes:
-        choices: That were asked for.
-        training: That it learned from.
-        trained: Scorer, features and calibration.
         comparison: Of the last two kinds of scorer; None where the kind was given.
         logits: (n,) of the questions, cross-fitted.
-        policy: Simple route, thresholds and latencies.
-        solutions: Thresholds by simple route.
         pool: The questions as the scorer learned from them.
         unseen: The same scored by routers that have not seen their dataset; None if none were
             fitted.
@@ -221,12 +220,6 @@ def fit(
     few to tell thresholds apart, and a scorer's own training scores are too sure. So that the
     thresholds hold for questions of another kind too, each question counts a second time, scored
     by a router that has not seen its dataset.
-
-    Args:
-        training: Questions and labels.
-        names: Of the feature columns.
-        choices: What to do.
-        progress: Told of training.
 
     Raises:
         FitError: A fold in which one arm always wins, or bounds that nothing keeps.
@@ -327,7 +320,6 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
 
     Args:
         prior: Where it starts; thresholds and simple route stay.
-        training: One's own questions.
         choices: What is asked for; of the scorer, nothing.
 
     Raises:

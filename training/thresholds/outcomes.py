@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from backends.types import Float64, Int64
 from router.policy import bands
 from router.scorer import to_scores
-from router.types import Route, Thresholds
+from router.types import Thresholds
 from training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
@@ -103,8 +103,6 @@ class Outcome:
     """What thresholds give on a replay.
 
     Attributes:
-        quality: Mean over questions.
-        mean_ms: Mean latency.
         p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
         shares: Of the simple, fusion and graph route; 0 for another one.
     """
@@ -149,8 +147,6 @@ class Moves:
 
     Attributes:
         rows: (m,) which questions, rising.
-        before: (m,) code of the route.
-        after: (m,) code of the route.
         gain: (m,) quality after minus quality before.
     """
 
@@ -166,8 +162,3 @@ def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves
     rows = np.flatnonzero(old != new)
     gain = replay.quality[rows, new[rows]] - replay.quality[rows, old[rows]]
     return Moves(rows, old[rows], new[rows], gain)
-
-
-def names(simple: Route) -> tuple[Route, Route, Route]:
-    """Routes by their codes."""
-    return simple, Route.FUSION, Route.GRAPH
