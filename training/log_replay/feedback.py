@@ -75,10 +75,7 @@ def replay_feedback(
     """Ask the questions with feedback of every arm, and read what thresholds are solved on.
 
     Args:
-        found: The log, and what serves.
-        index: That the collection is served from.
         cache: Folder; the replay there is only its owner's to read, like the log.
-        measure: What quality is.
 
     Raises:
         LogError: Too few questions have feedback that names passages.

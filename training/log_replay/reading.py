@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from backends.types import Float32, Float64
 from router.fusion import FusionSettings, lists_of, stages_of
@@ -28,7 +29,6 @@ from training.errors import LogError
 Codes = NDArray[np.int8]
 ROUTES: tuple[Route, ...] = tuple(Route)
 """Routes by their codes in a column."""
-_CODES = {str(route): code for code, route in enumerate(ROUTES)}
 _BESIDE = ("queue", "total", "explaining")
 """No part of what a route takes."""
 _STAGES = stages_of(Route.FUSION)
@@ -69,8 +69,6 @@ class FeedbackQuestion:
     """A question, however often it was asked, with what people said answers it.
 
     Attributes:
-        text: As asked.
-        filter: As asked, parsed JSON.
         passages: Ids that were said to answer it.
         shown: Those of them that a reply to it had shown.
         routes: That were taken for the requests with feedback.
@@ -86,9 +84,8 @@ class FeedbackQuestion:
 
     @property
     def id(self) -> str:
-        """The same for the same question with the same filter."""
-        content = json.dumps([self.text, self.filter], sort_keys=True)
-        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        """See `question_id`."""
+        return question_id(self.text, self.filter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +121,11 @@ class DecisionLog:
     """What one collection was asked, as one router decided it.
 
     Attributes:
-        files: How many were read.
-        lines: How many they have.
-        model: Name and version of the router.
         requests: Those that count: the router chose their route.
         questions: How many different ones they asked; a question with another filter is another.
-        first: When the first of them came.
-        last: When the last of them came.
         versions: Lowest and highest version of the index that answered.
         thresholds: (low, high) that they were held against -> how many were.
         left_out: Why other lines do not count -> how many there are.
-        feedback: What people said about the answers.
     """
 
     files: int
@@ -159,7 +150,6 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
 
     Args:
         paths: Files as `router.request_log` writes them, each once.
-        router: Whose decisions count.
         collection: To look at; may be left out where there is only one.
 
     Raises:
@@ -200,7 +190,7 @@ def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
             line = parse_line(text)
             if line is None or line["kind"] != FEEDBACK:
                 continue
-            asked, time = _asked(line), str(line.get("time", ""))
+            asked, time = asked_by(line), str(line.get("time", ""))
             if time < newest.get(asked, ""):
                 continue
             newest[asked] = time
@@ -213,80 +203,55 @@ def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
     return found
 
 
-@dataclass(slots=True)
-class Line:
-    """What counts of one answered question.
+def _aware(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
-    Attributes:
-        filter: Parsed JSON.
-        asked: The route that was asked for.
-        route: The route that was taken, by its code.
-        shown: Ids of the passages that were returned.
-        stages: Stage -> seconds, the request's share of its batch; no wait is among them.
-        waited_ms: As in `Requests`.
-        budget: As in `Requests`.
-        score: None where no router decided.
-        model: "" where no router decided.
-        thresholds: That the score was held against.
-        budget_unknown: Whether a budget chose the route that the log does not tell.
-    """
+
+def _with_total(seconds: dict[str, float]) -> dict[str, float]:
+    if "total" not in seconds:
+        raise ValueError("the time of the whole is missing")
+    return seconds
+
+
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Pair(BaseModel, strict=True):
+    low: float
+    high: float
+
+
+class _Decision(BaseModel, strict=True):
+    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    model: str = ""
+    thresholds: _Pair | None = None
+    reason: str = ""
+
+
+class Line(BaseModel, strict=True):
+    """What counts of an answered question, as the service logs it; anything else is refused."""
 
     question: str
-    filter: object | None
+    filter: Any
     collection: str
     asked: str
-    route: int
-    shown: list[str]
-    time: datetime
+    route: Annotated[Route, Field(strict=False)]
+    passages: list[str]
+    time: Annotated[datetime, Field(strict=False), AfterValidator(_aware)]
     index_version: int
-    stages: dict[str, float]
-    waited_ms: float
-    budget: float
-    score: float | None
-    model: str
-    thresholds: tuple[float, float] | None
-    budget_unknown: bool
+    seconds: Annotated[dict[str, _Seconds], AfterValidator(_with_total)]
+    decision: Annotated[_Decision, BeforeValidator(lambda found: found or {})]
+    max_latency_ms: float | None = None
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> "Line":
-        """A line from what was logged.
+    @property
+    def stages(self) -> dict[str, float]:
+        """Stage -> seconds, the request's share of its batch; no wait is among them."""
+        return {stage: own for stage, own in self.seconds.items() if stage not in _BESIDE}
 
-        Raises:
-            ValueError: Something is missing, or is not what the service writes.
-        """
-        try:
-            return cls._of(values)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no line as the service writes it: {error!r}") from None
-
-    @classmethod
-    def _of(cls, values: dict[str, Any]) -> "Line":
-        seconds = values["seconds"]
-        decision = values["decision"] or {}
-        score, held = decision.get("score"), decision.get("thresholds")
-        budget = values.get("max_latency_ms")
-        if score is not None and not 0 <= score <= 1:
-            raise ValueError("a score is a number from 0 to 1")
-        if min(seconds.values()) < 0 or not math.isfinite(sum(seconds.values())):
-            raise ValueError("a time is a number from 0")
-        time = datetime.fromisoformat(values["time"])
-        return cls(
-            question=_text(values["question"]),
-            filter=values["filter"],
-            collection=_text(values["collection"]),
-            asked=_text(values["asked"]),
-            route=_CODES[values["route"]],
-            shown=list(values["passages"]),
-            time=time if time.tzinfo else time.replace(tzinfo=UTC),
-            index_version=int(values["index_version"]),
-            stages={stage: own for stage, own in seconds.items() if stage not in _BESIDE},
-            waited_ms=1000 * seconds["total"],
-            budget=math.nan if budget is None else float(budget),
-            score=None if score is None else float(score),
-            model=_text(decision.get("model", "")),
-            thresholds=None if held is None else (float(held["low"]), float(held["high"])),
-            budget_unknown=budget is None and decision.get("reason", "").startswith("budget"),
-        )
+    @property
+    def budget_unknown(self) -> bool:
+        """Whether a budget chose the route that the log does not tell."""
+        return self.max_latency_ms is None and self.decision.reason.startswith("budget")
 
 
 def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpus: bool) -> Float32:
@@ -299,7 +264,6 @@ def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpu
         stages: (n, len(_STAGES)) seconds of `_STAGES`; NaN for those that were not run.
         whole: (n,) seconds of all stages.
         taken: (n,) the route.
-        asks_corpus: Whether the router looks at the corpus.
 
     Returns:
         (n, len(ROUTES)) milliseconds of work by each route; NaN where its arms were not all run.
@@ -335,28 +299,27 @@ class _Reader:
         self._thresholds: Counter[tuple[float, float]] = Counter()
         self._collections: Counter[str] = Counter()
         self._models: Counter[str] = Counter()
-        self._lines = self._forced = self._undecided = self._budgets = 0
-        self._unfinished = self._others = self._broken = 0
-        self._first_broken = ""
+        self._lines = 0
+        self._left_out: Counter[str] = Counter()
+        self._broken: list[str] = []
 
     def take(self, text: str, path: Path, number: int) -> None:
         if text == "\n":  # behind a line that was torn
             return
         self._lines += 1
         if not text.endswith("\n"):
-            self._unfinished += 1
+            self._left_out["line without an end, as it was being written"] += 1
             return
         values = parse_line(text)
+        if values is not None and values["kind"] != RETRIEVAL:
+            self._left_out["line of another kind"] += values["kind"] != FEEDBACK
+            return
         try:
-            if values is None:
-                raise ValueError
-            if values["kind"] == RETRIEVAL:
-                self._count(Line.of(values), _asked(values))
-            else:
-                self._others += values["kind"] != FEEDBACK
+            line = Line.model_validate(values)
         except ValueError:
-            self._broken += 1
-            self._first_broken = self._first_broken or f"{path}:{number}"
+            self._broken.append(f"{path}:{number}")
+        else:
+            self._count(line, asked_by(values or {}))
 
     def _count(self, line: Line, asked: Asked) -> None:
         self._collections[line.collection] += 1
@@ -365,21 +328,24 @@ class _Reader:
             self._with_feedback.setdefault(asked, []).append(line)
         if line.collection != self._collection:
             return
+        found = line.decision
         if line.asked != Route.AUTO:
-            self._forced += 1
-        elif line.score is None or line.thresholds is None:
-            self._undecided += 1
-        elif line.model != self._router.name:
-            self._models[line.model] += 1
+            self._left_out["route named by the caller"] += 1
+        elif found.score is None or found.thresholds is None:
+            self._left_out["no decision: the router failed, was late, or had no passages"] += 1
+        elif found.model != self._router.name:
+            self._models[found.model] += 1
         elif line.budget_unknown:
-            self._budgets += 1
+            why = "a budget chose the route, and this older log does not tell it"
+            self._left_out[why] += 1
         else:
             stages = line.stages
             own = [stages.get(stage, math.nan) for stage in _STAGES]
-            whole = sum(stages.values())
-            self._values.extend((line.score, line.waited_ms, line.budget, whole, *own))
-            self._routes.append(line.route)
-            self._thresholds[line.thresholds] += 1
+            budget = math.nan if line.max_latency_ms is None else line.max_latency_ms
+            waited = 1000 * line.seconds["total"]
+            self._values.extend((found.score, waited, budget, sum(stages.values()), *own))
+            self._routes.append(ROUTES.index(line.route))
+            self._thresholds[found.thresholds.low, found.thresholds.high] += 1
             # Python's own hash: 64 bits, and nothing but the count depends on it.
             self._hashes.append(hash((line.question, canonical(line.filter))))
             self._versions.add(line.index_version)
@@ -388,7 +354,7 @@ class _Reader:
 
     def done(self, paths: Sequence[Path]) -> DecisionLog:
         self._refuse_collections(paths)
-        left_out = self._left_out()
+        left_out = self._why()
         if self._times is None:
             why = "; ".join(f"{count} {reason}" for reason, count in left_out.items())
             raise LogError(
@@ -423,12 +389,10 @@ class _Reader:
     def _refuse_collections(self, paths: Sequence[Path]) -> None:
         there = _listed(dict(sorted(self._collections.items())))
         if not there:
-            wrong = (
-                f", and {self._broken} lines are none of a request log (the first: "
-                f"{self._first_broken})"
-                if self._broken
-                else ""
-            )
+            wrong = ""
+            if self._broken:
+                count, first = len(self._broken), self._broken[0]
+                wrong = f", and {count} lines are none of a request log (the first: {first})"
             raise LogError(
                 f"No question was answered in {', '.join(map(str, paths))}{wrong}; give the file "
                 "that WYE_SERVE__REQUEST_LOG names, once something was asked."
@@ -438,18 +402,16 @@ class _Reader:
         if not self._named and len(self._collections) > 1:
             raise LogError(f"Several collections were asked: {there}; name one with --collection.")
 
-    def _left_out(self) -> dict[str, int]:
-        others = Counter(self._collections)
-        others.pop(self._collection, None)
+    def _why(self) -> dict[str, int]:
+        """Why lines do not count, with how many."""
+        others = self._collections - Counter({self._collection: self._collections.total()})
         found = {
+            **self._left_out,
             f"asked of another collection: {_listed(others)}": others.total(),
-            "route named by the caller": self._forced,
-            "no decision: the router failed, was late, or had no passages": self._undecided,
             f"decided by another router: {_listed(self._models)}": self._models.total(),
-            "a budget chose the route, and this older log does not tell it": self._budgets,
-            "line of another kind": self._others,
-            f"no line of a request log, the first at {self._first_broken}": self._broken,
-            "line without an end, as it was being written": self._unfinished,
+            f"no line of a request log, the first at {''.join(self._broken[:1])}": len(
+                self._broken
+            ),
         }
         return {why: count for why, count in found.items() if count}
 
@@ -460,9 +422,7 @@ def _joined(
     """Feedback with the questions it is about; the same question asked twice is put together.
 
     Args:
-        feedback: As `read_feedback` gives it.
         lines: Request -> what was asked with it, in the order of the log.
-        collection: That is looked at.
     """
     questions: dict[tuple[str, str], FeedbackQuestion] = {}
     why: Counter[str] = Counter()
@@ -480,13 +440,19 @@ def _joined(
             key = (line.question, canonical(line.filter))
             found = questions.setdefault(key, FeedbackQuestion(line.question, line.filter))
             found.passages |= passages
-            found.shown |= passages.keys() & set(line.shown)
-            found.routes.append(ROUTES[line.route])
-            if line.score is not None:
-                found.scores[line.model] = line.score
+            found.shown |= passages.keys() & set(line.passages)
+            found.routes.append(line.route)
+            if line.decision.score is not None:
+                found.scores[line.decision.model] = line.decision.score
     why["a request that is unknown, or another key's"] = len(feedback) - len(lines)
     left_out = {reason: count for reason, count in why.items() if count}
     return LoggedFeedback(tuple(questions.values()), len(feedback), left_out)
+
+
+def question_id(text: str, filter_: object | None) -> str:
+    """The same for the same question with the same filter."""
+    content = json.dumps([text, filter_], sort_keys=True)
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def canonical(filter_: object | None) -> str:
@@ -494,14 +460,9 @@ def canonical(filter_: object | None) -> str:
     return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
 
 
-def _asked(line: Mapping[str, Any]) -> Asked:
+def asked_by(line: Mapping[str, Any]) -> Asked:
+    """What a line of a log is about."""
     return str(line.get("key", "")), line["request_id"]
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -5,7 +5,6 @@ not (`service.arms.shadow`). What people said answers a question stands for judg
 as it is.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from router.remote_arms import ArmAnswer, ArmFacts, AskedHit
 from router.request_log import RETRIEVAL, SHADOW, parse_line, read_texts
 from training.data.remote import KeptAnswers
 from training.errors import LogError
-from training.log_replay.reading import Asked, read_feedback
+from training.log_replay.reading import Asked, asked_by, question_id, read_feedback
 
 _DEV = 3
 """Of ten questions, how many are for dev."""
@@ -28,7 +27,6 @@ class LoggedQuestion:
     """A question that somebody judged.
 
     Attributes:
-        filter: Parsed JSON.
         passages: Ids that were said to answer it.
         found: Arm -> what it said, as the log has it.
     """
@@ -40,9 +38,8 @@ class LoggedQuestion:
 
     @property
     def id(self) -> str:
-        """The same for the same question with the same filter."""
-        content = json.dumps([self.text, self.filter], sort_keys=True)
-        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        """See `question_id`."""
+        return question_id(self.text, self.filter)
 
 
 def logged_questions(paths: Sequence[Path], collection: str = "") -> list[LoggedQuestion]:
@@ -81,7 +78,7 @@ def _take(
         return
     one = LoggedQuestion(question, line.get("filter"))
     one = found.setdefault(one.id, one)
-    said = feedback.get((str(line.get("key", "")), line["request_id"]), {})
+    said = feedback.get(asked_by(line), {})
     one.passages |= dict.fromkeys(said)
     lists = [line] if line["kind"] == SHADOW else line.get("ranked", [])
     for each in lists if isinstance(lists, list) else []:

@@ -39,7 +39,6 @@ class RouteTimes:
     """How long one route takes.
 
     Attributes:
-        count: Requests that it answered.
         known: Requests of which the log tells how long it took, or would have taken.
         mean_ms: Mean of `Requests.times_ms` over these.
         p50_ms: Median of the same.
@@ -63,7 +62,6 @@ class Effect:
 
     Attributes:
         policy: Thresholds and what goes with them; None for the routes that were taken.
-        routes: (n,) codes of routes.
         shares: Of each route that some request takes.
         unknown: Routes that some request takes, of which the log never tells how long they last.
         mean_ms: Expected mean of the work in milliseconds; NaN where some route is unknown.
@@ -82,12 +80,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class LogReplay:
-    """What was asked, and the policy that serves.
-
-    Attributes:
-        log: What was asked.
-        now: What becomes of scores now.
-    """
+    """What was asked, and the policy that serves."""
 
     log: DecisionLog
     now: Policy
@@ -109,15 +102,15 @@ class LogReplay:
     @cached_property
     def served(self) -> Effect:
         """The routes that were taken, and the times that this took."""
-        return as_served(self.log.requests)
+        return self.effect(None)
 
     @cached_property
     def present(self) -> Effect:
         """What the present policy makes of the same requests."""
         return self.effect(self.now)
 
-    def effect(self, policy: Policy) -> Effect:
-        """What another policy makes of them; see `effect`."""
+    def effect(self, policy: Policy | None) -> Effect:
+        """See `effect`."""
         return effect(self.log.requests, policy)
 
     def candidate(self, text: str) -> Policy:
@@ -199,13 +192,8 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
     return codes
 
 
-def as_served(requests: Requests) -> Effect:
-    """The routes that were taken, and the times that this took."""
-    return _effect(requests, None, requests.routes)
-
-
-def effect(requests: Requests, policy: Policy) -> Effect:
-    """What a policy makes of the requests.
+def effect(requests: Requests, policy: Policy | None) -> Effect:
+    """What a policy makes of the requests; without one, what was served.
 
     Times are expected ones. Where the log tells how long a request would have taken by its new
     route, it is that; otherwise any time that is known of that route is equally likely.
@@ -213,7 +201,33 @@ def effect(requests: Requests, policy: Policy) -> Effect:
     Raises:
         PolicyError: A request has a budget, and the policy knows no latencies.
     """
-    return _effect(requests, policy, decide_again(requests, policy))
+    codes = requests.routes if policy is None else decide_again(requests, policy)
+    n = len(requests)
+    shares, unknown = {}, []
+    values, weights = [], []
+    for code, route in enumerate(ROUTES):
+        rows = np.flatnonzero(codes == code)
+        if not len(rows):
+            continue
+        shares[route] = len(rows) / n
+        own = requests.times_ms[rows, code].astype(np.float64)
+        told = ~np.isnan(own)
+        values.append(own[told])
+        weights.append(np.ones(int(told.sum())))
+        if told.all():
+            continue
+        pool = _known(requests, code)
+        if not len(pool):
+            unknown.append(route)
+            continue
+        values.append(pool)
+        weights.append(np.full(len(pool), int((~told).sum()) / len(pool)))
+    if unknown:
+        return Effect(policy, codes, shares, tuple(unknown), math.nan, math.nan, math.nan)
+    times, counts = np.concatenate(values), np.concatenate(weights)
+    mean = float((times * counts).sum() / n)
+    p50, p95 = _quantile(times, 0.5, counts), _quantile(times, TAIL, counts)
+    return Effect(policy, codes, shares, (), mean, p50, p95)
 
 
 def changes(before: Effect, after: Effect) -> dict[tuple[Route, Route], int]:
@@ -329,35 +343,6 @@ def _routes_within(now: Policy, budget: float) -> list[list[int]]:
         for pair in _PLACES
     ]
     return [sorted(map(ROUTES.index, chosen)) for chosen in choices]
-
-
-def _effect(requests: Requests, policy: Policy | None, codes: Codes) -> Effect:
-    n = len(requests)
-    shares, unknown = {}, []
-    values, weights = [], []
-    for code, route in enumerate(ROUTES):
-        rows = np.flatnonzero(codes == code)
-        if not len(rows):
-            continue
-        shares[route] = len(rows) / n
-        own = requests.times_ms[rows, code].astype(np.float64)
-        told = ~np.isnan(own)
-        values.append(own[told])
-        weights.append(np.ones(int(told.sum())))
-        if told.all():
-            continue
-        pool = _known(requests, code)
-        if not len(pool):
-            unknown.append(route)
-            continue
-        values.append(pool)
-        weights.append(np.full(len(pool), int((~told).sum()) / len(pool)))
-    if unknown:
-        return Effect(policy, codes, shares, tuple(unknown), math.nan, math.nan, math.nan)
-    times, counts = np.concatenate(values), np.concatenate(weights)
-    mean = float((times * counts).sum() / n)
-    p50, p95 = _quantile(times, 0.5, counts), _quantile(times, TAIL, counts)
-    return Effect(policy, codes, shares, (), mean, p50, p95)
 
 
 def _known(requests: Requests, code: int) -> Float64:

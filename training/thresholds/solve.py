@@ -29,7 +29,6 @@ class Solution:
 
     Attributes:
         thresholds: The cheapest of the plateau.
-        outcome: What they give on the replay.
         best: The pair with the highest objective of all.
         best_outcome: What that pair gives; better on these questions, and for that reason to be
             trusted less.
@@ -46,11 +45,7 @@ class Solution:
 def standard_errors(*, elsewhere: bool) -> float:
     """Standard errors within which thresholds count as equally good.
 
-    One chooses well for these questions; to leave fusion for questions unlike these takes surer
-    signs.
-
-    Args:
-        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
+    One chooses well for these questions; to leave fusion for questions unlike these takes more.
     """
     return 2.0 if elsewhere else 1.0
 
@@ -190,9 +185,6 @@ class Stability:
     """95 % bootstrap intervals over questions.
 
     Attributes:
-        quality: Of the chosen thresholds.
-        mean_ms: Of the chosen thresholds.
-        objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
         impossible: Share of resamples on which no pair keeps the bounds.
@@ -221,12 +213,6 @@ def stability(
 
     The intervals of quality, latency and objective hold the thresholds fixed; they do not count
     that these were chosen on the same questions.
-
-    Args:
-        resamples: How often to solve again.
-        errors: As in `thresholds.solve`.
-        most: Cuts to consider in each resample.
-        cautious: As in `thresholds.solve`.
 
     Raises:
         FitError: No resample has a pair that keeps the bounds.
@@ -266,12 +252,7 @@ def stability(
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Pairs in the order of rising latency and rising quality.
-
-    Attributes:
-        quality: (p,) mean over questions.
-        mean_ms: (p,) mean latency.
-    """
+    """Pairs in the order of rising latency and rising quality."""
 
     thresholds: tuple[Thresholds, ...]
     quality: Float64
@@ -284,7 +265,6 @@ def front(
     """The Pareto front over pairs of thresholds.
 
     Args:
-        replay: The questions.
         bounds: That the pairs have to keep; its weight of latency plays no part. None for none.
         most: Cuts to consider, spread evenly over the questions; None for all.
 

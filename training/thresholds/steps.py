@@ -30,12 +30,9 @@ def solve_steps(
     """The threshold of steps with the highest quality less `weight` a millisecond.
 
     Args:
-        questions: Of train and dev.
         scores: (n,) of a router that has not seen them.
         low: The low threshold; what is neither above it nor unsure takes no steps.
         weight: Quality given up for a millisecond less.
-        fusion: What fusion does.
-        measure: One of `training.evaluation.measures.MEASURES`.
         enough: Questions with a plan that a place below 1 has to leave out.
 
     Returns:

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from backends.types import Int64
 from featurizer.constituency.parser import open_syntax_parser
@@ -18,7 +15,7 @@ from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import load_router, save_policy
 from router.passage_routing import load_passage_router
-from router.policy import Policy, bands
+from router.policy import Policy, bands, routes
 from router.query_performance import NAMES, schema_id, stages
 from router.settings import PASSAGE_ROUTER, Settings, load_settings
 from router.types import Contribution, Route, Thresholds
@@ -28,13 +25,13 @@ from training.errors import FitError, ReplayError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.evaluation.measures import MEASURES
 from training.labels import compared
+from training.markdown import escape, show, table
 from training.thresholds.outcomes import (
     Moves,
     Outcome,
     RouteOutcomes,
     ThresholdObjective,
     moves,
-    names,
     outcome,
     scores_of,
 )
@@ -56,10 +53,6 @@ class Misrouted:
     """A question for which another route would have been better.
 
     Attributes:
-        dataset: It comes from.
-        score: Of the router.
-        route: That the thresholds give it.
-        better: The route with the best answer.
         lost: Quality of that answer less quality of the one given.
         contributions: To the score's logit; see `router.types.Decision`.
     """
@@ -81,11 +74,7 @@ class Tuning:
     others, such as a dev split, or questions of one's own.
 
     Attributes:
-        evaluation_set: Questions of train or dev.
-        model: That scores them.
-        fusion: What fusion does.
         measure: One of `training.evaluation.measures.MEASURES`, which is called quality here.
-        success: When an arm succeeds; see `training.labels`.
     """
 
     evaluation_set: EvaluationSet
@@ -109,9 +98,7 @@ class Tuning:
         Args:
             replays: Files of train or dev splits, as `wye train` keeps them.
             model: "name/version", or a version's folder; empty for that of the settings.
-            cache: Folder of features.
             settings: Of models, fusion and router; None reads the environment.
-            measure: What quality is.
 
         Raises:
             SplitError: A replay is of a test split.
@@ -171,16 +158,17 @@ class Tuning:
     @cached_property
     def labels(self) -> Int64:
         """(n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else."""
-        return compared(self.evaluation_set, self.model.policy.simple, self.success, self.fusion)
+        simple = self.model.policy.simple
+        return compared(self.evaluation_set, simple, self.success, self.fusion).labels
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
         """What always taking one route gives, by its name; a further arm that was replayed too."""
         pairs = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
-        routes = names(self.model.policy.simple)
+        order = routes(self.model.policy.simple)
         return {
             str(route): outcome(self.outcomes, pair)
-            for route, pair in zip(routes, pairs, strict=True)
+            for route, pair in zip(order, pairs, strict=True)
         } | {
             str(route): self.evaluation_set.always(route, self.fusion, self.measure)
             for route in (Route.STEPS, *self.evaluation_set.further)
@@ -205,7 +193,7 @@ class Tuning:
             n: At most so many; questions that lose nothing are left out.
             thresholds: None for the router's own.
         """
-        routes = (*names(self.model.policy.simple), Route.STEPS)
+        names = (*routes(self.model.policy.simple), Route.STEPS)
         quality = self.outcomes.quality
         pair = thresholds or self.model.policy.thresholds
         codes = bands(self.outcomes.scores, pair)
@@ -220,8 +208,8 @@ class Tuning:
                 text=texts[row],
                 dataset=str(groups[row]),
                 score=float(self.outcomes.scores[row]),
-                route=routes[taken[row]],
-                better=routes[int(quality[row].argmax())],
+                route=names[taken[row]],
+                better=names[int(quality[row].argmax())],
                 lost=float(lost[row]),
                 contributions=decision.contributions,
             )
@@ -246,7 +234,6 @@ class Tuning:
 
         Args:
             path: Of the file; an older one is replaced.
-            thresholds: To write.
             notes: For whoever reviews it, beside what the thresholds give here.
             points: Operating points; None for those that the router has.
         """
@@ -259,7 +246,7 @@ class Tuning:
             self.measure: found.quality,
             "mean_ms": found.mean_ms,
             "p95_ms": found.p95_ms,
-            "shares": dict(zip(map(str, names(simple)), found.shares, strict=True)),
+            "shares": dict(zip(map(str, routes(simple)), found.shares, strict=True)),
         }
         save_policy(path, policy, {**said, **(notes or {})})
         return policy
@@ -275,10 +262,7 @@ class Retuned:
     """Thresholds to review.
 
     Attributes:
-        solution: The thresholds.
-        stability: How sure they, and what they give, are.
         before: What the router's own thresholds give on the same questions.
-        moves: Questions that take another route.
         stays: Whether the router's own thresholds are proposed, for on these questions those that
             were solved are no better.
         gain: Quality with the proposed thresholds less quality with the router's own, paired; like
@@ -372,84 +356,54 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
     """Print old and new thresholds side by side, what fixed routes give, and who moves.
 
     Args:
-        found: What was solved.
         most: Moved questions to list, those with the largest change of quality first.
     """
-    console.print(_before_and_after(tuning, found))
-    new, sure = found.solution.thresholds, found.stability
+    own, new = tuning.model.policy.thresholds, found.solution.thresholds
+    sure, before, after = found.stability, found.before, found.solution.outcome
+    order, measure = routes(tuning.model.policy.simple), tuning.measure
+    rows = [
+        ("low", f"{own.low:.3f}", f"{new.low:.3f}", _interval(sure.low)),
+        ("high", f"{own.high:.3f}", f"{new.high:.3f}", _interval(sure.high)),
+        (measure, f"{before.quality:.4f}", f"{after.quality:.4f}", _interval(sure.quality)),
+        (f"change in {measure}", "", f"{found.gain.mean:+.4f}", _interval(found.gain)),
+        ("mean ms", f"{before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)),
+        *(
+            (f"share of {route}", f"{old:.1%}", f"{share:.1%}", "")
+            for route, old, share in zip(order, before.shares, after.shares, strict=True)
+        ),
+    ]
+    parts = [
+        f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
+        table(("", "now", "proposed", "95 % interval"), rows),
+    ]
     pairs = ((new.low, sure.low), (new.high, sure.high))
     if any(not one.low <= value <= one.high for value, one in pairs):
-        console.print(
+        parts.append(
             "The intervals of low and high are of what is solved when the questions are drawn "
             "anew; what is proposed need not lie within."
         )
-    console.print(
-        "Always taking one route: "
-        + "; ".join(
-            f"{name} {tuning.measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"
-            for name, one in tuning.fixed.items()
-        )
-        + "."
+    always = (
+        f"{name} {measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"
+        for name, one in tuning.fixed.items()
     )
+    parts.append(f"Always taking one route: {'; '.join(always)}.")
     if found.stays:
-        console.print("Those in use are as good on these questions, so they stay.")
-    if most and len(found.moves.rows):
-        console.print(_moved(tuning, found, most))
-
-
-def _before_and_after(tuning: Tuning, found: Retuned) -> Table:
-    table = Table(
-        title=f"{tuning.model.name} on {len(tuning.evaluation_set)} questions",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
-    for heading in ("", "now", "proposed", "95 % interval"):
-        table.add_column(heading)
-    own, new = tuning.model.policy.thresholds, found.solution.thresholds
-    sure, after = found.stability, found.solution.outcome
-    table.add_row("low", f"{own.low:.3f}", f"{new.low:.3f}", _interval(sure.low))
-    table.add_row("high", f"{own.high:.3f}", f"{new.high:.3f}", _interval(sure.high))
-    table.add_row(
-        tuning.measure,
-        f"{found.before.quality:.4f}",
-        f"{after.quality:.4f}",
-        _interval(sure.quality),
-    )
-    table.add_row(
-        f"change in {tuning.measure}", "", f"{found.gain.mean:+.4f}", _interval(found.gain)
-    )
-    table.add_row(
-        "mean ms", f"{found.before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)
-    )
-    routes = names(tuning.model.policy.simple)
-    for route, old, share in zip(routes, found.before.shares, after.shares, strict=True):
-        table.add_row(f"share of {route}", f"{old:.1%}", f"{share:.1%}", "")
-    return table
-
-
-def _moved(tuning: Tuning, found: Retuned, most: int) -> Table:
-    changed = found.moves
-    table = Table(
-        title=f"{len(changed.rows)} questions change route",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
-    for heading in ("question", "from", "to", "gain", "score"):
-        table.add_column(heading)
-    routes, texts = names(tuning.model.policy.simple), tuning.evaluation_set.texts
-    order = sorted(range(len(changed.rows)), key=lambda at: (-abs(changed.gain[at]), at))
-    for at in order[:most]:
-        row = int(changed.rows[at])
-        table.add_row(
-            Text(texts[row]),
-            routes[int(changed.before[at])],
-            routes[int(changed.after[at])],
-            f"{changed.gain[at]:+.3f}",
-            f"{tuning.outcomes.scores[row]:.3f}",
-        )
-    return table
+        parts.append("Those in use are as good on these questions, so they stay.")
+    moved, texts = found.moves, tuning.evaluation_set.texts
+    if most and len(moved.rows):
+        largest = sorted(range(len(moved.rows)), key=lambda at: (-abs(moved.gain[at]), at))
+        changes = [
+            (
+                texts[moved.rows[at]],
+                *(str(order[codes[at]]) for codes in (moved.before, moved.after)),
+                f"{moved.gain[at]:+.3f}",
+                f"{tuning.outcomes.scores[moved.rows[at]]:.3f}",
+            )
+            for at in largest[:most]
+        ]
+        parts.append(f"**{len(moved.rows)} questions change route**")
+        parts.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
+    show("\n\n".join(parts), console)
 
 
 def _interval(found: Interval) -> str:

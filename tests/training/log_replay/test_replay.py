@@ -18,7 +18,6 @@ from training.errors import FitError, LogError
 from training.log_replay.reading import ROUTES, Requests
 from training.log_replay.replay import (
     LogReplay,
-    as_served,
     changes,
     decide_again,
     effect,
@@ -72,7 +71,7 @@ def test_a_request_keeps_its_budget() -> None:
 
 def test_what_was_served_is_what_was_measured() -> None:
     asked = requests([0.1, 0.2, 0.5, 0.9], [D, D, F, G], [10, 20, 40, 30])
-    served = as_served(asked)
+    served = effect(asked, None)
     assert served.policy is None
     assert served.shares == {Route.DENSE: 0.5, Route.GRAPH: 0.25, Route.FUSION: 0.25}
     assert (served.mean_ms, served.p50_ms, served.p95_ms) == (25, 20, 40)
@@ -117,7 +116,7 @@ def test_a_route_of_which_nothing_is_told_has_no_known_latency() -> None:
 
 def test_changes_are_counted_by_where_they_lead() -> None:
     asked = requests([0.1, 0.2, 0.5, 0.9], [D, D, F, G])
-    served, fusion = as_served(asked), effect(asked, Policy(Thresholds(0, 1)))
+    served, fusion = effect(asked, None), effect(asked, Policy(Thresholds(0, 1)))
     assert changes(served, fusion) == {
         (Route.DENSE, Route.FUSION): 2,
         (Route.GRAPH, Route.FUSION): 1,
