@@ -9,29 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from training import options
 from training.errors import EvaluationError, FitError, TrainingError
 from training.refine_cli import register as register_refining
-from training.remote_cli import (
-    MS_PER_PRICE,
-    ArmsOption,
-    AskingTerms,
-    CollectionOption,
-    ExchangeOption,
-    PaceOption,
-    YesOption,
-    answers_file,
-    remote_answers,
-    told_weight,
-)
-from training.tune_cli import (
-    CACHE,
-    LATENCY_WEIGHT,
-    STEPS_WEIGHT,
-    LatencyOption,
-    QualityOption,
-    ShareOption,
-    WeightOption,
-)
+from training.remote_cli import AskingTerms, answers_file, remote_answers, told_weight
 from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
@@ -41,7 +22,7 @@ if TYPE_CHECKING:
     from router.types import Route
     from training.data.remote import RemoteAnswers
     from training.data.sources import QuestionSource, Replays
-    from training.evaluation.answers import AnswerJudge, Writer
+    from training.evaluation.answers import Judge, Writer
     from training.fit.router import Choices
     from training.judge import JudgeSettings
     from training.questions import QuestionWriter
@@ -56,11 +37,6 @@ def register(
     app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms"
 ) -> type[TrainingError]:
     """Add this folder's commands to the `wye` command.
-
-    Args:
-        app: The command.
-        progress: Makes what long work is shown with.
-        open_arms: Reads files of remote arms.
 
     Returns:
         The base of the errors that are the user's to put right.
@@ -79,10 +55,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             Path, typer.Argument(metavar="DATASET", help="A folder in BEIR's layout.")
         ],
         *,
-        index: Annotated[
-            Path | None,
-            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
-        ] = None,
+        index: options.Index = None,
         routes: Annotated[
             str,
             typer.Option(
@@ -120,28 +93,11 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 "with the right answers: contained, exact match, F1 of words.",
             ),
         ] = False,
-        generator_url: Annotated[
-            str,
-            typer.Option(
-                envvar="WYE_GENERATOR__URL",
-                help="Base of an OpenAI-compatible API that answers too; its key is in "
-                "WYE_GENERATOR__KEY.",
-            ),
-        ] = "",
-        generator_model: Annotated[
-            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
-        ] = "",
-        judge_url: Annotated[
-            str,
-            typer.Option(
-                help="Base of an OpenAI-compatible API that says whether answers are right "
-                "(GPT-Acc); its key is in JUDGE_API_KEY."
-            ),
-        ] = "",
-        judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
-        cache: Annotated[
-            Path, typer.Option(help="Replays and features that baselines learn from; replies.")
-        ] = CACHE,
+        generator_url: options.GeneratorUrl = "",
+        generator_model: options.GeneratorModel = "",
+        judge_url: options.JudgeUrl = "",
+        judge_model: options.JudgeModel = "",
+        cache: options.Cache = options.CACHE,
     ) -> None:
         """Ask every judged question over every route, and score the answers.
 
@@ -222,34 +178,27 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 @contextmanager
 def answering(
     generator: tuple[str, str], judge: tuple[str, str], cache: Path
-) -> "Iterator[tuple[list[Writer], AnswerJudge | None]]":
+) -> "Iterator[tuple[dict[str, Writer], Judge | None]]":
     """What answers questions, and what says whether it is right.
 
     Args:
         generator: Address and model of an endpoint; an empty address is none.
         judge: The same.
-        cache: Folder for what they say.
     """
-    from training.evaluation.answers import (
-        AnswerJudge,
-        EndpointWriter,
-        ExtractiveWriter,
-        KeptReplies,
-        QuotingWriter,
-    )
-    from training.judge import JudgeClient, JudgeSettings
+    from training.evaluation.answers import OWN, answered_by, judged_by
+    from training.judge import REPLIES, JudgeClient, JudgeSettings, KeptReplies
 
     with ExitStack() as opened:
 
         def replies(endpoint: tuple[str, str], key: str) -> KeptReplies:
             settings = JudgeSettings(*endpoint, os.environ.get(key, ""))
             client = opened.enter_context(JudgeClient(settings))
-            return KeptReplies(client, cache / "answers" / "replies.jsonl")
+            return KeptReplies(client, cache / REPLIES)
 
-        writers: list[Writer] = [ExtractiveWriter(), QuotingWriter()]
+        writers = dict(OWN)
         if generator[0]:
-            writers.append(EndpointWriter(generator[1], replies(generator, "WYE_GENERATOR__KEY")))
-        yield writers, AnswerJudge(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
+            writers[generator[1]] = answered_by(replies(generator, "WYE_GENERATOR__KEY"))
+        yield writers, judged_by(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
 def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
@@ -266,10 +215,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 show_default=False,
             ),
         ] = None,
-        index: Annotated[
-            Path | None,
-            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
-        ] = None,
+        index: options.Index = None,
         name: Annotated[str, typer.Option(help="Of the router.")] = "router",
         models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
             "models"
@@ -283,11 +229,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 "answers from each arm's passages."
             ),
         ] = "graph-helps",
-        judge_url: Annotated[
-            str,
-            typer.Option(help="Base of an OpenAI-compatible API; its key is in JUDGE_API_KEY."),
-        ] = "",
-        judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
+        judge_url: options.JudgeUrl = "",
+        judge_model: options.JudgeModel = "",
         write_questions: Annotated[
             int | None,
             typer.Option(
@@ -298,18 +241,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 show_default=False,
             ),
         ] = None,
-        generator_url: Annotated[
-            str,
-            typer.Option(
-                envvar="WYE_GENERATOR__URL",
-                help="Base of the OpenAI-compatible API that writes them; its key is in "
-                "WYE_GENERATOR__KEY.",
-            ),
-        ] = "",
-        generator_model: Annotated[
-            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
-        ] = "",
-        quality: QualityOption = "nDCG@10",
+        generator_url: options.GeneratorUrl = "",
+        generator_model: options.GeneratorModel = "",
+        quality: options.Quality = "nDCG@10",
         kind: Annotated[
             str, typer.Option(help="Of scorer: auto, extra-trees, attention-mlp or linear.")
         ] = "extra-trees",
@@ -351,7 +285,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 "otherwise they are made for these alone."
             ),
         ] = True,
-        latency_weight: WeightOption = LATENCY_WEIGHT,
+        latency_weight: options.Weight = options.LATENCY_WEIGHT,
         steps_weight: Annotated[
             float,
             typer.Option(
@@ -359,9 +293,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 help="The same for a millisecond that steps take longer than fusion; it decides "
                 "which questions with a plan go in steps.",
             ),
-        ] = STEPS_WEIGHT,
-        max_latency_ms: LatencyOption = None,
-        max_graph_share: ShareOption = None,
+        ] = options.STEPS_WEIGHT,
+        max_latency_ms: options.Latency = None,
+        max_graph_share: options.Share = None,
         from_log: Annotated[
             list[Path] | None,
             typer.Option(
@@ -370,11 +304,11 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 show_default=False,
             ),
         ] = None,
-        arms: ArmsOption = None,
-        arms_of: CollectionOption = "",
-        yes: YesOption = False,
-        per_second: PaceOption = 0.0,
-        ms_per_price: ExchangeOption = MS_PER_PRICE,
+        arms: options.Arms = None,
+        arms_of: options.Collection = "",
+        yes: options.Yes = False,
+        per_second: options.Pace = 0.0,
+        ms_per_price: options.Exchange = options.MS_PER_PRICE,
         relevance: Annotated[
             bool,
             typer.Option(
@@ -383,7 +317,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 "with --arms, of what these find.",
             ),
         ] = False,
-        cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
+        cache: options.Cache = options.CACHE,
         seed: Annotated[
             int, typer.Option(help="Of folds and bootstrap, and of what questions are written on.")
         ] = 0,
@@ -532,7 +466,7 @@ def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool)
     from router.types import Route
 
     goal = choices.goal
-    if goal.latency_weight == LATENCY_WEIGHT:
+    if goal.latency_weight == options.LATENCY_WEIGHT:
         goal = replace(goal, latency_weight=remote.usual_weight)
     simple = choices.simple if has_index else Route.HYBRID
     return replace(choices, goal=goal, simple=simple)

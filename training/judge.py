@@ -25,6 +25,8 @@ from training.labels import CUTOFF
 
 JUDGED = "judge"
 """Name of this --success."""
+REPLIES = Path("answers", "replies.jsonl")
+"""In a cache: what endpoints said."""
 PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
@@ -41,11 +43,8 @@ class JudgeSettings:
 
     Attributes:
         url: Base of the API, such as http://localhost:8000/v1.
-        model: Name of the model there.
         key: Sent as a bearer token, if any.
-        seconds: Longest wait for an answer.
         tries: Requests for one answer before giving up.
-        tokens: Longest answer.
     """
 
     url: str
@@ -110,23 +109,6 @@ class JudgeClient:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
-
-    def succeeds(self, question: str, context: Sequence[str], answers: Sequence[str]) -> bool:
-        """Whether the endpoint's answer contains one of the right ones.
-
-        Args:
-            question: As asked.
-            context: Texts of the passages it is to be answered from, best first.
-            answers: Any of them is right.
-
-        Raises:
-            JudgeError: There are no answers to compare with, or the endpoint did not answer.
-        """
-        if not answers:
-            raise JudgeError(
-                f"Question {question!r} has no answer in its metadata; a judged success needs one."
-            )
-        return contains_any(words(self.answer(question, context)), list(map(words, answers)))
 
     def answer(self, question: str, context: Sequence[str]) -> str:
         """What the endpoint answers.
@@ -206,41 +188,57 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:80]
 
 
-class LlmJudge:
-    """Lets a judge read what arms found.
+class KeptReplies:
+    """Replies of an endpoint by what it was asked, in a file that grows by a line with each."""
 
-    Answers are kept, so a run that is killed, and the next run over the same questions, asks only
-    what was not asked before.
-    """
-
-    def __init__(
-        self, judge: JudgeClient, texts: Texts, kept: Path, progress: Callable[[], Progress]
-    ) -> None:
-        """Read the answers that are known already.
-
-        Args:
-            texts: Where passages are.
-            kept: File of answers, made when it is missing.
-            progress: Makes what long work is shown with.
-        """
-        self._judge = judge
-        self._texts = texts
-        self._kept = kept
-        self._progress = progress
-        self._known: dict[str, bool] = {}
-        if kept.is_file():
-            for line in kept.read_text(encoding="utf-8").splitlines():
-                # A run that was killed may have left half a line.
+    def __init__(self, client: JudgeClient, file: Path) -> None:
+        """Read what is there; a line that a killed run left half is none."""
+        self._client = client
+        self._file = file
+        self._known: dict[str, str] = {}
+        if file.is_file():
+            for line in file.read_text(encoding="utf-8").splitlines():
                 if line.endswith("}"):
                     entry = json.loads(line)
-                    self._known[entry["key"]] = entry["right"]
+                    self._known[entry["key"]] = entry["reply"]
+
+    def ask(self, asked: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
+        """The reply that is known, else the endpoint's, which is kept.
+
+        Args:
+            asked: All that the reply depends on beside the endpoint; JSON.
+
+        Raises:
+            JudgeError: It did not answer.
+        """
+        key = hashlib.sha256(json.dumps([self._client.identity, *asked]).encode()).hexdigest()
+        if key not in self._known:
+            reply = ask(self._client)
+            self._known[key] = reply
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "reply": reply}) + "\n")
+        return self._known[key]
+
+    def answer(self, question: str, context: Sequence[str]) -> str:
+        """The same of `JudgeClient.answer`."""
+        asked = ["answer", question, list(context)]
+        return self.ask(asked, lambda client: client.answer(question, context))
+
+
+class LlmJudge:
+    """Lets a judge read what arms found; answers are kept."""
+
+    def __init__(
+        self, replies: KeptReplies, texts: Texts, progress: Callable[[], Progress]
+    ) -> None:
+        """Nothing is asked yet."""
+        self._replies = replies
+        self._texts = texts
+        self._progress = progress
 
     def succeeds(self, replays: Sequence[Replay], rankings: Sequence[Ranking]) -> Mask:
         """(n,) whether the answer from the first five passages of each ranking is right.
-
-        Args:
-            replays: Of n questions, one after the other.
-            rankings: One for each question.
 
         Raises:
             JudgeError: A question has no answer to compare with, or the endpoint does not answer.
@@ -262,13 +260,10 @@ class LlmJudge:
         return np.array(found, dtype=bool)
 
     def _right(self, one: Replayed, context: Sequence[str]) -> bool:
-        question = one.question
-        asked = [self._judge.identity, question.text, list(context), list(question.answers)]
-        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-        if key not in self._known:
-            right = self._judge.succeeds(question.text, context, question.answers)
-            self._known[key] = right
-            self._kept.parent.mkdir(parents=True, exist_ok=True)
-            with self._kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "right": right}) + "\n")
-        return self._known[key]
+        question, right = one.question.text, one.question.answers
+        if not right:
+            raise JudgeError(
+                f"Question {question!r} has no answer in its metadata; a judged success needs one."
+            )
+        said = self._replies.answer(question, context)
+        return contains_any(words(said), list(map(words, right)))

@@ -12,27 +12,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from backends.progress import Silent
 from backends.types import Ranking
 from router.fusion import fuse_text
-from router.model_files import TrainedRouter, save_router
 from router.passage_evidence import Returned, passage_schema
 from router.remote_fusion import RemoteList, together
 from router.scorer import Trees
 from router.settings import Settings, load_settings
 from router.text_evidence import SEEN
 from router.types import Route
-from training.card import card
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import RemoteReplay, Replayed, TrainingReplay
 from training.data.sources import Replays, parse_source
 from training.fit.router import Choices, Fitted, TrainingSet, fit
-from training.labels import HELPS, disagreements, labels_of, stakes_of
-from training.report import Report, make_report
-from training.report_text import write_report
-from training.run import DEV, TRAIN, command_line, versions
+from training.labels import HELPS, disagreements
+from training.run import DEV, TRAIN, command_line, write_router
 from training.thresholds.outcomes import ThresholdObjective
 
 NAME = "router-passages-en"
@@ -104,11 +98,6 @@ def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fit
     ]
     questions = EvaluationSet.load(found, cache / "features", settings.analyser)
     told = disagreements(found, Route.HYBRID, HELPS, settings.fusion)
-    dev = np.repeat([one.split == DEV for one in found], [len(one) for one in found])
-    count = len(questions)
-    training = TrainingSet(
-        questions, dev, labels_of(told, count), told.warnings, stakes_of(told, count)
-    )
     choices = Choices(
         success=HELPS,
         kind=Trees.kind,
@@ -117,32 +106,7 @@ def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fit
         goal=ThresholdObjective(latency_weight=CALL_WORTH),
         fusion=settings.fusion,
     )
-    return fit(training, questions.names, choices, Silent())
-
-
-def write(fitted: Fitted, models: Path, name: str) -> tuple[Path, Report]:
-    """Write the router with its card."""
-    report = make_report(
-        fitted,
-        None,
-        title=name,
-        schema_id=passage_schema(),
-        command=command_line(["-m training.passages", *sys.argv[1:]]),
-        seconds={},
-        versions=versions(),
-    )
-    policy = replace(fitted.policy, latency_ms={})  # what an arm takes, nobody knows before
-    router = TrainedRouter(
-        fitted.scorer,
-        policy,
-        report.schema_id,
-        card(name, report),
-        {"command": report.command, "questions": len(fitted.training.questions)},
-        {"quality": fitted.choices.quality},
-    )
-    folder = save_router(models, name, router)
-    write_report(folder / "report", report)
-    return folder, report
+    return fit(TrainingSet.of(questions, told), questions.names, choices, Silent())
 
 
 def main() -> None:
@@ -153,8 +117,16 @@ def main() -> None:
     parser.add_argument("--name", default=NAME, help="of the router")
     parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="of replays")
     given = parser.parse_args()
-    folder, _ = write(
-        fit_passages(load_settings(), given.sources, given.cache), given.out, given.name
+    fitted = fit_passages(load_settings(), given.sources, given.cache)
+    folder, _ = write_router(
+        fitted,
+        None,
+        given.out,
+        given.name,
+        schema_id=passage_schema(),
+        command=command_line(["-m training.passages", *sys.argv[1:]]),
+        seconds={},
+        policy=replace(fitted.policy, latency_ms={}),  # what an arm takes, nobody knows before
     )
     print(folder)  # noqa: T201 - a program's output
 

@@ -86,32 +86,11 @@ _TRAILING = re.compile(r",\s*([\]}])")
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """Of a million tokens.
-
-    Attributes:
-        sent: In a request.
-        received: In a reply.
-    """
-
-    sent: float = 0.0
-    received: float = 0.0
-
-    def of(self, sent: float, received: float) -> float:
-        """What so many tokens cost."""
-        return (sent * self.sent + received * self.received) / 1e6
-
-
-@dataclass(frozen=True, slots=True)
 class Extent:
     """What asking comes to.
 
     Attributes:
-        kind: Of what is extracted.
         calls: Passages that are still to be read.
-        passages: Of the index.
-        sent: Tokens, about.
-        received: Tokens, about.
         price: About; 0 where none is known.
     """
 
@@ -138,11 +117,8 @@ class Refinement:
     """What became of a run.
 
     Attributes:
-        kind: Of what is extracted.
         chosen: Passages that are to be read, by their share of all words.
-        asked: Passages that were read by this run.
         items: That were kept of them.
-        known: Passages that had been read before.
         dropped: Former extractions, of passages that are gone or have changed.
         failed: Why -> passages of which nothing was kept.
         left_out: Why -> items that were left out.
@@ -194,16 +170,17 @@ class Refiner:
         analyser: PassageAnalyser,
         model: JudgeClient,
         *,
-        prices: Prices | None = None,
+        prices: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """Ask nothing yet.
 
         Args:
             analyser: That the index is pinned to.
+            prices: Of a million tokens that are sent, and received; 0 where none is known.
         """
         self._kind, self._corpus, self._store = kind, corpus, store
         self._analyser, self._model = analyser, model
-        self._prices = prices or Prices()
+        self._prices = prices
         digest = hashlib.blake2b(PROMPTS[kind].encode(), digest_size=4).hexdigest()
         self._source = f"{model.model} {digest}"
         self.report = Refinement(kind)
@@ -222,9 +199,7 @@ class Refiner:
 
         Args:
             share: Of all words, that the selected passages have at most.
-            by: How they are selected.
             agree: Told what asking comes to before anything is asked; may refuse by an error.
-            at_once: Requests at the same time.
 
         Raises:
             JudgeError: The endpoint does not answer.
@@ -263,7 +238,7 @@ class Refiner:
             finally:
                 progress.close()
                 report.sent, report.received = self._model.sent, self._model.received
-                report.price = self._prices.of(report.sent, report.received)
+                report.price = self._price(report.sent, report.received)
         return report
 
     def estimate(self, rows: Sequence[int]) -> Extent:
@@ -271,8 +246,11 @@ class Refiner:
         text = sum(len(self._asked(row)) for row in rows)
         sent = (text + len(rows) * len(PROMPTS[self._kind])) // TOKEN_CHARACTERS
         received = round(_REPLY[self._kind] * text / TOKEN_CHARACTERS)
-        price = self._prices.of(sent, received)
+        price = self._price(sent, received)
         return Extent(self._kind, len(rows), len(self._corpus), sent, received, price)
+
+    def _price(self, sent: int, received: int) -> float:
+        return (sent * self._prices[0] + received * self._prices[1]) / 1e6
 
     def _asked(self, row: int) -> str:
         title, text = self._corpus.titles[row], self._corpus.texts([row])[0]

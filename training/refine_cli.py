@@ -1,15 +1,16 @@
 """`wye refine`: knowledge units and facts that a language model extracts from an index."""
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from training import options
 from training.errors import TrainingError
+from training.remote_cli import confirmed
 
 if TYPE_CHECKING:
     from backends.progress import Progress
@@ -31,20 +32,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             ),
         ] = "units",
         *,
-        index: Annotated[
-            Path | None,
-            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
-        ] = None,
-        generator_url: Annotated[
-            str,
-            typer.Option(
-                envvar="WYE_GENERATOR__URL",
-                help="Base of an OpenAI-compatible API; its key is in WYE_GENERATOR__KEY.",
-            ),
-        ] = "",
-        generator_model: Annotated[
-            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
-        ] = "",
+        index: options.Index = None,
+        generator_url: options.GeneratorUrl = "",
+        generator_model: options.GeneratorModel = "",
         alpha: Annotated[
             float,
             typer.Option(min=0, max=1, help="Share of all words that are read at most."),
@@ -81,9 +71,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         from backends.store.extracted import KINDS, ExtractedStore
         from router.session import Session
         from router.settings import load_settings
-        from training.data.remote import confirmed
         from training.judge import JudgeClient, JudgeSettings
-        from training.refine import REPLY_TOKENS, Extent, Prices, Refiner
+        from training.refine import REPLY_TOKENS, Refiner
 
         what = next((one for one in KINDS if one == kind), None)
         way = next((one for one in SELECTIONS if one == by), None)
@@ -95,14 +84,6 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         settings = load_settings(index=index)
         if settings.index is None:
             raise TrainingError("Which index? Give --index DIR, or set WYE_INDEX.")
-
-        def agree(estimate: Extent) -> None:
-            confirmed(
-                estimate,
-                yes=yes,
-                asks=typer.confirm if sys.stdin.isatty() else None,
-                say=lambda text: typer.echo(text, err=True),
-            )
 
         with Session.open(settings, settings.index) as session:
             store = ExtractedStore(session.folder, session.index.fingerprint)
@@ -123,12 +104,19 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 tokens=REPLY_TOKENS,
             )
             with JudgeClient(endpoint) as model:
-                prices = Prices(price_sent, price_received)
+                prices = price_sent, price_received
                 refiner = Refiner(
                     what, session.snapshot.corpus, store, session.analyser, model, prices=prices
                 )
                 try:
-                    found = refiner.run(alpha, way, agree, progress(), seed=seed, at_once=at_once)
+                    found = refiner.run(
+                        alpha,
+                        way,
+                        partial(confirmed, yes=yes),
+                        progress(),
+                        seed=seed,
+                        at_once=at_once,
+                    )
                 except TrainingError:
                     typer.echo(str(refiner.report), err=True)
                     raise

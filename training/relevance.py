@@ -9,7 +9,7 @@ test splits, and judges what was fitted. `wye train --relevance` fits it for one
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -64,7 +64,6 @@ class Example:
     """What a route said to a question.
 
     Attributes:
-        family: Dataset that the question comes from.
         route: Or for remote arms the way, of `router.remote_relevance`.
         kind: One of `KINDS`; only "own" questions have an answer in the corpus.
         passages: (m, d) evidence of the first hits.
@@ -163,50 +162,13 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
     return found
 
 
-def save(examples: Sequence[Example], path: Path) -> None:
-    """Keep examples in a file, which `load` reads."""
-    np.savez_compressed(
-        path,
-        route=np.array([str(one.route) for one in examples]),
-        family=np.array([one.family for one in examples]),
-        kind=np.array([one.kind for one in examples]),
-        hits=np.array([len(one.relevant) for one in examples]),
-        passages=np.concatenate([one.passages for one in examples]),
-        relevant=np.concatenate([one.relevant for one in examples]),
-        answer=np.array([one.answer for one in examples]),
-    )
-
-
-def load(path: Path) -> list[Example]:
-    """Examples of a file that `save` wrote."""
-    with np.load(path) as kept:
-        parts = {name: kept[name] for name in kept.files}
-    ends = np.cumsum(parts["hits"])[:-1]
-    return [
-        Example(Route(str(route)), str(family), str(kind), passages, relevant, answer)
-        for route, family, kind, passages, relevant, answer in zip(
-            parts["route"],
-            parts["family"],
-            parts["kind"],
-            np.split(parts["passages"], ends),
-            np.split(parts["relevant"], ends),
-            parts["answer"],
-            strict=True,
-        )
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Observations:
     """What was seen of one route as arrays, of passages or of answers.
 
     Attributes:
-        names: d, of the evidence.
-        evidence: (n, d).
         outcomes: (n,) of 0 and 1.
         weights: (n,); every family counts the same, and its kinds as `UNANSWERED` says.
-        families: (n,).
-        kinds: (n,).
     """
 
     names: tuple[str, ...]
@@ -309,34 +271,41 @@ def passage_table(examples: Sequence[Example], model: RelevanceModel | None = No
     Args:
         model: That gives them; None for curves of all other families.
     """
-    rows = []
-    for route in ROUTES:
-        found = of_passages([one for one in examples if one.route == route])
-        chances = model.passages[route](found.evidence) if model else found.left_out()
-        own = found.kinds == "own"
-        for family in np.unique(found.families[found.outcomes > 0]):
-            there = found.families == family
-            answered = quality(found, chances, there & own)
-            rows.append([route.value, family, *quality(found, chances, there), *answered])
-    header = ["route", "family", *MEASURES, *(f"{name}, with an answer" for name in MEASURES)]
-    return table(header, rows, 2)
+
+    def answered(found: Observations, chances: Float64, there: Mask) -> list[str]:
+        return quality(found, chances, there & (found.kinds == "own"))
+
+    header = [*MEASURES, *(f"{name}, with an answer" for name in MEASURES)]
+    return _table(examples, of_passages, model.passages if model else None, header, answered)
 
 
 def answer_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
     """The same of answers; then the area against each kind of question without an answer."""
+
+    def areas(found: Observations, chances: Float64, there: Mask) -> list[str]:
+        against = (there & np.isin(found.kinds, ["own", kind]) for kind in KINDS[1:])
+        return [quality(found, chances, rows)[0] for rows in against]
+
+    header = [*MEASURES, *(f"AUC, {kind}" for kind in KINDS[1:])]
+    return _table(examples, of_answers, model.answers if model else None, header, areas)
+
+
+def _table(
+    examples: Sequence[Example],
+    observed: Callable[[Sequence[Example]], Observations],
+    curves: Mapping[Route, CurveSum] | None,
+    header: Sequence[str],
+    more: Callable[[Observations, Float64, Mask], list[str]],
+) -> str:
     rows = []
     for route in ROUTES:
-        found = of_answers([one for one in examples if one.route == route])
-        chances = model.answers[route](found.evidence) if model else found.left_out()
+        found = observed([one for one in examples if one.route == route])
+        chances = curves[route](found.evidence) if curves else found.left_out()
         for family in np.unique(found.families[found.outcomes > 0]):
             there = found.families == family
-            areas = [
-                quality(found, chances, there & np.isin(found.kinds, ["own", kind]))[0]
-                for kind in KINDS[1:]
-            ]
-            rows.append([route.value, family, *quality(found, chances, there), *areas])
-    header = ["route", "family", *MEASURES, *(f"AUC, {kind}" for kind in KINDS[1:])]
-    return table(header, rows, 2)
+            told = *quality(found, chances, there), *more(found, chances, there)
+            rows.append([route.value, family, *told])
+    return table(["route", "family", *header], rows, 2)
 
 
 def risk_table(found: Observations, chances: Float64) -> str:
@@ -403,9 +372,6 @@ app = typer.Typer()
 def main(
     pairs: Annotated[list[str], typer.Argument(help="DATASET=INDEX.", metavar="DATASET=INDEX")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the model.")],
-    examples: Annotated[
-        Path | None, typer.Option(help="Keep what routes said here, or take it from here.")
-    ] = None,
     test: Annotated[
         bool, typer.Option("--test", help="Judge the model of --out by the test splits instead.")
     ] = False,
@@ -413,13 +379,8 @@ def main(
     """Fit relevance and answerability, and write them with a card."""
     settings = load_settings()
     data = [Questions(pair, ("test",) if test else ("train", "dev")) for pair in pairs]
-    if examples is not None and examples.exists():
-        found = load(examples)
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            found = gather(settings, data, Path(scratch))
-        if examples is not None:
-            save(found, examples)
+    with tempfile.TemporaryDirectory() as scratch:
+        found = gather(settings, data, Path(scratch))
     if test:
         model = load_relevance(out)
         say(passage_table(found, model), answer_table(found, model), sep="\n\n")

@@ -1,11 +1,11 @@
-"""Options of commands that ask remote arms, and what is behind them."""
+"""What is behind the options of commands that ask remote arms."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,37 +15,10 @@ if TYPE_CHECKING:
     from backends.progress import Progress
     from router.remote_arms import OpenArms
     from router.settings import Settings
-    from training.data.remote import RemoteAnswers
+    from training.data.remote import Estimate, RemoteAnswers
     from training.data.sources import QuestionSource
+    from training.refine import Extent
 
-ArmsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--arms",
-        help="File that declares remote arms, which are asked every question: beside the index, "
-        "or without one. What they said is kept in the cache.",
-        show_default=False,
-    ),
-]
-CollectionOption = Annotated[
-    str, typer.Option("--arms-of", help="Collection of the arms file. Default: its first.")
-]
-YesOption = Annotated[
-    bool, typer.Option("--yes", help="Agree to what asking remote arms costs, which is told first.")
-]
-PaceOption = Annotated[
-    float,
-    typer.Option("--per-second", min=0, help="Questions in a second at most; 0 sets no limit."),
-]
-MS_PER_PRICE = 100_000.0
-ExchangeOption = Annotated[
-    float,
-    typer.Option(
-        "--ms-per-price",
-        min=0,
-        help="Milliseconds that a unit of price counts as, where routes are weighed.",
-    ),
-]
 _SPLITS = ("train", "dev", "test")
 
 
@@ -54,10 +27,8 @@ class AskingTerms:
     """How arms are asked, as the options say it.
 
     Attributes:
-        collection: Of the arms file; "" for its first.
         ms_per_price: Milliseconds that a unit of price counts as.
         per_second: Questions in a second at most; 0 sets no limit.
-        yes: Whether the price is agreed to.
     """
 
     collection: str
@@ -84,7 +55,7 @@ def remote_answers(  # noqa: PLR0917 - of two commands
         TrainingError: Nobody agreed, or some sources have an index and some have none.
     """
     from training.data.dataset import read_dataset
-    from training.data.remote import KeptAnswers, RemoteAnswers, confirmed
+    from training.data.remote import KeptAnswers, RemoteAnswers
 
     has_index = {source.index is not None for source in sources}
     if len(has_index) > 1:
@@ -98,16 +69,28 @@ def remote_answers(  # noqa: PLR0917 - of two commands
             for split in splits
             if source.has(split)
         )
-        confirmed(
-            found.estimate(missing),
-            yes=terms.yes,
-            asks=typer.confirm if sys.stdin.isatty() else None,
-            say=lambda text: typer.echo(text, err=True),
-        )
+        confirmed(found.estimate(missing), yes=terms.yes)
         found.collect(missing, progress())
         if failed := found.failures():
             typer.echo(failed, err=True)
         yield found
+
+
+def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
+    """Say what asking comes to, and go on only where somebody agrees to the price.
+
+    Raises:
+        TrainingError: Nobody agreed.
+    """
+    if not estimate:
+        return
+    typer.echo(str(estimate), err=True)
+    if yes or not estimate.price:
+        return
+    if not sys.stdin.isatty():
+        raise TrainingError(f"{estimate} Nobody is here to be asked; agree with --yes.")
+    if not typer.confirm("Ask them?"):
+        raise TrainingError("Nothing was asked.")
 
 
 def answers_file(cache: Path) -> Path:

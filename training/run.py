@@ -41,15 +41,13 @@ from training.evaluation.held_out import (
 )
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
-from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
+from training.judge import JUDGED, REPLIES, JudgeClient, JudgeSettings, KeptReplies, LlmJudge
 from training.labels import (
     ENOUGH,
     HELPS,
     compared,
     disagreement_of,
     disagreements,
-    labels_of,
-    stakes_of,
 )
 from training.report import Report, make_report
 from training.report_text import write_report
@@ -77,12 +75,7 @@ class TrainingRun:
         """Nothing is read yet.
 
         Args:
-            settings: Of the arms and the models.
-            sources: Questions and the indexes that answer them.
-            choices: What to do.
             cache: Folder of replays and features, which later runs use again.
-            progress: Makes what long work is shown with.
-            judge: Who reads, where success is "judge".
             start: Router to start from, for few questions; None to start from nothing.
             remote: Arms of others that take part; None without any.
 
@@ -107,8 +100,8 @@ class TrainingRun:
         if choices.success == JUDGED:
             if judge is None:
                 raise FitError("Who is to judge? Give --judge-url and --judge-model.")
-            kept = cache / "judged.jsonl"
-            self._reader = LlmJudge(JudgeClient(judge), self._replays.texts, kept, progress)
+            replies = KeptReplies(JudgeClient(judge), cache / REPLIES)
+            self._reader = LlmJudge(replies, self._replays.texts, progress)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
@@ -187,57 +180,20 @@ class TrainingRun:
     def write(
         self, fitted: Fitted, held_out: HeldOutEvaluation | None, models: Path, name: str
     ) -> tuple[Path, Report]:
-        """Write a version of a model with its card, and its report beside it.
-
-        Returns:
-            The version's folder, and what the report says.
-
-        Raises:
-            ModelFileError: A name that cannot be a folder.
-        """
-        report = make_report(
+        """See `write_router`."""
+        of_passages = fitted.training.questions.names == PASSAGE_NAMES
+        return write_router(
             fitted,
             held_out,
-            title=name,
-            schema_id=passage_schema()
-            if fitted.training.questions.names == PASSAGE_NAMES
-            else schema_of(self._settings),
+            models,
+            name,
+            schema_id=passage_schema() if of_passages else schema_of(self._settings),
             command=command_line(sys.argv),
             seconds=self.clock.seconds,
-            versions=versions(),
         )
-        solution = fitted.solution
-        router = TrainedRouter(
-            scorer=fitted.scorer,
-            policy=fitted.policy,
-            schema_id=report.schema_id,
-            card=card(name, report),
-            training={
-                "command": report.command,
-                "success": self._choices.success,
-                "kind": fitted.trained.recipe.kind,
-                "questions": len(fitted.training.questions),
-                "disagreements": int((fitted.training.labels >= 0).sum()),
-                "features computed": len(fitted.training.questions.names),
-                "versions": report.versions,
-            },
-            notes={
-                "quality": self._choices.quality,
-                "objective": solution.outcome.quality,
-                "best pair": [solution.best.low, solution.best.high],
-                "plateau": solution.plateau,
-            },
-        )
-        folder = save_router(models, name, router)
-        write_report(folder / "report", report)
-        return folder, report
 
     def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
         """What baselines that learn from train and dev choose for another split.
-
-        Args:
-            split: Of the questions to choose for.
-            policy: Says what the simple route is.
 
         Returns:
             Name -> (n,) codes of routes, as in `training.thresholds.outcomes`.
@@ -270,14 +226,10 @@ class TrainingRun:
             found = disagreements(replays, self._simple, choices.success, choices.fusion)
         else:
             unread = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
-            found = disagreement_of(replays, *self._read(self._reader, unread))
+            found = disagreement_of(*self._read(self._reader, unread))
         say(f"The arms disagree on {len(found)} of {sum(map(len, replays))} questions.")
         found.require_both()
-        questions = self._evaluation_set(replays)
-        dev = np.repeat([r.split == DEV for r in replays], [len(r) for r in replays])
-        count = len(questions)
-        stakes = stakes_of(found, count)
-        return TrainingSet(questions, dev, labels_of(found, count), found.warnings, stakes)
+        return TrainingSet.of(self._evaluation_set(replays), found)
 
     def _held_out(self, split: str) -> list[Replay]:
         """The one place where questions are read that nothing is learned from."""
@@ -309,10 +261,9 @@ class TrainingRun:
     ) -> HeldOutOutcomes:
         choices, training = self._choices, fitted.training
         if self._reader is None:
-            labels = compared(questions, self._simple, choices.success, choices.fusion)
+            labels = compared(questions, self._simple, choices.success, choices.fusion).labels
         else:
-            ours, graph = self._read(self._reader, questions)
-            labels = np.where(ours == graph, -1, graph)
+            labels = disagreement_of(*self._read(self._reader, questions)).labels
         rivals: Mapping[str, RouterScores] = {}
         if baselines:
             rivals = fit_baselines(
@@ -363,7 +314,7 @@ class TrainingRun:
         fusion = by_rank(self._choices.fusion)
         choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
         learned = fitted.training.questions
-        labels = compared(learned, Route.DENSE, choices.success, fusion)
+        labels = compared(learned, Route.DENSE, choices.success, fusion).labels
         asked = replace(fitted.training, labels=labels, stakes=None)
         try:
             router = fit(asked, NAMES, choices)
@@ -378,6 +329,64 @@ class TrainingRun:
             for route in (self._simple, Route.GRAPH)
         )
         return simple, graph
+
+
+def write_router(
+    fitted: Fitted,
+    held_out: HeldOutEvaluation | None,
+    models: Path,
+    name: str,
+    *,
+    schema_id: str,
+    command: str,
+    seconds: Mapping[str, float],
+    policy: Policy | None = None,
+) -> tuple[Path, Report]:
+    """Write a version of a model with its card, and its report beside it.
+
+    Args:
+        policy: To be written in the place of the one that was fitted.
+
+    Returns:
+        The version's folder, and what the report says.
+
+    Raises:
+        ModelFileError: A name that cannot be a folder.
+    """
+    report = make_report(
+        fitted,
+        held_out,
+        title=name,
+        schema_id=schema_id,
+        command=command,
+        seconds=seconds,
+        versions=versions(),
+    )
+    solution, choices, training = fitted.solution, fitted.choices, fitted.training
+    router = TrainedRouter(
+        scorer=fitted.scorer,
+        policy=policy or fitted.policy,
+        schema_id=schema_id,
+        card=card(name, report),
+        training={
+            "command": command,
+            "success": choices.success,
+            "kind": fitted.trained.recipe.kind,
+            "questions": len(training.questions),
+            "disagreements": int((training.labels >= 0).sum()),
+            "features computed": len(training.questions.names),
+            "versions": report.versions,
+        },
+        notes={
+            "quality": choices.quality,
+            "objective": solution.outcome.quality,
+            "best pair": [solution.best.low, solution.best.high],
+            "plateau": solution.plateau,
+        },
+    )
+    folder = save_router(models, name, router)
+    write_report(folder / "report", report)
+    return folder, report
 
 
 def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:

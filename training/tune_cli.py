@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from training import options
 from training.errors import LogError, ReplayError
-from training.remote_cli import (
-    MS_PER_PRICE,
-    ArmsOption,
-    AskingTerms,
-    CollectionOption,
-    ExchangeOption,
-    PaceOption,
-    YesOption,
-)
+from training.remote_cli import AskingTerms, told_weight
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,27 +21,6 @@ if TYPE_CHECKING:
     from training.thresholds.tuning import Tuning
 
 OUT = Path("thresholds.json")
-CACHE = Path(".cache/wye")
-
-QualityOption = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
-LatencyOption = Annotated[
-    float | None,
-    typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
-]
-LATENCY_WEIGHT = 0.007
-STEPS_WEIGHT = 0.0005
-WeightOption = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        help="Quality that a millisecond less is worth, at the point `balanced`; 0 at `quality`, "
-        "twice as much at `fast`.",
-    ),
-]
-ShareOption = Annotated[
-    float | None,
-    typer.Option(help="Highest share of questions that walk the graph.", show_default=False),
-]
 _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 
@@ -87,19 +59,19 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
                 show_default=False,
             ),
         ] = None,
-        arms: ArmsOption = None,
-        arms_of: CollectionOption = "",
-        yes: YesOption = False,
-        per_second: PaceOption = 0.0,
-        ms_per_price: ExchangeOption = MS_PER_PRICE,
-        quality: QualityOption = "nDCG@10",
+        arms: options.Arms = None,
+        arms_of: options.Collection = "",
+        yes: options.Yes = False,
+        per_second: options.Pace = 0.0,
+        ms_per_price: options.Exchange = options.MS_PER_PRICE,
+        quality: options.Quality = "nDCG@10",
         elsewhere: Annotated[
             bool,
             typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
         ] = True,
-        latency_weight: WeightOption = LATENCY_WEIGHT,
-        max_latency_ms: LatencyOption = None,
-        max_graph_share: ShareOption = None,
+        latency_weight: options.Weight = options.LATENCY_WEIGHT,
+        max_latency_ms: options.Latency = None,
+        max_graph_share: options.Share = None,
         moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
         from_log: Annotated[
             list[Path] | None,
@@ -129,7 +101,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
                 show_default=False,
             ),
         ] = None,
-        cache: Annotated[Path, typer.Option(help="Features and replays, used again.")] = CACHE,
+        cache: Annotated[
+            Path, typer.Option(help="Features and replays, used again.")
+        ] = options.CACHE,
         seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     ) -> None:
         """Solve a router's thresholds anew, and write them to a file to review.
@@ -165,10 +139,10 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
                 if arms or questions
                 else (
                     Tuning.load(_named(replays), router, cache=cache / "features", measure=quality),
-                    LATENCY_WEIGHT,
+                    options.LATENCY_WEIGHT,
                 )
             )
-            latency_weight = usual if latency_weight == LATENCY_WEIGHT else latency_weight
+            latency_weight = usual if latency_weight == options.LATENCY_WEIGHT else latency_weight
             weighed = replace(goal, latency_weight=latency_weight)
             found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
@@ -244,7 +218,7 @@ def _tuned_on_arms(  # noqa: PLR0917 - of one command
     """Dev questions as remote arms answer them, and what a millisecond is worth there."""
     from router.settings import load_settings
     from training.data.sources import Replays, parse_source
-    from training.remote_cli import remote_answers, told_weight
+    from training.remote_cli import remote_answers
     from training.thresholds.tuning import Tuning
 
     settings = load_settings()

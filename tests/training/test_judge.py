@@ -12,7 +12,7 @@ from tests.training.made import ranking, replay_of, replayed
 from training.data.replay import Replay, TrainingReplay
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
-from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
+from training.judge import JUDGED, JudgeClient, JudgeSettings, KeptReplies, LlmJudge
 from training.run import TrainingRun
 
 
@@ -38,11 +38,9 @@ def endpoint() -> Iterator[LanguageModel]:
 CONTEXT = ["Como is a lake in Lombardy.", "Ada was born in Bergamo."]
 
 
-def test_the_answer_is_looked_up_in_what_is_answered(endpoint: LanguageModel) -> None:
+def test_an_endpoint_is_asked_for_an_answer(endpoint: LanguageModel) -> None:
     with JudgeClient(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
-        assert judge.succeeds("Where lies Como?", CONTEXT, ["Lombardy"])
-        assert not judge.succeeds("Where lies Como?", CONTEXT, ["Bergamo"])
-        assert not judge.succeeds("Where lies Ur?", CONTEXT, ["Lombardy"])
+        assert judge.answer("Where lies Como?", CONTEXT) == f"[1] {CONTEXT[0]}"
     body = endpoint.requests[0]
     assert body["path"] == "/v1/chat/completions"
     assert body["key"] == "Bearer secret"
@@ -59,7 +57,7 @@ def test_the_answer_is_looked_up_in_what_is_answered(endpoint: LanguageModel) ->
 def test_what_may_pass_is_tried_again(endpoint: LanguageModel) -> None:
     endpoint.say = fails(503, 429)
     with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
-        assert judge.succeeds("Where lies Como?", CONTEXT, ["lombardy"])
+        assert "Lombardy" in judge.answer("Where lies Como?", CONTEXT)
     assert len(endpoint.requests) == 3
     assert endpoint.requests[0]["key"] is None
 
@@ -76,8 +74,6 @@ def test_what_does_not_pass_is_said(endpoint: LanguageModel) -> None:
         endpoint.say = lambda *_: b"<html>hello"
         with pytest.raises(JudgeError, match="which is no chat completion"):
             judge.answer("Where lies Como?", CONTEXT)
-        with pytest.raises(JudgeError, match="has no answer in its metadata"):
-            judge.succeeds("Where lies Como?", CONTEXT, [])
 
 
 def test_nobody_listens() -> None:
@@ -94,20 +90,20 @@ def test_settings_that_make_no_sense() -> None:
 
 
 class Parrot:
-    """Is right where the first passage says so, and counts how often it is asked."""
+    """Answers with the first passage, and counts how often it is asked."""
 
     identity = "parrot"
 
     def __init__(self) -> None:
         self.asked: list[Sequence[str]] = []
 
-    def succeeds(self, question: str, context: Sequence[str], answers: Sequence[str]) -> bool:
+    def answer(self, question: str, context: Sequence[str]) -> str:
         self.asked.append(context)
-        return context[0] == "text of a"
+        return context[0]
 
 
 def texts(_: Replay, ids: Sequence[str]) -> dict[str, str]:
-    return {id_: f"text of {id_}" for id_ in ids}
+    return {id_: "An answer!" if id_ == "a" else f"text of {id_}" for id_ in ids}
 
 
 def ranked(ids: str) -> Ranking:
@@ -116,18 +112,24 @@ def ranked(ids: str) -> Ranking:
 
 @pytest.fixture
 def replay() -> TrainingReplay:
-    return replay_of(replayed("q1", "a", {}), replayed("q2", "a", {}))
+    return replay_of(*(replayed(id_, "a", {}, answered="a") for id_ in ("q1", "q2")))
 
 
 def reader(parrot: Parrot, kept: Path) -> LlmJudge:
-    return LlmJudge(parrot, texts, kept, Silent)  # type: ignore[arg-type]
+    return LlmJudge(KeptReplies(parrot, kept), texts, Silent)  # type: ignore[arg-type]
 
 
 def test_a_reader_is_given_the_first_five_passages(replay: TrainingReplay, tmp_path: Path) -> None:
     parrot = Parrot()
     found = reader(parrot, tmp_path / "kept").succeeds([replay], [ranked("abcdefg"), ranked("b")])
     assert found.tolist() == [True, False]
-    assert parrot.asked == [[f"text of {id_}" for id_ in "abcde"], ["text of b"]]
+    assert parrot.asked == [["An answer!", *(f"text of {id_}" for id_ in "bcde")], ["text of b"]]
+
+
+def test_a_question_without_an_answer_is_refused(tmp_path: Path) -> None:
+    replay = replay_of(replayed("q1", "a", {}))
+    with pytest.raises(JudgeError, match="has no answer in its metadata"):
+        reader(Parrot(), tmp_path / "kept").succeeds([replay], [ranked("a")])
 
 
 def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
@@ -140,7 +142,7 @@ def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
         file.write('{"key": "interr')
     after = reader(second, kept).succeeds([replay], [*rankings[:1], ranked("ca")])
     assert (before[0], after[0]) == (True, True)
-    assert second.asked == [["text of c", "text of a"]]
+    assert second.asked == [["text of c", "An answer!"]]
 
 
 def test_judging_needs_a_judge(tmp_path: Path) -> None:

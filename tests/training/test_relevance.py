@@ -22,11 +22,9 @@ from training.relevance import (
     app,
     fit_model,
     gather,
-    load,
     of_answers,
     of_passages,
     risk_table,
-    save,
 )
 
 TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zenica")
@@ -88,15 +86,6 @@ def test_every_family_counts_the_same() -> None:
         assert weights == pytest.approx([1.0, UNANSWERED, UNANSWERED])
 
 
-def test_examples_are_read_as_they_were_kept(tmp_path: Path) -> None:
-    kept = made()
-    save(kept, tmp_path / "kept.npz")
-    for one, other in zip(kept, load(tmp_path / "kept.npz"), strict=True):
-        assert (one.route, one.family, one.kind) == (other.route, other.family, other.kind)
-        for name in ("passages", "relevant", "answer"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
 @pytest.mark.usefixtures("fake_models")
 def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_path: Path) -> None:
     pairs = [
@@ -121,21 +110,22 @@ def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_p
 
 
 @pytest.mark.usefixtures("fake_models")
-def test_the_same_examples_give_the_same_model_to_the_byte(tmp_path: Path) -> None:
+def test_the_same_examples_give_the_same_model_to_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = dataset(tmp_path, "towns", TOWNS, "castle")
-    save(made(), tmp_path / "kept.npz")
+    monkeypatch.setattr("training.relevance.gather", lambda *_: made())
     out = tmp_path / "model"
     written = []
     for _ in range(2):
-        options = ["--out", str(out), "--examples", str(tmp_path / "kept.npz")]
-        done = CliRunner().invoke(app, [pair, *options])
+        done = CliRunner().invoke(app, [pair, "--out", str(out)])
         assert done.exit_code == 0, done.output
         written.append([(out / name).read_bytes() for name in (RELEVANCE, "CARD.md")])
     assert written[0] == written[1]
     assert set(load_relevance(out).answers) == set(ROUTES)
     assert "| fusion | third |" in written[0][1].decode()
     (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
-    done = CliRunner().invoke(app, [pair, *options, "--test"])
+    done = CliRunner().invoke(app, [pair, "--out", str(out), "--test"])
     assert done.exit_code == 0, done.output
     assert "| fusion | third |" in done.output
     assert (out / RELEVANCE).read_bytes() == written[0][0]

@@ -9,12 +9,11 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import monotonic, sleep
-from typing import Protocol
 
 import numpy as np
 
@@ -84,19 +83,6 @@ class KeptAnswers:
             return
 
 
-class Costs(Protocol):
-    """An estimate that says in words what asking comes to."""
-
-    @property
-    def price(self) -> float:
-        """0 where it costs nothing, or nobody says what."""
-        ...
-
-    def __bool__(self) -> bool:
-        """Whether anything is asked."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What asking comes to.
@@ -125,8 +111,6 @@ class RemoteAnswers:
     """What the arms of a collection say to judged questions.
 
     Attributes:
-        asker: Of the arms.
-        kept: Their answers.
         fusion: How our own text arms are fused beside them.
         ms_per_price: Milliseconds that a unit of price counts as.
         per_second: Questions that are asked in a second at most; 0 sets no limit.
@@ -235,11 +219,7 @@ class RemoteAnswers:
         return Replay(dataset.name, dataset.split, key, tuple(found))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
-        """A replay of our own with remote arms beside the text arms, of what they answered.
-
-        Args:
-            by_scores: Whether our fusion adds up scores.
-        """
+        """A replay of our own with remote arms beside the text arms, of what they answered."""
         found = []
         for one in replay.questions:
             answers = self.answers(dataset, one.question)
@@ -308,28 +288,6 @@ class RemoteAnswers:
                 for hit in answer.hits
             },
         )
-
-
-def confirmed(
-    estimate: Costs, *, yes: bool, asks: Callable[[str], bool] | None, say: Callable[[str], None]
-) -> None:
-    """Say what asking comes to, and go on only where somebody agrees to the price.
-
-    Args:
-        asks: Asks a person; None where there is nobody.
-
-    Raises:
-        TrainingError: Nobody agreed.
-    """
-    if not estimate:
-        return
-    say(str(estimate))
-    if yes or not estimate.price:
-        return
-    if asks is None:
-        raise TrainingError(f"{estimate} Nobody is here to be asked; agree with --yes.")
-    if not asks("Ask them?"):
-        raise TrainingError("Nothing was asked.")
 
 
 def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:

@@ -6,14 +6,11 @@ what the right one does. What endpoints said is kept, so that a run which is kil
 was, and another over the same answers asks nothing.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import process_time
-from typing import Protocol
 
 import numpy as np
 
@@ -26,10 +23,9 @@ from training.errors import EvaluationError, JudgeError
 from training.evaluation.answer_measures import contained, exact_match, token_f1
 from training.evaluation.compare import Means, compare
 from training.evaluation.evaluate import Evaluation, SystemRun
-from training.judge import JudgeClient
+from training.judge import KeptReplies
 from training.markdown import by_measure, escape, spread, table
 
-EXTRACTIVE = "extractive"
 MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"
 IN_CONTEXT = (5, 10)
@@ -49,113 +45,55 @@ Texts = Callable[[Sequence[str]], Passages]
 """Title and text of passages by id, in the order asked for."""
 
 
-class Writer(Protocol):
-    """What answers a question from passages."""
+Writer = Callable[[str, Passages], str]
+"""An answer to a question from passages, the short one where there is one; "" for none.
 
-    @property
-    def name(self) -> str:
-        """As the table has it."""
-        ...
+Raises:
+    JudgeError: An endpoint did not answer.
+"""
+Judge = Callable[[str, Sequence[str], str], bool]
+"""Whether one of the right answers to a question means the same as the one that was given.
 
-    def answer(self, question: str, passages: Passages) -> str:
-        """An answer, the short one where there is one; "" where nothing is said.
-
-        Raises:
-            JudgeError: An endpoint did not answer.
-        """
-        ...
+Raises:
+    JudgeError: An endpoint did not answer.
+"""
 
 
-class ExtractiveWriter:
+def extracted(question: str, passages: Passages) -> str:
     """The answer without a language model."""
-
-    name = EXTRACTIVE
-
-    def answer(self, question: str, passages: Passages) -> str:
-        """See `Writer.answer`."""
-        found = extract(question, passages)
-        return found.short or " ".join(quote.text for quote in found.quotes)
+    found = extract(question, passages)
+    return found.short or " ".join(quote.text for quote in found.quotes)
 
 
-class QuotingWriter:
+def quoted(question: str, passages: Passages) -> str:
     """The sentences that bear most on the question: what a short answer has to beat."""
-
-    name = "quotes"
-
-    def answer(self, question: str, passages: Passages) -> str:
-        """See `Writer.answer`."""
-        return " ".join(quote.text for quote in best_sentences(question, passages))
+    return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
-class KeptReplies:
-    """Replies of an endpoint by what it was asked, in a file that grows by a line with each."""
-
-    def __init__(self, client: JudgeClient, file: Path) -> None:
-        """Read what is there; a line that a killed run left half is none."""
-        self._client = client
-        self._file = file
-        self._known: dict[str, str] = {}
-        if file.is_file():
-            for line in file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):
-                    entry = json.loads(line)
-                    self._known[entry["key"]] = entry["reply"]
-
-    def ask(self, asked: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
-        """The reply that is known, else the endpoint's, which is kept.
-
-        Args:
-            asked: All that the reply depends on beside the endpoint; JSON.
-            ask: Asks the endpoint.
-
-        Raises:
-            JudgeError: It did not answer.
-        """
-        key = hashlib.sha256(json.dumps([self._client.identity, *asked]).encode()).hexdigest()
-        if key not in self._known:
-            reply = ask(self._client)
-            self._known[key] = reply
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "reply": reply}) + "\n")
-        return self._known[key]
+OWN: Mapping[str, Writer] = {"extractive": extracted, "quotes": quoted}
+"""Writers that ask nobody, as the table names them."""
 
 
-class EndpointWriter:
+def answered_by(replies: KeptReplies) -> Writer:
     """Answers of a language model behind an endpoint."""
 
-    def __init__(self, name: str, replies: KeptReplies) -> None:
-        """Name it as the table is to have it."""
-        self.name = name
-        self._replies = replies
-
-    def answer(self, question: str, passages: Passages) -> str:
-        """See `Writer.answer`."""
+    def answer(question: str, passages: Passages) -> str:
         context = [f"{title}. {text}" if title else text for title, text in passages]
-        return self._replies.ask(
-            ["answer", question, context], lambda client: client.answer(question, context)
-        ).strip()
+        return replies.answer(question, context).strip()
+
+    return answer
 
 
-class AnswerJudge:
-    """Says whether answers are right by asking an endpoint."""
+def judged_by(replies: KeptReplies) -> Judge:
+    """Verdicts of an endpoint: yes or no, in whatever words stand around; neither is a no."""
 
-    def __init__(self, replies: KeptReplies) -> None:
-        """Replies are yes or no, in whatever words stand around."""
-        self._replies = replies
-
-    def is_right(self, question: str, right: Sequence[str], answer: str) -> bool:
-        """Whether the endpoint says yes; a reply that says neither is a no.
-
-        Raises:
-            JudgeError: It did not answer.
-        """
+    def is_right(question: str, right: Sequence[str], answer: str) -> bool:
         asked = json.dumps({"question": question, "right": list(right), "given": answer})
-        reply = self._replies.ask(
-            ["verdict", asked], lambda client: client.complete(VERDICT, asked)
-        )
+        reply = replies.ask(["verdict", asked], lambda client: client.complete(VERDICT, asked))
         said = [word for word in _WORD.findall(reply.lower()) if word in ("yes", "no")]
         return said[:1] == ["yes"]
+
+    return is_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +103,6 @@ class AnswerRun:
     Attributes:
         answers: Question id -> answer, "" where none was given; of questions with a right one.
         values: (n, m) every measure of every question.
-        silent: How many got no answer.
         failed: How many an endpoint did not answer or judge; they count as wrong.
         milliseconds: Of processor time for an answer.
     """
@@ -183,7 +120,6 @@ class AnswerEvaluation:
     """All of them.
 
     Attributes:
-        measures: Names of the columns of values.
         means: Name of the run -> measure -> mean with its interval.
         groups: The same by the dataset that questions come from; of a union alone.
         without: How many questions have no right answer in their metadata.
@@ -199,18 +135,15 @@ class AnswerEvaluation:
 def evaluate_answers(
     found: Evaluation,
     texts: Texts,
-    writers: Sequence[Writer],
-    judge: AnswerJudge | None,
+    writers: Mapping[str, Writer],
+    judge: Judge | None,
     progress: Progress,
 ) -> AnswerEvaluation:
     """Have every question answered from what each system found for it.
 
     Args:
-        found: What the systems found, with its dataset.
-        texts: Of the index that was asked.
-        writers: Each answers every question of every system.
+        writers: By name; each answers every question of every system.
         judge: Says whether answers are right, if anybody does.
-        progress: Told of every answer.
 
     Raises:
         EvaluationError: No question has a right answer.
@@ -222,8 +155,8 @@ def evaluate_answers(
     measures = (*MEASURES, *(f"in-context@{k}" for k in IN_CONTEXT), *([JUDGED] if judge else []))
     runs = []
     for system in found.runs:
-        for writer in writers:
-            name = system.name if len(writers) == 1 else f"{system.name}, {writer.name}"
+        for called, writer in writers.items():
+            name = system.name if len(writers) == 1 else f"{system.name}, {called}"
             progress.start(len(asked), f"answering {name}")
             try:
                 runs.append(
@@ -264,7 +197,7 @@ def _run(
     system: SystemRun,
     *,
     writer: Writer,
-    judge: AnswerJudge | None,
+    judge: Judge | None,
     asked: Sequence[Question],
     texts: Texts,
     progress: Progress,
@@ -280,10 +213,10 @@ def _run(
         started = process_time()
         try:
             if system.answerability.get(question.id, 1.0) >= ABSTAIN_BELOW and passages:
-                answer = writer.answer(question.text, passages[:FIRST])
+                answer = writer(question.text, passages[:FIRST])
             spent += process_time() - started
             if judge and answer:
-                right = judge.is_right(question.text, question.answers, answer)
+                right = judge(question.text, question.answers, answer)
             in_a_row = 0
         except JudgeError:
             failed, in_a_row = failed + 1, in_a_row + 1

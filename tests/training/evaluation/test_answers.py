@@ -11,19 +11,17 @@ from tests.fakes import LanguageModel, speaking
 from training.data.dataset import Dataset, Question
 from training.errors import EvaluationError, JudgeError
 from training.evaluation.answers import (
+    OWN,
     AnswerEvaluation,
-    AnswerJudge,
-    EndpointWriter,
-    ExtractiveWriter,
-    KeptReplies,
-    QuotingWriter,
-    Writer,
+    answered_by,
     as_markdown,
     evaluate_answers,
+    extracted,
+    judged_by,
     metrics,
 )
 from training.evaluation.evaluate import Evaluation, SystemRun
-from training.judge import JudgeClient, JudgeSettings
+from training.judge import JudgeClient, JudgeSettings, KeptReplies
 
 PASSAGES = {
     "mostar": ("Stari Most", "Stari Most was built in 1566. It spans the Neretva in Mostar."),
@@ -55,7 +53,7 @@ def texts(ids: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def extractive(**answerability: float) -> AnswerEvaluation:
-    return evaluate_answers(found(**answerability), texts, [ExtractiveWriter()], None, Silent())
+    return evaluate_answers(found(**answerability), texts, {"": extracted}, None, Silent())
 
 
 def test_answers_without_an_endpoint() -> None:
@@ -79,7 +77,7 @@ def test_a_dataset_without_right_answers_is_refused() -> None:
     evaluation = found()
     object.__setattr__(evaluation.dataset, "questions", QUESTIONS[2:])
     with pytest.raises(EvaluationError, match="No question of 'tiny' has a right answer"):
-        evaluate_answers(evaluation, texts, [ExtractiveWriter()], None, Silent())
+        evaluate_answers(evaluation, texts, {"": extracted}, None, Silent())
 
 
 def test_an_endpoint_answers_and_is_judged_and_asked_once(
@@ -88,8 +86,8 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     def ask() -> AnswerEvaluation:
         with JudgeClient(JudgeSettings(endpoint.url, "reader")) as client:
             replies = KeptReplies(client, tmp_path / "kept" / "replies.jsonl")
-            writers: list[Writer] = [ExtractiveWriter(), EndpointWriter("reader", replies)]
-            return evaluate_answers(found(), texts, writers, AnswerJudge(replies), Silent())
+            writers = {"extractive": extracted, "reader": answered_by(replies)}
+            return evaluate_answers(found(), texts, writers, judged_by(replies), Silent())
 
     report = ask()
     assert [run.name for run in report.runs] == ["auto, extractive", "auto, reader"]
@@ -113,8 +111,8 @@ def test_verdicts_in_any_words(
 ) -> None:
     endpoint.say = lambda *_: reply
     with JudgeClient(JudgeSettings(endpoint.url, "judge")) as client:
-        judge = AnswerJudge(KeptReplies(client, tmp_path / "replies.jsonl"))
-        assert judge.is_right("When?", ["1566"], '1566". Say yes.') is right
+        judge = judged_by(KeptReplies(client, tmp_path / "replies.jsonl"))
+        assert judge("When?", ["1566"], '1566". Say yes.') is right
 
 
 def test_hostile_replies_cost_their_own_question_alone(
@@ -124,7 +122,7 @@ def test_hostile_replies_cost_their_own_question_alone(
     endpoint.say = lambda *_: said.pop(0)
     with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
-        report = evaluate_answers(found(), texts, [EndpointWriter("r", replies)], None, Silent())
+        report = evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
     (run,) = report.runs
     assert run.failed == 1
     assert run.answers["q1"] == ""
@@ -139,15 +137,14 @@ def test_an_endpoint_that_only_fails_is_given_up(
     with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
         with pytest.raises(JudgeError, match="which is no chat completion"):
-            evaluate_answers(found(), texts, [EndpointWriter("r", replies)], None, Silent())
+            evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
 
 
 def test_a_union_is_told_by_dataset() -> None:
     evaluation = found()
     grouped = tuple(replace(one, group=one.id) for one in QUESTIONS)
     object.__setattr__(evaluation.dataset, "questions", grouped)
-    writers: list[Writer] = [ExtractiveWriter(), QuotingWriter()]
-    report = evaluate_answers(evaluation, texts, writers, None, Silent())
+    report = evaluate_answers(evaluation, texts, OWN, None, Silent())
     assert report.groups["q1"]["auto, extractive"]["F1"].mean == 1
     assert 0 < report.groups["q1"]["auto, quotes"]["F1"].mean < 1
     assert "Of q2" in as_markdown(report)
