@@ -114,8 +114,6 @@ def to_html(title: str, text: str, plots: Mapping[str, str]) -> str:
     HTML in the text is shown as text, addresses are no links, and no image but a plot is shown.
 
     Args:
-        title: Any text.
-        text: Markdown.
         plots: Name of an image -> SVG that stands in its place.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "autolink"])

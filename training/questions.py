@@ -135,9 +135,6 @@ class QuestionWriter:
     def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient, seed: int = 0) -> None:
         """Read what is there already; nothing is asked yet.
 
-        Args:
-            seed: Of the order in which the model is shown passages.
-
         Raises:
             DatasetError: The folder holds questions that were not written here, or a broken line.
         """

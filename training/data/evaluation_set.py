@@ -39,11 +39,9 @@ class EvaluationSet:
     """Questions of several replays, one after the other.
 
     Attributes:
-        replays: They come from.
         features: (n, d) float64 of each question.
         deciding: Stages that a router takes to decide, whatever it decides; see
             `router.query_performance.stages`.
-        names: (d,) of the features.
     """
 
     replays: tuple[Replay, ...]
@@ -71,11 +69,6 @@ class EvaluationSet:
     ) -> "EvaluationSet":
         """Replays with every column that a router may look at.
 
-        Args:
-            cache: Folder of features, which are computed where they are missing.
-            progress: Told how many questions have been done since.
-            deciding: Stages that a router takes to decide.
-
         Raises:
             ModelError: A model is missing or damaged.
             TrainingError: There are no questions, or a file of the cache is damaged.
@@ -98,11 +91,7 @@ class EvaluationSet:
         return sum(len(replay) for replay in self.replays)
 
     def only(self, rows: NDArray[np.bool_]) -> "EvaluationSet":
-        """Some of the questions.
-
-        Args:
-            rows: (n,) which.
-        """
+        """Some of the questions."""
         replays, start = [], 0
         for replay in self.replays:
             own = rows[start : start + len(replay)]
@@ -246,11 +235,7 @@ class EvaluationSet:
         return np.array([one.steps is not None for one in questions], np.bool_)
 
     def apart(self, steps: float) -> Mask:
-        """(n,) which questions go in steps where their score is above the low threshold.
-
-        Args:
-            steps: See `router.types.Thresholds`.
-        """
+        """(n,) which questions go in steps where their score is above the low threshold."""
         return self.planned & self._needs_more(steps)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
@@ -264,11 +249,7 @@ class EvaluationSet:
         return at_hand(self.features) < steps
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
-        """(n,) of the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps.
-
-        Args:
-            scores: (n,) of the router.
-        """
+        """(n,) of the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         found = bands(scores, thresholds)
         found[((found > 0) | (scores > SURE)) & self.apart(thresholds.steps)] = 3
         return found
@@ -278,8 +259,6 @@ class EvaluationSet:
 
         Args:
             route: Any but auto.
-            fusion: What fusion does.
-            measure: One of `training.evaluation.measures.MEASURES`.
         """
         quality = self.worth(route, fusion)[:, MEASURES.index(measure)]
         return of_other(quality, self.latency_ms(route))
@@ -309,10 +288,6 @@ class EvaluationSet:
         """What the three routes are worth, so that thresholds can be solved.
 
         Args:
-            scores: (n,) of the router.
-            simple: What the simple route is.
-            fusion: What fusion does.
-            measure: One of `training.evaluation.measures.MEASURES`.
             steps: See `router.types.Thresholds`; steps stand for each route that they would be
                 taken instead of.
             timed: Whether they take their own time, and not that of what they stand for.

@@ -24,7 +24,6 @@ class QuestionSource:
     """A dataset with the index that answers it.
 
     Attributes:
-        dataset: Folder in BEIR's layout.
         index: Folder of the index; None where remote arms answer alone.
     """
 
@@ -46,7 +45,6 @@ def parse_source(text: str, index: Path | None, *, required: bool = True) -> Que
 
     Args:
         index: For a dataset without one of its own.
-        required: Whether it has to have one.
 
     Raises:
         TrainingError: No index is given, or the dataset is no folder.
@@ -80,7 +78,6 @@ class Replays:
         """Nothing is asked yet.
 
         Args:
-            progress: Makes what long work is shown with.
             remote: Arms beside those of the indexes, or in their place; None without any.
         """
         self._remote = remote

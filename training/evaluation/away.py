@@ -25,12 +25,9 @@ class Away:
 
     Attributes:
         dataset: Of the replay, or that one of it that was left out.
-        point: Of operation.
-        questions: How many.
         means: Of `MEASURED`.
         fixed: Of `FIXED`, the mean quality.
         less_best: Quality less that of the best of these, paired.
-        shares: Of the routes that are taken.
     """
 
     dataset: str
@@ -50,15 +47,7 @@ def away(
     *,
     seed: int = 0,
 ) -> Iterator[Away]:
-    """A row for each replay and each operating point.
-
-    Args:
-        questions: That the router has not seen.
-        scores: (n,) of the router.
-        policy: Its own.
-        fusion: What fusion does.
-        seed: Of the bootstrap.
-    """
+    """A row for each replay and each operating point."""
     columns = [MEASURES.index(measure) for measure in MEASURED]
     taken = (policy.simple, Route.FUSION, Route.GRAPH, Route.STEPS)
     worth = {

@@ -36,8 +36,6 @@ def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) 
 
     Args:
         values: (n, c), one row a question.
-        resamples: How often to draw n questions.
-        seed: Of the generator.
 
     Returns:
         (resamples, c) float64.

@@ -34,9 +34,6 @@ def compare(
     Args:
         values: System -> (n, m) every measure of every question.
         pairs: Systems whose difference is wanted.
-        measures: (m,) their names.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
 
     Raises:
         EvaluationError: There is no question.

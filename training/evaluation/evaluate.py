@@ -30,7 +30,6 @@ class SystemRun:
     """What one route, or another system, did.
 
     Attributes:
-        name: Of the system.
         answers: Question id -> hits, in the dataset's order; without the unanswered ones.
         values: (n, m) float64, every measure of every question.
         unanswered: Ids of questions without a hit.
@@ -56,12 +55,6 @@ class Evaluation:
     """Several systems on the same questions.
 
     Attributes:
-        dataset: That was asked.
-        version: Of the index.
-        depth: Hits asked for.
-        batch: Questions asked together.
-        seed: Of the bootstrap.
-        resamples: Of the bootstrap.
         runs: One for each system, in the order asked for.
         means: System -> measure -> mean with its interval.
         differences: (system, other) -> measure -> mean of system - other with its paired interval.
@@ -99,16 +92,10 @@ def evaluate(
     """Ask every question over every route, and score the answers.
 
     Args:
-        endpoint: What answers.
-        dataset: Questions with judgements.
         routes: At least one, unless there are other systems; each once.
         systems: Name -> endpoint that is asked with `Route.AUTO`, after the routes.
         k: Hits to ask for; at least as many as the deepest measure needs are.
-        batch: Questions to ask together.
-        seed: Of the bootstrap.
-        resamples: Of the bootstrap.
         baseline: The system that the others are compared with; "" compares every two.
-        progress: Told of every question that is answered.
 
     Raises:
         EvaluationError: The dataset has no question, or the baseline is not asked.

@@ -36,7 +36,6 @@ def score(judgements: Judgements, run: Run) -> Float64:
 
     Args:
         judgements: Question id -> passage id -> relevance.
-        run: The answers.
 
     Returns:
         (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.

@@ -32,12 +32,7 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True)
 class ChosenRoutes:
-    """Answers each question over the route that was chosen for it.
-
-    Attributes:
-        endpoint: What answers.
-        routes: Question -> route.
-    """
+    """Answers each question over the route that was chosen for it."""
 
     endpoint: Endpoint
     routes: Mapping[str, Route]
@@ -67,12 +62,8 @@ def choose_routes(
 
     Args:
         names: Of `CHOSEN`.
-        gateway: What answers.
         policy: Of the router, whose simple route they share.
-        dataset: Questions to answer.
         baselines: Gives (n,) codes of routes for the dataset's split, by name of the baseline.
-        batch: Questions asked together.
-        seed: Of chance.
     """
     # No route can answer a question without a word.
     questions = [question for question in dataset.questions if question.text.strip()]

@@ -51,8 +51,6 @@ class Reliability:
     """How well scores match outcomes.
 
     Attributes:
-        width: In groups of equal width.
-        mass: In groups of equal size.
         ece_width: Expected calibration error over groups of equal width.
         ece_mass: Expected calibration error over groups of equal size, which many scores in one
             corner cannot hide from.
@@ -93,7 +91,6 @@ def calibrate(
     Args:
         logits: (n,) of the dev split.
         labels: (n,) 0 or 1.
-        bias: Whether to fit an offset too.
         weights: (n,) of the questions; None for all the same.
 
     Raises:

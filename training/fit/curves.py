@@ -27,7 +27,6 @@ def fit_curves(
         evidence: (n, d), NaN where there is none.
         outcomes: (n,) of 0 and 1.
         weights: (n,) of the examples, at least 0.
-        names: d, of the columns.
 
     Raises:
         FitError: All outcomes are the same.

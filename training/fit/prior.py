@@ -37,10 +37,7 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
     them.
 
     Args:
-        prior: Trained on other questions.
-        pool: One's own questions.
         rows: (n,) which of them to learn from; those without a label are passed over.
-        seed: Of the folds.
     """
     known = rows & (pool.labels >= 0)
     if known.sum() < LEAST or len(np.unique(pool.labels[known])) < 2:

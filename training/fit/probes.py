@@ -36,7 +36,6 @@ class Probe:
     """How well a scorer that learned otherwise tells questions apart that it has not seen.
 
     Attributes:
-        name: What is different.
         auc: Over all labelled questions.
         within: Dataset -> the same; without those on which one label stands alone.
     """
@@ -68,13 +67,7 @@ def _auc(labels: Int64, logits: Float64, rows: Mask) -> float:
 def ablation(
     pool: Pool, names: Sequence[str], recipe: RouterRecipe, *, seed: int = 0
 ) -> Iterator[Probe]:
-    """Cross-fitted scorers without a group of columns, and with syntax alone or beside the rest.
-
-    Args:
-        pool: Questions of train and dev.
-        names: Of the columns.
-        recipe: Of the scorer that is probed.
-    """
+    """Cross-fitted scorers without a group of columns, and with syntax alone or beside the rest."""
     own = frozenset(names if recipe.among is None else recipe.among)
     syntax = GROUPS["syntax"] & frozenset(names)
     tried = {f"without {name}": own - group for name, group in GROUPS.items() if group & own}
@@ -97,11 +90,6 @@ def learning_curve(
 
     All are asked the same questions, a fifth of them. Sizes from which nothing can be learned, for
     want of a label, are left out.
-
-    Args:
-        pool: Questions of train and dev.
-        names: Of the columns.
-        recipe: Of the scorer that is probed.
     """
     fold = divide(pool, _FOLDS, seed)
     held = fold == 0
