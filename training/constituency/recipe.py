@@ -13,16 +13,28 @@ class Recipe:
     Attributes:
         pipeline: spaCy pipeline whose tags the model is trained on.
         encoder: Whose input embeddings become the word vectors.
+        vector_size: Dimensions of the word vectors.
         most_words: Longer sentences are left out of training.
+        made_questions: Number of rule-made questions.
+        hidden: Width of the word and constituent LSTMs.
+        transition_hidden: Width of the transition LSTM.
+        transition_size: Dimensions of a transition's embedding.
         delta_size: Dimensions of a word's trained embedding.
+        tag_size: Dimensions of a tag's embedding.
         word_dropout: Share of the word inputs' values dropped.
         predict_dropout: Share of the output layers' inputs dropped.
         lstm_input_dropout: Share of the stacks' inputs dropped.
         rare_words: Share of the vocabulary, the rarest words, that is sometimes shown as unknown.
         unknown: How often such a word is. Stanza's 2 % of few words leave the vector of unknown
             words untrained, and one word in ten of a new text is unknown.
+        batch: Trees a step.
+        epochs: Epochs of `epoch_trees` trees.
+        epoch_trees: Trees an epoch.
         learning_rate: Highest; reached after `warm_up` steps, then falling linearly to 0.
+        warm_up: Steps.
+        weight_decay: AdamW's.
         average: Decay a step of the running mean of the weights, which is what is kept.
+        seed: Of data, initial weights and order.
     """
 
     pipeline: str = DEFAULT_PIPELINE
