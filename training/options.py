@@ -10,8 +10,7 @@ Cache = Annotated[
     Path, typer.Option(help="Replays, features and replies, to be used again by later runs.")
 ]
 Index = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
+    Path | None, typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False)
 ]
 GeneratorUrl = Annotated[
     str,
@@ -31,8 +30,7 @@ JudgeUrl = Annotated[
 JudgeModel = Annotated[str, typer.Option(help="Name of the model there.")]
 Quality = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
 Latency = Annotated[
-    float | None,
-    typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
+    float | None, typer.Option(help="Highest mean latency, in milliseconds.", show_default=False)
 ]
 LATENCY_WEIGHT = 0.007
 STEPS_WEIGHT = 0.0005

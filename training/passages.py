@@ -36,10 +36,7 @@ _DEPTH = 20
 
 
 def as_if_remote(
-    replay: TrainingReplay,
-    simple: Route,
-    texts: dict[str, tuple[str, str]],
-    settings: Settings,
+    replay: TrainingReplay, simple: Route, texts: dict[str, tuple[str, str]], settings: Settings
 ) -> TrainingReplay:
     """The same questions, with our own lists in the place of somebody else's.
 

@@ -36,8 +36,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         generator_url: options.GeneratorUrl = "",
         generator_model: options.GeneratorModel = "",
         alpha: Annotated[
-            float,
-            typer.Option(min=0, max=1, help="Share of all words that are read at most."),
+            float, typer.Option(min=0, max=1, help="Share of all words that are read at most.")
         ] = 1.0,
         by: Annotated[
             str,

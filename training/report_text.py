@@ -33,13 +33,7 @@ from training.markdown import (
     table,
     to_html,
 )
-from training.plots import (
-    as_svg,
-    front_figure,
-    importance_figure,
-    reliability_figure,
-    score_figure,
-)
+from training.plots import as_svg, front_figure, importance_figure, reliability_figure, score_figure
 from training.report import DEV, QuestionCounts, Report
 from training.thresholds.outcomes import Outcome
 from training.thresholds.solve import Front

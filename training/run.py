@@ -42,13 +42,7 @@ from training.evaluation.held_out import (
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from training.judge import JUDGED, REPLIES, JudgeClient, JudgeSettings, KeptReplies, LlmJudge
-from training.labels import (
-    ENOUGH,
-    HELPS,
-    compared,
-    disagreement_of,
-    disagreements,
-)
+from training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
 from training.report import Report, make_report
 from training.report_text import write_report
 from training.thresholds.outcomes import scores_of

@@ -11,12 +11,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from featurizer.constituency.checkpoint import (
-    VECTORS,
-    StanzaFiles,
-    read_safetensors,
-    read_stanza,
-)
+from featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors, read_stanza
 from featurizer.encoder import locate_model
 
 # Stanza's reserved entries, in its order: padding, unknown, empty, root.

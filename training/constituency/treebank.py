@@ -102,10 +102,7 @@ def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree
     whole = [tree for tree in train if is_question(tree)]
     typed = typed[: len(whole)] + typed[len(whole) :: 2]
     dev = read_trees(folder / "dev.mrg")
-    return (
-        with_predicted_tags(train + typed + made, tagger),
-        with_predicted_tags(dev, tagger),
-    )
+    return (with_predicted_tags(train + typed + made, tagger), with_predicted_tags(dev, tagger))
 
 
 def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:

@@ -179,12 +179,7 @@ class EvaluationSet:
         )
 
     def latency_ms(
-        self,
-        route: Route,
-        *,
-        routed: bool = True,
-        parsed: Mask | None = None,
-        priced: bool = True,
+        self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
     ) -> Float64:
         """(n,) milliseconds that the stages of a route took.
 

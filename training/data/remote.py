@@ -265,12 +265,7 @@ class RemoteAnswers:
         return said if len(said) == len(found) else None
 
     def _remote(
-        self,
-        question: Question,
-        own: Ranking,
-        answers: Mapping[str, ArmAnswer],
-        *,
-        by_scores: bool,
+        self, question: Question, own: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
     ) -> RemoteReplay:
         others = [arm for arm in self.asker.arms if not arm.is_simple]
         lists = [

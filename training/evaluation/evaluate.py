@@ -168,8 +168,7 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
         name=name,
         answers=answers,
         values=score(
-            dataset.judgements,
-            {id_: [hit.id for hit in hits] for id_, hits in answers.items()},
+            dataset.judgements, {id_: [hit.id for hit in hits] for id_, hits in answers.items()}
         ),
         unanswered=tuple(q.id for q in dataset.questions if q.id not in answers),
         degraded=degraded,

@@ -225,12 +225,7 @@ class Summary:
     calibration: Reliability | None
 
 
-def summarise(
-    outcomes: HeldOutOutcomes,
-    rows: Mask | None = None,
-    *,
-    seed: int = 0,
-) -> Summary:
+def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None, *, seed: int = 0) -> Summary:
     """Sum up an evaluation; all means and differences come from the same resamples.
 
     Args:

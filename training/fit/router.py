@@ -22,13 +22,7 @@ from training.errors import FitError
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import reliability
-from training.fit.crossfit import (
-    ScorerComparison,
-    Unseen,
-    compare,
-    crossfit,
-    leave_datasets_out,
-)
+from training.fit.crossfit import ScorerComparison, Unseen, compare, crossfit, leave_datasets_out
 from training.fit.prior import correct, crossfit_correction
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Selection, Trained, train
@@ -208,10 +202,7 @@ class Fitted:
 
 
 def fit(
-    training: TrainingSet,
-    names: Sequence[str],
-    choices: Choices,
-    progress: Progress | None = None,
+    training: TrainingSet, names: Sequence[str], choices: Choices, progress: Progress | None = None
 ) -> Fitted:
     """Train a router.
 
@@ -231,10 +222,7 @@ def fit(
     )
     recipes = [
         RouterRecipe(
-            kind=kind,
-            among=choices.among,
-            hidden=choices.hidden,
-            unfamiliar=choices.unfamiliar,
+            kind=kind, among=choices.among, hidden=choices.hidden, unfamiliar=choices.unfamiliar
         )
         for kind in kinds
     ]
@@ -277,11 +265,7 @@ def fit(
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
     points = solve_points(
-        outcomes[route],
-        goal,
-        errors=choices.errors,
-        most=CUTS,
-        cautious=choices.elsewhere,
+        outcomes[route], goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere
     )
 
     def with_steps(pair: Thresholds, by: float) -> Thresholds:
@@ -296,22 +280,10 @@ def fit(
         taken = outcome(outcomes[route], thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=taken)
     policy = Policy(
-        solutions[route].thresholds,
-        route,
-        questions.median_latency_ms(route),
-        points=points,
+        solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
     return Fitted(
-        choices,
-        training,
-        trained,
-        comparison,
-        logits,
-        policy,
-        solutions,
-        outcomes,
-        pool,
-        unseen,
+        choices, training, trained, comparison, logits, policy, solutions, outcomes, pool, unseen
     )
 
 

@@ -14,16 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from backends.progress import Progress, Silent
 from backends.types import Float32, Float64, Int64
-from router.scorer import (
-    AttentionMlp,
-    Familiarity,
-    Floats,
-    Linear,
-    Member,
-    Scorer,
-    Standard,
-    Trees,
-)
+from router.scorer import AttentionMlp, Familiarity, Floats, Linear, Member, Scorer, Standard, Trees
 from training.data.examples import Examples
 from training.errors import FitError
 from training.fit.calibration import Reliability, calibrate, nll, reliability

@@ -17,13 +17,7 @@ from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
 from training.log_replay.reading import ROUTES, Codes, DecisionLog, Requests, read_log
-from training.thresholds.outcomes import (
-    FUSION,
-    GRAPH,
-    SIMPLE,
-    RouteOutcomes,
-    ThresholdObjective,
-)
+from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, RouteOutcomes, ThresholdObjective
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 

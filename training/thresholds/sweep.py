@@ -101,10 +101,7 @@ def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
     for route in range(3):
         prefix[1:, route] = np.cumsum(np.bincount(cuts.level, weighed[:, route], minlength=m))
     at = prefix[cuts.places]
-    return Sums(
-        a=at[:, SIMPLE] - at[:, FUSION],
-        b=at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH],
-    )
+    return Sums(a=at[:, SIMPLE] - at[:, FUSION], b=at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH])
 
 
 def allowed(

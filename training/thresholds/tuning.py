@@ -321,12 +321,7 @@ def retune(
         goal=goal,
         solution=solution,
         stability=stability(
-            tuning.outcomes,
-            solution.thresholds,
-            goal,
-            errors=errors,
-            cautious=elsewhere,
-            seed=seed,
+            tuning.outcomes, solution.thresholds, goal, errors=errors, cautious=elsewhere, seed=seed
         ),
         before=before,
         moves=moved,
