@@ -16,7 +16,7 @@ from router.policy import SURE, bands
 from router.query_performance import NAMES, at_hand, with_corpus
 from router.types import FURTHER, Route, Thresholds
 from training.data.feature_cache import cached_features
-from training.data.replay import RemoteReplay, Replay
+from training.data.replay import RemoteReplay, Replay, Replayed
 from training.errors import TrainingError
 from training.evaluation.measures import DEPTH, MEASURES
 from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
@@ -103,6 +103,11 @@ class EvaluationSet:
         return replace(self, replays=tuple(replays), features=self.features[rows], _worth=worth)
 
     @property
+    def questions(self) -> list[Replayed]:
+        """With all that arms said."""
+        return [one for replay in self.replays for one in replay.questions]
+
+    @property
     def texts(self) -> list[str]:
         """Of each question."""
         return texts_of(self.replays)
@@ -110,8 +115,7 @@ class EvaluationSet:
     @property
     def vectors(self) -> Float32:
         """(n, d) of each question."""
-        questions = [one for replay in self.replays for one in replay.questions]
-        return np.stack([one.results.query.vector for one in questions])
+        return np.stack([one.results.query.vector for one in self.questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
@@ -170,11 +174,10 @@ class EvaluationSet:
 
     def answered(self, rankings: Sequence[Ranking], cutoff: int) -> Float64:
         """(n,) 1.0 where one of the first passages contains an answer."""
-        questions = [one for replay in self.replays for one in replay.questions]
         return np.array(
             [
                 float(one.answers_in(ranking.hits, cutoff))
-                for one, ranking in zip(questions, rankings, strict=True)
+                for one, ranking in zip(self.questions, rankings, strict=True)
             ]
         )
 
@@ -210,24 +213,21 @@ class EvaluationSet:
     @property
     def _mentioned(self) -> Mask:
         """(n,) of which questions the graph wants mentions, for which they are parsed."""
-        questions = [one for replay in self.replays for one in replay.questions]
-        return np.array([bool(one.results.query.mentions) for one in questions], np.bool_)
+        return np.array([bool(one.results.query.mentions) for one in self.questions], np.bool_)
 
     @property
     def _remote(self) -> list[RemoteReplay | None]:
         return [one.remote for replay in self.replays for one in replay.questions]
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
-        questions = [one for replay in self.replays for one in replay.questions]
         return np.array(
-            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
+            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in self.questions]
         )
 
     @property
     def planned(self) -> Mask:
         """(n,) which questions were taken apart."""
-        questions = [one for replay in self.replays for one in replay.questions]
-        return np.array([one.steps is not None for one in questions], np.bool_)
+        return np.array([one.steps is not None for one in self.questions], np.bool_)
 
     def apart(self, steps: float) -> Mask:
         """(n,) which questions go in steps where their score is above the low threshold."""

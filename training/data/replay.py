@@ -170,6 +170,11 @@ class TrainingReplay(Replay):
         SplitError: Its split is none of `TRAINING_SPLITS`.
     """
 
+    @classmethod
+    def of(cls, replay: Replay) -> "TrainingReplay":
+        """The same to learn from."""
+        return cls(replay.dataset, replay.split, replay.key, replay.questions)
+
     def __post_init__(self) -> None:
         if self.split not in TRAINING_SPLITS:
             raise SplitError(
@@ -237,8 +242,7 @@ def read_training(path: Path) -> TrainingReplay:
         ReplayError: There is none, or it is of another schema.
         SplitError: It is of a test split; its rows are not read then.
     """
-    found = read_replay(path, TRAINING_SPLITS)
-    return TrainingReplay(found.dataset, found.split, found.key, found.questions)
+    return TrainingReplay.of(read_replay(path, TRAINING_SPLITS))
 
 
 def read_replay(path: Path, splits: Collection[str]) -> Replay:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from backends.progress import Progress
 from backends.types import Passage
@@ -12,11 +11,9 @@ from router.session import Session
 from router.settings import Settings
 from training.data.dataset import read_dataset
 from training.data.remote import RemoteAnswers
-from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay, read_training
+from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay
 from training.data.replaying import replay_dataset
 from training.errors import SplitError, TrainingError
-
-R = TypeVar("R", bound=Replay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +105,28 @@ class Replays:
                 f"Split '{split}' is for the final evaluation only; learn from "
                 f"{' and '.join(sorted(TRAINING_SPLITS))}."
             )
-        return [
-            _learned(
-                self._with_remote(source, split, lambda s: read_training(self._made(s, split)))
-            )
-            for source in sources
-            if source.has(split)
-        ]
+        return [TrainingReplay.of(replay) for replay in self.final(sources, split)]
 
     def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
         """Replays of a split that only the final evaluation may read."""
-        return [
-            self._with_remote(source, split, lambda s: read_replay(self._made(s, split), {split}))
-            for source in sources
-            if source.has(split)
-        ]
+        return [self._replay(source, split) for source in sources if source.has(split)]
 
-    def _with_remote(
-        self, source: QuestionSource, split: str, read: Callable[[QuestionSource], Replay]
-    ) -> Replay:
-        """A replay with what remote arms said, if there are any."""
-        remote = self._remote
-        if remote is None:
-            return self._noted(source, read(source))
-        dataset = read_dataset(source.dataset, split)
-        remote.collect(remote.missing([dataset]), self._progress())
-        if source.index is None:
-            return remote.replay(dataset)
-        own = self._noted(source, read(source))
-        by_scores = self._settings.fusion.method != "rrf"
-        return remote.beside(own, dataset, by_scores=by_scores)
-
-    def _noted(self, source: QuestionSource, replay: R) -> R:
-        self._indexes[replay.key.index] = index_of(source)
-        return replay
-
-    def _made(self, source: QuestionSource, split: str) -> Path:
-        dataset, index = read_dataset(source.dataset, split), index_of(source)
+    def _replay(self, source: QuestionSource, split: str) -> Replay:
+        """With what remote arms said, if there are any."""
+        dataset, remote = read_dataset(source.dataset, split), self._remote
+        if remote is not None:
+            remote.collect(remote.missing([dataset]), self._progress())
+            if source.index is None:
+                return remote.replay(dataset)
+        index = index_of(source)
         with Session.open(self._settings, index) as session:
             folder = self._folder / place_of(index)
-            return replay_dataset(session, dataset, folder, progress=self._progress())
+            path = replay_dataset(session, dataset, folder, progress=self._progress())
+        own = read_replay(path, {split})
+        self._indexes[own.key.index] = index
+        if remote is None:
+            return own
+        return remote.beside(own, dataset, by_scores=self._settings.fusion.method != "rrf")
 
 
 def index_of(source: QuestionSource) -> Path:
@@ -159,7 +138,3 @@ def index_of(source: QuestionSource) -> Path:
     if source.index is None:
         raise TrainingError(f"No index answers '{source.dataset}'.")
     return source.index
-
-
-def _learned(replay: Replay) -> TrainingReplay:
-    return TrainingReplay(replay.dataset, replay.split, replay.key, replay.questions)
