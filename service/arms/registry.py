@@ -17,6 +17,7 @@ from service.arms.types import Kind
 
 KINDS: Mapping[str, type[Kind[Any]]] = {
     "chroma": ChromaKind,
+    "elasticsearch": OpenSearchKind,
     "http": HttpKind,
     "lightrag": LightRagKind,
     "mcp": McpKind,

@@ -35,7 +35,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ("[arms]\nfar = 3", "arms: write a table"),
         (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),
         (table(URL, "dense"), "cannot be called 'dense'"),
-        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Take one of chroma, http"),
+        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Take one of chroma, e"),
         (table(URL, kind="htp"), "kind: 'htp' is none. Did you mean http"),
         (table(URL, pirce=1), r"\[arms.far\] pirce: there is no such key.*price"),
         (table(URL, role=None), r"\[arms.far\] role: it is missing"),

@@ -59,7 +59,8 @@ def test_qdrant_is_asked_for_the_nearest_points(
     }
 
 
-def test_opensearch_is_asked_for_words(tmp_path: Path, remote: Remote) -> None:
+@pytest.mark.parametrize("kind", ["opensearch", "elasticsearch"])
+def test_opensearch_is_asked_for_words(tmp_path: Path, remote: Remote, kind: str) -> None:
     hits = [
         {"_id": id_, "_score": 3.5, "_source": {"body": text, "facts": metadata}}
         for id_, _, text, metadata in ROWS
@@ -70,7 +71,7 @@ def test_opensearch_is_asked_for_words(tmp_path: Path, remote: Remote) -> None:
         "type": "or",
         "filters": [compared("nin", "kind", ["river", "town"]), compared("lt", "year", 900)],
     }
-    arm = arm_of(tmp_path, kind="opensearch", url=remote.url, keyword=".raw", **keys)
+    arm = arm_of(tmp_path, kind=kind, url=remote.url, keyword=".raw", **keys)
     call = ask(arm, "Which bridge?", only)
     assert {hit.id for hit in call.hits} == passing(only)
     assert call.note.startswith("it ran out of its own time; ")
