@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks.harness import DEMO
 from router.passage_routing import load_passage_router
 from service.app import build
 from service.arms.local import open_search
@@ -18,7 +20,7 @@ from service.cli import run
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside
-from tests.service.arms.fakes import Remote
+from tests.service.arms.fakes import Remote, arms_file, table
 from tests.training.remote_town import BRIDGES, question, write_arms, write_dataset
 
 
@@ -129,6 +131,34 @@ def test_relevance_is_fitted_to_what_arms_said_and_told_in_replies(
         file.write_text(f"relevance = {json.dumps(named)}\n{declared}", "utf-8")
         with pytest.raises(ServiceError, match=says):
             build(settings)
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_relevance_is_fitted_beside_an_index_as_well(
+    servers: tuple[Remote, Remote], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far, _ = servers
+    rows = [json.loads(line) for line in (DEMO / "corpus.jsonl").read_text("utf-8").splitlines()]
+
+    def by_words(asked: Any) -> Any:  # noqa: ANN401 - JSON
+        wanted = {*asked["q"].lower().split()}
+        rows.sort(key=lambda row: -len(wanted & {*row["text"].lower().split()}))
+        found = [{"key": r["_id"], "name": r["title"], "body": r["text"]} for r in rows[:10]]
+        return {"found": {"hits": found}}
+
+    far.reply = by_words
+    file = arms_file(tmp_path, table(far.url, price=0.0, same_ids=True))
+    assert run(["index", str(DEMO), "--index", "index"]) == 0
+    asked = ["--questions", str(DEMO), "--arms", str(file), "--cache", "cache"]
+    assert run(["train", "--relevance", *asked, "--index", "index", "--name", "beside"]) == 0
+    file.write_text('relevance = "models/relevance-beside"\n' + file.read_text("utf-8"), "utf-8")
+    with inside(build(ServiceSettings(index=tmp_path / "index", arms=file))) as client:
+        for route, is_known in (("fusion", True), ("graph", True), ("hybrid", False)):
+            body = {"question": "Which bridge was built first?", "route": route, "k": 3}
+            reply = client.post("/v1/retrieve", json=body).json()
+            known = [one["relevance"] is not None for one in reply["passages"]]
+            assert known == [is_known] * 3  # these models have no curves of their own
 
 
 def test_nobody_to_be_asked_agrees_to_nothing(
