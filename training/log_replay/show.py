@@ -144,8 +144,9 @@ def _scores(replay: LogReplay) -> str:
             if low <= value < high or (value == high == 1)
         )
         share = f"{count / len(requests):.1%}"
-        rows.append((f"{low:.2f}", f"{count:,}", share, ", ".join(marks)))
-    return table(("from", "requests", "share", "thresholds"), rows)
+        bar = "█" * math.ceil(_BINS * count / max(counts.max(), 1))
+        rows.append((f"{low:.2f}", bar, f"{count:,}", share, ", ".join(marks)))
+    return table(("from", "", "requests", "share", "thresholds"), rows, words=2)
 
 
 def _effects(effects: Mapping[str, Effect], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:

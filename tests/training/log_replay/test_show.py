@@ -45,8 +45,8 @@ def test_what_was_read_is_told(console: Console, replay: LogReplay) -> None:
     assert "1 a request that is unknown, or another key's" in text
     assert not rows(console, "lexical")
     assert rows(console, "dense") == ["dense 8 8 4.5 4.0 8.0 50.0 50.0"]
-    assert rows(console, "0.40") == ["0.40 1 5.3% low 0.400"]
-    assert rows(console, "0.95") == ["0.95 1 5.3% high 1.000"]
+    assert rows(console, "0.40") == [f"0.40 {'█' * 20} 1 5.3% low 0.400"]
+    assert rows(console, "0.95") == [f"0.95 {'█' * 20} 1 5.3% high 1.000"]
 
 
 def test_thresholds_stand_side_by_side(console: Console, replay: LogReplay) -> None:
