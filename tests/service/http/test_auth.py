@@ -292,7 +292,18 @@ QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
 @given(
     path=st.sampled_from(
-        ["/v1/retrieve", "/v1/answer", "/v1/route", "chat", "store", "documents", "/mcp"]
+        [
+            "/v1/retrieve",
+            "/v1/answer",
+            "/v1/route",
+            "/v1/dify/retrieval",
+            "/v1/open-webui/search",
+            "chat",
+            "store",
+            "responses",
+            "documents",
+            "/mcp",
+        ]
     ),
     words=QUESTIONS,
     how=st.tuples(st.sampled_from(ROUTES), st.integers(1, 50), FILTERS, st.booleans()),
@@ -314,6 +325,15 @@ def test_nothing_outside_of_its_filter_is_ever_told(
         path = "/v1/vector_stores/a/search"
     elif path == "/mcp":
         body = tool("search", query=question, k=k, filter=own, route=route)
+    elif path == "/v1/dify/retrieval":
+        setting = {"top_k": k, "score_threshold": 0.0}
+        body = {"knowledge_id": "a", "query": question, "retrieval_setting": setting}
+    elif path == "/v1/open-webui/search":
+        body = {"query": question, "count": k}
+    elif path == "responses":
+        search = {"type": "file_search", "vector_store_ids": ["a"], "filters": own}
+        body = {"model": f"wye-{route}", "input": question, "tools": [search]}
+        path = "/v1/responses"
     elif path == "documents":
         body = {}
         path = f"/v1/documents?limit={k}&after={words[0]}"
