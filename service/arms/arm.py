@@ -82,6 +82,7 @@ class RemoteArm:
         # A shorter time is the request's own wish: that it ran out tells nothing of the arm.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._lately: deque[float] = deque(maxlen=_LATELY)
+        self._costs: deque[float] = deque(maxlen=_LATELY)
         own = self.config
         self._cache = Cache(own.cache_seconds, own.cache_entries, own.cache_mb << 20)
         self._wanting = 0
@@ -102,6 +103,11 @@ class RemoteArm:
     def usual_ms(self) -> float:
         """Median of its last answers; 0 before the first."""
         return 1000 * median(self._lately) if self._lately else 0.0
+
+    @property
+    def usual_cost(self) -> float:
+        """Median of what its last answers cost; the price before the first."""
+        return median(self._costs) if self._costs else self.config.price
 
     def use(self, encode: Encode) -> None:
         """Have it make vectors with the encoder of its collection, where it names no other."""
@@ -239,7 +245,7 @@ class RemoteArm:
             found.note,
             calls.made,
             spent,
-            calls.made * self.config.price,
+            calls.cost,
         )
 
     async def _tries(
@@ -257,15 +263,22 @@ class RemoteArm:
         """
 
         async def call() -> RemoteHits:
+            price = self.config.price
             calls.made += 1
+            calls.cost += price
             try:
-                return await self._kind.search(question, k, filter_)
+                found = await self._kind.search(question, k, filter_)
             except ArmError as error:
                 calls.made -= not error.charged
+                calls.cost -= 0.0 if error.charged else price
                 raise
+            cost = price if found.cost is None else found.cost
+            calls.cost += cost - price
+            self._costs.append(cost)
+            return found
 
         def affords() -> bool:
-            cost = (calls.made + 1) * self.config.price
+            cost = calls.cost + self.config.price
             return max_cost is None or cost <= max_cost + _EXACT
 
         for attempt in range(self.config.retries + 1):
@@ -340,10 +353,11 @@ class RemoteArm:
 
 @dataclass(slots=True)
 class _Calls:
-    """How many calls were made for one question, until when, and whether it got as far as that."""
+    """Calls for one question, what they cost, until when, and whether it got as far as that."""
 
     end: float
     made: int = 0
+    cost: float = 0.0
     begun: bool = False
 
 

@@ -78,7 +78,7 @@ class Ledger:
         return taken, day
 
     def give_back(self, key: str, amount: float, day: date) -> None:
-        """What was taken and not spent.
+        """What was taken and not spent, or less than nothing where more was.
 
         Raises:
             sqlite3.Error: The file cannot be written; it stays spent.
@@ -163,8 +163,9 @@ class Budget:
         try:
             yield held
         finally:
-            # Of who was cut off nobody knows what it spent, so that all of it counts.
-            if held.spent < taken:
+            # Of who was cut off nobody knows what it spent, so that all of it counts. What cost
+            # more than its price said counts as well.
+            if held.spent != taken:
                 try:
                     await asyncio.to_thread(ledger.give_back, self.key, taken - held.spent, day)
                 except sqlite3.Error as error:

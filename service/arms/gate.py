@@ -221,7 +221,7 @@ async def _routed(
     if not _is_costly(params.route, result):
         # Without a decision something failed, and nobody chose to do without.
         without = [arm for arm in arms if result.reply.decision and asked.cached(arm) is None]
-        saved = {arm.name: arm.config.price for arm in without}
+        saved = {arm.name: arm.usual_cost for arm in without}
         return _cut(result, params.k), RemoteOutcome(saved_by=saved)
     calls = await _ask(arms, asked)
     return await _merged(arms, calls, asked, result, find)
@@ -352,8 +352,7 @@ def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
     found, passages = named(arm, call)
     ranking = found.ranking
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
-    now = asked.started
-    entry = Entry(asked.item, asked.end, now, now, 1)
+    entry = Entry(asked.item, asked.end, asked.started, size=1)
     reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
     result = SearchResult(asked.params, entry, reply, passages, "", {})
     return _answer(result, reply, passages, {arm.name: call})

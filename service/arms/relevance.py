@@ -26,6 +26,8 @@ _MANNERS = frozenset(
         "collection",
         "timeout_ms",
         "price",
+        "price_per_token",
+        "tokens",
         "max_concurrency",
         "retries",
         "scores",

@@ -31,7 +31,8 @@ class ArmConfig(BaseModel):
             for our text arms in a collection without an index.
         collection: That it belongs to; the first without it.
         timeout_ms: Longest time for a call, retries included; a request's deadline may be nearer.
-        price: Of one call, in whatever currency the operator counts.
+        price: Of one call, in whatever currency the operator counts; the most that it may be
+            where a reply tells what it was.
         max_concurrency: Calls at the same time, from each worker.
         retries: Further tries where the first cannot have done anything.
         hedge_ms: Without an answer for so long, a second call is made, and the first to answer
@@ -98,10 +99,12 @@ class RemoteHits:
     Attributes:
         hits: Best first.
         note: What it had to do without, or "".
+        cost: What the call cost, where the arm tells; None where it is the price.
     """
 
     hits: tuple[RemoteHit, ...]
     note: str = ""
+    cost: float | None = None
 
 
 class ArmError(ServiceError):

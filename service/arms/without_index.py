@@ -133,7 +133,7 @@ class _SimpleSearch:
         if own.route == Route.AUTO:
             decision = await self._decided(self.call)
         ranking: Ranking = found.ranking
-        entry = Entry(self.item, now + self.seconds, now, now, 1)
+        entry = Entry(self.item, now + self.seconds, now, size=1)
         reply = Reply(
             self.item.text,
             Route.HYBRID,

@@ -1,8 +1,8 @@
 """Any search over HTTP, its request a template and its reply described by JSON pointers."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from backends.errors import FilterError
 from service.arms.pointers import MISSING, Pointer, at, filled, found_at, names_in
@@ -24,6 +24,8 @@ class HttpConfig(WebConfig):
         title: May be empty, as may those below.
         score: Higher is better; without it the order says all there is.
         metadata: A flat object; needed for filters.
+        tokens: Where the reply has the number of tokens that it took.
+        price_per_token: Of them, in place of the price of a call.
     """
 
     method: Literal["POST", "GET"] = "POST"
@@ -34,6 +36,16 @@ class HttpConfig(WebConfig):
     title: Pointer = ""
     score: Pointer = ""
     metadata: Pointer = ""
+    tokens: Pointer = ""
+    price_per_token: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _tokens_are_told_and_bounded(self) -> Self:
+        if bool(self.price_per_token) != bool(self.tokens):
+            raise ValueError("price_per_token: say with it in tokens where the reply has them")
+        if self.price_per_token and not self.price:
+            raise ValueError("price: with price_per_token, write the most that a call may cost")
+        return self
 
     @model_validator(mode="after")
     def _asks_the_question(self) -> Self:
@@ -92,8 +104,16 @@ class HttpKind(Kind[HttpConfig]):
                     found_at(hit, own.metadata),
                 )
                 for hit in hits[:k]
-            )
+            ),
+            cost=self._cost(reply),
         )
+
+    def _cost(self, reply: object) -> float | None:
+        """What a reply cost by its tokens; None where it tells none."""
+        tokens = found_at(reply, self.config.tokens)
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
+            return None
+        return tokens * self.config.price_per_token
 
     async def close(self) -> None:
         """Close its connections."""

@@ -214,6 +214,22 @@ def test_budgets_are_held_against_price_and_pace(opened: Open) -> None:
     assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("told", "spent"), [(300, 0.03), (0, 0.0), (None, 0.25), (-1, 0.25), (True, 0.25), ("9", 0.25)]
+)
+async def test_a_call_costs_its_tokens_where_the_reply_tells_them(
+    opened: Open, remote: Remote, told: object, spent: float
+) -> None:
+    remote.reply = {"found": {"hits": HITS}, "usage": {"total": told}}
+    arm = opened(price=0.25, price_per_token=1e-4, tokens="/usage/total")
+    assert (arm.usual_cost, arm.most_cost) == (0.25, 0.25)
+    call = await ask(arm)
+    assert call.outcome == "ok"
+    assert call.spent == pytest.approx(spent)
+    assert arm.usual_cost == pytest.approx(spent)
+
+
 class Made(Kind[ArmConfig]):
     """Gives what it is told to."""
 

@@ -120,6 +120,14 @@ async def test_who_is_cut_off_has_spent_it_all(ledger: Ledger) -> None:
     assert (await budget.spent(), await budget.left()) == (0.625, 0.375)
 
 
+@pytest.mark.anyio
+async def test_what_costs_more_than_was_held_is_spent_as_well(ledger: Ledger) -> None:
+    budget = Budget(ledger, "ada", 1.0)
+    async with budget.held(0.25) as held:
+        held.spent = 0.75
+    assert (await budget.spent(), await budget.left()) == (0.75, 0.25)
+
+
 @pytest.fixture
 def gateway(
     serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path

@@ -42,6 +42,12 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         (table(URL, role="both"), r"\[arms.far\] role: "),
         (table(URL, price="2"), r"\[arms.far\] price: "),
         (table(URL, price=-1), r"\[arms.far\] price: "),
+        (table(URL, price_per_token=1e-6), "price_per_token: say with it in tokens where"),
+        (table(URL, tokens="/used"), "price_per_token: say with it in tokens where"),
+        (
+            table(URL, tokens="/used", price_per_token=1e-6, price=0),
+            "price: with price_per_token, write the most",
+        ),
         (table(URL, timeout_ms=0), r"\[arms.far\] timeout_ms: "),
         (table("ftp://x"), r"\[arms.far\] url: begin it with http"),
         (table("http://u:p@x"), r"\[arms.far\] url: put no credentials"),
