@@ -1,0 +1,68 @@
+"""A base model in GGUF behind OpenAI's chat protocol, shown by example what to do.
+
+A model that was never taught to chat says nothing to messages. Here it completes a text: two
+questions with their answers, then the last message, which is how `wye eval --answers` asks. It runs
+in any interpreter that has llama-cpp-python and imports nothing of ours:
+
+    python benchmarks/base_model_server.py MODEL.gguf PORT
+
+Answers are one line and greedy, so that a run can be repeated.
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
+
+EXAMPLES = """\
+[1] The Lantern House. The Lantern House is a museum in Porvik. It was designed by Ida Morn.
+[2] Ida Morn. Ida Morn (2 May 1871 - 1940) was an architect. She was born in Tallhaven.
+
+Question: Where was the designer of the Lantern House born?
+Answer: Tallhaven
+
+[1] Grey Ferry. Grey Ferry is a song by The Sallows, released in 1984.
+[2] The Sallows. The Sallows were a band from Osmere, founded by Piet Lund.
+
+Question: Who founded the band that released Grey Ferry?
+Answer: Piet Lund
+
+"""
+TOKENS = 24
+CONTEXT = 4096
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Completes what it is asked, one request after another."""
+
+    model: ClassVar[Any]
+
+    def do_POST(self) -> None:
+        """Answer a chat completion that does not stream."""
+        size = int(self.headers["content-length"])
+        messages = json.loads(self.rfile.read(size))["messages"]
+        tokens = self.model.tokenize(f"{messages[-1]['content']}\nAnswer:".encode(), add_bos=False)
+        before = self.model.tokenize(EXAMPLES.encode())
+        # What does not fit is left out of the first passages, not of the question.
+        room = CONTEXT - len(before) - TOKENS
+        said = self.model([*before, *tokens[-room:]], max_tokens=TOKENS, stop=["\n"], temperature=0)
+        message = {"role": "assistant", "content": said["choices"][0]["text"].strip() or "unknown"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        body = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def main(model: str, port: int) -> None:
+    """Serve until interrupted."""
+    from llama_cpp import Llama  # noqa: PLC0415 - only where it runs, not where it is read
+
+    Handler.model = Llama(model, n_ctx=CONTEXT, verbose=False)
+    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
