@@ -446,7 +446,7 @@ def _digest(corpus: Corpus) -> str:
     """A hash of all that an index version holds."""
     digest = hashlib.blake2b(digest_size=16)
     entities, phrases = corpus.entities, corpus.phrases
-    plain = [corpus.ids, corpus.documents, corpus.metadata, list(corpus.iter_texts())]
+    plain = [corpus.ids, corpus.documents, [*corpus.metadata], list(corpus.iter_texts())]
     plain += [list(entities.names), list(phrases.names), list(corpus.iter_sentence_texts())]
     digest.update(json.dumps(plain).encode())
     arrays: list[NDArray[Any]] = [corpus.chunks, np.asarray(corpus.vectors)]

@@ -55,7 +55,9 @@ def shards(tmp_path: Path) -> Iterator[tuple[list[str], ExitStack]]:
 
 @pytest.fixture
 def client(shards: tuple[list[str], ExitStack]) -> Iterator[TestClient]:
-    serve = ServeSettings(shards=tuple(f"library={url}" for url in shards[0]), refresh_seconds=0.05)
+    serve = ServeSettings(
+        shards=tuple(f"library={url}" for url in shards[0]), refresh_seconds=0.05, shard_ms=20_000
+    )
     with inside(build(ServiceSettings(serve=serve))) as opened:
         yield opened
 

@@ -15,7 +15,7 @@ RIVER = {"question": "What river is it?", "route": "dense"}
 
 
 def test_it_is_healthy_before_it_is_ready(serve: Serve, library: Library) -> None:
-    library.seconds = {Route.DENSE: 0.3}
+    library.seconds = {Route.DENSE: 1.0}
     client = serve(library, ready=False)
     assert client.get("/health").json()["status"] == "ok"
     assert client.get("/ready").status_code == 503
