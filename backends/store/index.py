@@ -488,8 +488,16 @@ class Writer:
         crowds = fragments_by_size(self._dataset)
         return max((rows for rows, found in crowds.items() if found >= fragments), default=0)
 
-    def compact(self, keep: timedelta = KEEP_VERSIONS, rows: int = ROWS_PER_FRAGMENT) -> None:
+    def compact(
+        self,
+        keep: timedelta = KEEP_VERSIONS,
+        rows: int = ROWS_PER_FRAGMENT,
+        groups: int | None = None,
+    ) -> None:
         """Merge fragments of fewer rows, and drop versions that nobody should be reading any more.
+
+        Those that become one are a group; at most so many are merged, so that nobody who wants to
+        write waits for long.
 
         A version counts as unread once it was superseded longer than `keep` ago, or by more than
         `MOST_VERSIONS` others, so a reader that calls `PassageStore.refresh` more often than that
@@ -497,7 +505,7 @@ class Writer:
         """
         with reading(self.folder, also=()):
             plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": rows})
-            done = [task.execute(self._dataset) for task in plan.tasks]
+            done = [task.execute(self._dataset) for task in plan.tasks[:groups]]
             if done:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
                 Compaction.commit(self._dataset, done)

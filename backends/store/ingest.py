@@ -228,7 +228,7 @@ class _Ingest:
         with self._clock.stage("write"):
             self._count(removed=self._writer.delete(self._end_document()))
             if rows := self._writer.crowded(COMPACT_FROM):
-                self._writer.compact(rows=rows)
+                self._writer.compact(rows=rows, groups=1)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}

@@ -374,6 +374,19 @@ def test_small_writes_are_compacted_without_what_is_large(
     assert all(sum(rows) == count for count, rows in enumerate(sizes, start=1))
 
 
+def test_a_write_waits_for_one_group_to_be_merged(
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends.store.index, "TIERS", (6, 64))
+    ingest(index, corpus(12), analyser, batch_passages=2)
+    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
+    sizes = []
+    for count in (13, 14, 15):
+        ingest(index, corpus(count), analyser)
+        sizes.append(sorted(each.count_rows() for each in index.snapshot().get_fragments()))
+    assert sizes == [[1, 2, 2, 2, 6], [1, 6, 7], [1, 1, 6, 7]]
+
+
 def test_the_report_says_where_the_time_went(index: PassageStore) -> None:
     report = ingest(index, corpus(4), HashAnalyser(delay=0.01))
     assert set(report.seconds) == {"read", "analyse", "write"}
