@@ -9,6 +9,7 @@ in any interpreter that has llama-cpp-python and imports nothing of ours:
 Answers are one line and greedy, so that a run can be repeated.
 """
 
+import importlib
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -58,9 +59,8 @@ class Handler(BaseHTTPRequestHandler):
 
 def main(model: str, port: int) -> None:
     """Serve until interrupted."""
-    from llama_cpp import Llama  # noqa: PLC0415 - only where it runs, not where it is read
-
-    Handler.model = Llama(model, n_ctx=CONTEXT, verbose=False)
+    llama_cpp = importlib.import_module("llama_cpp")  # of the interpreter that runs this
+    Handler.model = llama_cpp.Llama(model, n_ctx=CONTEXT, verbose=False)
     HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
