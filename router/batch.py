@@ -1,4 +1,4 @@
-"""One batch of questions against one version: each arm asked once for each."""
+"""A batch of questions against one version of an index; each arm runs at most once a question."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,39 +22,39 @@ from router.types import FURTHER, ArmResults, Route
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
-"""Arms that go by what a question names."""
+"""Arms that start from the names in a question."""
 
 
 class TextArm(Retriever, Protocol):
-    """An arm whose scores the graph's prior is made of."""
+    """A text arm, whose scores also make the graph's prior."""
 
     @property
     def deepest(self) -> int:
-        """So many passages of `rank` of `scores` are what `search` gives; 0 where none are."""
+        """Up to this k, `rank` of `scores` equals `search`; 0 where it never does."""
         ...
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """Scores of the passages for each question, as far as the arm looks at them."""
+        """Scores of each question's passages: all, or those that the arm preselects."""
         ...
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by these scores."""
+        """The k passages with the highest scores."""
         ...
 
 
 class GraphBatch(Protocol):
-    """What only the graph can do: say where it starts, and how it came to its ranking."""
+    """The graph arm's work on one batch; only the graph has seeds and explanations."""
 
     def needs_parse(self, place: int) -> bool:
-        """Whether mentions that a parser finds bear on where a question's walk starts."""
+        """Whether the mentions that a parser finds could change a question's seeds."""
         ...
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """Where a question's walk starts, known without walking."""
+        """A question's seeds, found without walking."""
         ...
 
     def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """The names that stand in the words of a question, among a few passages."""
+        """How some passages cover the names that are spelt out in a question."""
         ...
 
     def search(
@@ -64,23 +64,28 @@ class GraphBatch(Protocol):
         similarities: Mapping[int, Scores],
         lexical: Mapping[int, Scores],
     ) -> list[Ranking]:
-        """At most k passages for some of the questions, with the scores that are known of them."""
+        """At most k passages for some questions.
+
+        Args:
+            similarities: The dense arm's scores by position, where known.
+            lexical: The lexical arm's.
+        """
         ...
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
-        """How the passages of a ranking came to their places."""
+        """Why the passages of a ranking have their ranks."""
         ...
 
 
 class GraphArm(Protocol):
-    """The graph arm, which keeps what it finds for the questions of a batch."""
+    """The graph arm."""
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         ...
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None) -> GraphBatch:
-        """Questions to be asked together; each is read when it is first asked for."""
+        """Begin a batch, which keeps what is found; a query is read when first needed."""
         ...
 
 
@@ -88,7 +93,7 @@ class FurtherArm(Retriever, Protocol):
     """An arm that is asked only where it is named."""
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
-        """How the passages of a ranking came to their places."""
+        """Why the passages of a ranking have their ranks."""
         ...
 
 
@@ -103,7 +108,7 @@ class Arms(Protocol):
 
     @property
     def passages(self) -> Passages:
-        """What steps look at in what was found."""
+        """Access to the names and sentences of passages, for steps."""
         ...
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
@@ -130,22 +135,22 @@ class Arms(Protocol):
         ...
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """The passages that a metadata filter lets through."""
+        """Mask of the passages that pass a metadata filter; None where all pass."""
         ...
 
     def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """The content words of a question among a few passages."""
+        """How some passages cover the content words of a question."""
         ...
 
 
 class Batch:
-    """Questions on their way through one version of an index.
+    """Questions that are answered together from one version of an index.
 
-    Seeds, scores of passages, rankings and walks are kept for as long as the batch, so that
-    nothing is computed twice for a question. Questions are named by their place in the batch.
+    Seeds, scores, rankings and walks are kept for the life of the batch, so nothing is computed
+    twice for a question. Questions are identified by their position in the batch (`place`).
 
     Attributes:
-        reading: What the models found so far.
+        reading: What the models found in the questions so far.
     """
 
     def __init__(
@@ -156,11 +161,11 @@ class Batch:
         ahead: Sequence[Route] = (),
         fusion: FusionSettings | None = None,
     ) -> None:
-        """Nothing is read or searched yet.
+        """Apply the filter; reading and searching wait until they are needed.
 
         Args:
-            ahead: Arms that are likely to be asked in the end.
-            fusion: How the text arms' lists become one; None for the defaults.
+            ahead: Arms that will probably be asked, so that scores they share are kept.
+            fusion: How the text arms are fused; None for the defaults.
 
         Raises:
             FilterError: The filter is not well formed.
@@ -168,7 +173,7 @@ class Batch:
         self.reading = reading
         self._arms = arms
         self._allowed = arms.allowed(filter_)
-        # The graph's prior is made of similarities.
+        # The graph's prior needs the dense arm's scores.
         self._ahead = {*ahead, *([Route.DENSE] if Route.GRAPH in ahead else [])}
         self._fusion = fusion or FusionSettings()
         self._texts: dict[int, tuple[int, Ranking]] = {}
@@ -182,10 +187,10 @@ class Batch:
     def prepare(
         self, places: Sequence[int], arms: Collection[Route], *, tokens: bool = False
     ) -> None:
-        """Have the models read what these arms go by, as far as they have not.
+        """Run the models whose output these arms need, where they have not run yet.
 
         Args:
-            tokens: Whether the tokens of the questions will be wanted too.
+            tokens: Also keep the tokens of the questions.
         """
         by_names = _BY_NAMES.intersection(arms)
         unnamed: Sequence[int] = places if by_names else ()
@@ -202,11 +207,11 @@ class Batch:
     def columns(
         self, places: Sequence[int], names: Sequence[str], *, trees: bool = False
     ) -> Float64:
-        """(len(places), len(NAMES)) what a router looks at, NaN for what it has not asked for.
+        """The router's input, (len(places), len(NAMES)); NaN in columns nobody asked for yet.
 
         Args:
-            names: Columns that it looks at next.
-            trees: Whether trees of questions that are parsed are wanted as well.
+            names: Columns that the router needs next.
+            trees: Also build the trees of questions that are parsed.
         """
         wanted = _wanted(tuple(names))
         if wanted.syntax:
@@ -224,7 +229,7 @@ class Batch:
         return np.concatenate([features, self._signals[places]], axis=1)
 
     def hybrid(self, places: Sequence[int], k: int) -> list[Ranking]:
-        """The text arms' lists as one, for some of the questions."""
+        """The fused rankings of the text arms for some questions."""
         missing = [place for place in places if self._texts.get(place, (0,))[0] < k]
         if missing:
             results = self.results(_TEXT, missing, max(k, self._fusion.depth))
@@ -234,7 +239,7 @@ class Batch:
         return [_cut(self._texts[place][1], k) for place in places]
 
     def coverage(self, places: Sequence[int]) -> list[Coverage]:
-        """What the first passages of the text arms hold of some of the questions."""
+        """How the first passages of the text arms cover some questions."""
         missing = [place for place in places if place not in self._covered]
         rankings = self.hybrid(missing, SCORED)
         with self.stage("routing", missing):
@@ -248,18 +253,18 @@ class Batch:
         return [self._covered[place] for place in places]
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
-        """Where the graph's walk starts for some of the questions, known without walking."""
+        """The seeds of some questions, found without walking."""
         self.prepare(places, (Route.GRAPH,))
         with self.stage("seeds", places):
             self._starts.update((place, self._on_graph.seeds(place)) for place in places)
         return [self._starts[place] for place in places]
 
     def known_seeds(self, place: int) -> tuple[SeedStats, ...] | None:
-        """The same if anybody asked for them."""
+        """A question's seeds if they were found already, else None."""
         return self._starts.get(place)
 
     def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
-        """What an arm finds for some of the questions; what it found before is not sought again."""
+        """An arm's rankings for some questions, cut to `depth`; earlier ones are used again."""
         known = self._rankings.setdefault(arm, {})
         missing = [place for place in places if known.get(place, (0,))[0] < depth]
         if missing:
@@ -272,10 +277,10 @@ class Batch:
     def results(
         self, arms: Sequence[Route], places: Sequence[int], depth: int, *, seeds: bool = False
     ) -> list[ArmResults]:
-        """What some arms say about some of the questions; seeds too, where the graph is asked.
+        """Rankings of some arms for some questions, with seeds where the graph is among them.
 
         Args:
-            seeds: Whether seeds are wanted of a graph that is not asked.
+            seeds: Find seeds even if the graph is not among them.
         """
         starts = self.seeds(places) if seeds or Route.GRAPH in arms else [()] * len(places)
         found = {arm: self.search(arm, places, depth) for arm in arms}
@@ -286,13 +291,13 @@ class Batch:
         ]
 
     def arms_of(self, place: int) -> dict[str, Ranking]:
-        """What each arm found for one question, by name, as deep as it was asked for."""
+        """Each arm's ranking for one question, by name, to the depth that it was asked for."""
         return {
             str(arm): of_arm[place][1] for arm, of_arm in self._rankings.items() if place in of_arm
         }
 
     def explain(self, place: int, ranking: Ranking) -> Explanation | None:
-        """How the graph, or a further arm, came to a ranking; None where neither was asked."""
+        """Explain a ranking by the graph or a further arm; None if neither was asked."""
         walked = [arm for arm in (Route.GRAPH, *FURTHER) if place in self._rankings.get(arm, {})]
         if not walked:
             return None
@@ -303,7 +308,7 @@ class Batch:
             return self._arms.further(walked[0]).explain(query, ranking, self._allowed)
 
     def stage(self, name: str, places: Sequence[int]) -> AbstractContextManager[None]:
-        """Count the time of what runs inside, shared equally by these questions."""
+        """Time the block under a stage's name, in equal shares for these questions."""
         return self.reading.stage(str(name), places)
 
     @property
@@ -313,13 +318,13 @@ class Batch:
         return self._graph
 
     def _read(self, places: Sequence[int], *, tokens: bool, vectors: bool) -> None:
-        """Parse, and encode beside it if vectors will be wanted too."""
+        """Parse; encode in parallel if vectors will be needed too."""
         if vectors:
             self.reading.encode_beside(self._score)
         self.reading.parse(places, tokens=tokens)
 
     def _score(self, vectors: Float32) -> None:
-        """Score passages for the text arms, beside the parser: the graph's prior takes that."""
+        """Score passages with the text arms while the parser runs, for the graph's prior."""
         for arm in (Route.DENSE, Route.LEXICAL):
             if self._keeps(arm):
                 queries = list(map(Query, self.reading.questions, vectors))
@@ -327,7 +332,7 @@ class Batch:
                 self._scores[arm].update(enumerate(found))
 
     def _keeps(self, arm: Route) -> bool:
-        """Whether scores of passages are worth keeping, since the graph is likely to follow."""
+        """Whether to keep an arm's scores, because the graph will probably need them."""
         return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
     def _text_arm(self, arm: Route) -> TextArm:
@@ -353,15 +358,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What has to be found for some columns.
+    """What has to be computed for some columns.
 
     Attributes:
         syntax: Features of the question.
-        signals: Of the corpus, in order.
-        columns: Of these, among all cheap signals.
-        arms: That have to be asked.
-        seeds: Whether seeds are.
-        coverage: Whether the first passages are looked into.
+        signals: Signals of the corpus, in order.
+        columns: Indices of these signals in `CHEAP_SIGNALS`.
+        arms: Arms that have to be asked.
+        seeds: Whether seeds are needed.
+        coverage: Whether the coverage of the first passages is needed.
     """
 
     syntax: frozenset[str]
@@ -386,7 +391,7 @@ def _wanted(names: tuple[str, ...]) -> _Wanted:
 
 
 def with_coverage(results: ArmResults, coverage: Coverage) -> ArmResults:
-    """The same with what the first passages of the text arms hold of the question."""
+    """Add how the first passages of the text arms cover the question."""
     return replace(results, coverage=coverage)
 
 

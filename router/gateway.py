@@ -1,4 +1,4 @@
-"""The one orchestration: questions in, replies out, whoever asks."""
+"""The only path from questions to replies, for the service, the commands and evaluation alike."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 LONGEST_STEPPED = 40
-"""Tokens of a question that is taken apart, since its length is that of up to 24 searches."""
+"""Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
 NO_RELEVANCE = (
     "No relevance is known here, since it was fitted for other models or other settings of the "
     "arms; leave min_relevance out."
@@ -37,17 +37,17 @@ _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
 Planner = Callable[[QuestionReading, Sequence[int]], Sequence[Plan]]
-"""Plans of the questions at some places."""
+"""Makes the plans of the questions at the given positions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
-    """Questions, named by their places, some of which are still to be answered.
+    """A batch of questions, identified by position, of which some are answered already.
 
     Attributes:
-        replies: To those that do not go in steps.
-        left: The others.
-        finish: Replies to some of these, the same whichever go together.
+        replies: Replies to the questions that do not go in steps.
+        left: Positions of the questions that go in steps.
+        finish: Answers some of those left. A reply does not depend on which are answered together.
     """
 
     replies: Mapping[int, Reply]
@@ -56,7 +56,7 @@ class Begun:
 
 
 def no_router() -> RoutingModel:
-    """Stands where there is no router.
+    """Placeholder for a gateway without a router.
 
     Raises:
         ModelFileError: Always.
@@ -65,7 +65,7 @@ def no_router() -> RoutingModel:
 
 
 class Gateway:
-    """Answers batches of questions, over a given route or over the one that the router chooses.
+    """Answers batches of questions by a given route or by the one that the router chooses.
 
     Attributes:
         steps: How questions are taken apart.
@@ -85,12 +85,12 @@ class Gateway:
         """Wire the parts; nothing is loaded before a question needs it.
 
         Args:
-            arms: The version to search in; asked once per batch, so that a batch sees one version.
-            analyser: What analyses questions; not asked for where words are enough.
-            model: The router; not asked for where the route is given.
+            arms: Returns the version to search. Called once per batch, so a batch sees one version.
+            analyser: Returns the analyser. Not called for routes that need no model.
+            model: Returns the router. Not called where the route is given.
             steps: How questions are taken apart; None for the defaults.
-            relevance: What judges rankings; None where nothing was fitted for these scores.
-            plans: What says how, of some of the questions that were read.
+            relevance: Model of relevance; None where none was fitted to these scores.
+            plans: Makes the plans of some questions that were read.
         """
         self._arms = arms
         self._reader = analyser
@@ -117,25 +117,26 @@ class Gateway:
 
         Args:
             questions: Each with at least one word.
-            route: Which arm, or fusion, or `Route.AUTO` for the router's choice.
-            k: Hits for each; more than there are passages returns all.
-            filter: A metadata filter as parsed JSON; a passage that it keeps out takes no part.
-            max_latency_ms: Most time for an answer, where the router chooses; steps take no
-                further one after it.
-            min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
-            explain: Whether to say how the router came to its choice, how the graph arm came to
-                its ranking where it is run, and which sentences gave the names of steps.
+            route: The route to take; `Route.AUTO` lets the router choose.
+            k: Hits per question; all passages if there are fewer.
+            filter: A metadata filter as parsed JSON. It applies before the search: a passage that
+                it excludes takes no part.
+            max_latency_ms: Time budget in ms where the router chooses; no further step begins
+                after it.
+            min_relevance: Drop hits whose probability of being relevant is lower, 0 to 1.
+            explain: Whether to explain the router's decision, the graph's ranking where the graph
+                is run, and which sentences gave the names of steps.
             point: Operating point of the router, such as "fast"; "" for the thresholds in use.
-            text_only: Whether hybrid answers where the router chooses fusion, the graph or steps,
-                since another graph is asked elsewhere; the decision is told as it was made.
+            text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because
+                a remote arm is the graph. The reply still has the router's decision.
 
         Raises:
-            QuestionError: A question is empty, k is below 1, or relevance is asked for where none
-                is known.
+            QuestionError: A question is empty, k is below 1, or `min_relevance` is given where no
+                relevance is known.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
-            PolicyError: A latency that no route can be held to, or no such operating point.
+            PolicyError: No route can meet the latency, or there is no such operating point.
         """
         begun = self.begin(
             questions,
@@ -167,7 +168,7 @@ class Gateway:
         point: str = "",
         text_only: bool = False,
     ) -> Iterator["Begun"]:
-        """`search`, without the answers to questions that go in steps, which take longest.
+        """`search` in parts, leaving the questions that go in steps, the slowest, for later.
 
         Raises:
             As `search`.
@@ -236,7 +237,7 @@ class Gateway:
         explain: bool,
         is_late: Callable[[], bool],
     ) -> dict[int, Reply]:
-        """Replies to some of the questions of a batch, over the routes that were chosen."""
+        """Answer the questions at some positions by their chosen routes."""
         if not places:
             return {}
         scores = [decision.score for decision in decisions] or [None] * len(chosen)
@@ -280,13 +281,13 @@ class Gateway:
         explain: bool = False,
         point: str = "",
     ) -> list[Decision]:
-        """Which route `search` would take for each question with `Route.AUTO`, without taking it.
+        """Decide which route `search` would take for each question with `Route.AUTO`.
 
         Raises:
             QuestionError: A question is empty.
             FilterError: The filter is not well formed.
             ModelFileError: The router is missing or made for other features.
-            PolicyError: A latency that no route can be held to.
+            PolicyError: No route can meet the latency.
         """
         check(questions, k=1)
         if not questions:
@@ -311,16 +312,14 @@ class Gateway:
         depth: int,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
     ) -> list[TimedArmResults]:
-        """What every arm and the route of steps say to each question, for replay.
+        """Run every arm and the route of steps on each question, for replay.
 
-        A further arm is asked where fusion has its list.
-
-        Models and arms run one after another, so that the time of each stage is its own; that of
-        steps is all that it takes beyond fusion. It is processor time, which says the same on a
-        busy machine.
+        A further arm is run only if fusion uses its list. Models and arms run one after another,
+        so that each stage has its own time; that of "steps" is what the route costs beyond fusion.
+        Times are processor times, which hardly depend on the machine's load.
 
         Args:
-            depth: Hits of each, at least 1.
+            depth: Hits per arm, at least 1.
 
         Raises:
             QuestionError: A question is empty, or depth is below 1.
@@ -371,7 +370,7 @@ class Gateway:
         return self._model().at(point).policy.thresholds.steps > 0
 
     def _planned(self, batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
-        """The same with steps for questions that may take them and have a plan."""
+        """Send the questions that may go in steps and have a plan on the route of steps."""
         asked = [place for place, one in enumerate(decisions) if one.planned]
         plans = self._plans_of(batch, asked)
         apart = {place for place, plan in plans.items() if plan.steps or plan.open}
@@ -381,7 +380,7 @@ class Gateway:
         ]
 
     def _plans_of(self, batch: Batch, places: Sequence[int]) -> dict[int, Plan]:
-        """Plans of some of the questions, without those that cannot have one or are too long."""
+        """Plans by position, without questions that cannot have one or are too long."""
         texts = batch.reading.questions
         likely = [
             place
@@ -402,7 +401,7 @@ class Gateway:
         *,
         is_late: Callable[[], bool] = lambda: False,
     ) -> dict[int, Stepped]:
-        """An answer for some of the questions by fusion, and by fusion for their parts."""
+        """Answer some questions by fusion, then improve on that by searches for their parts."""
         if not places:
             return {}
         lists = lists_of(Route.STEPS, self._fusion)
@@ -437,7 +436,7 @@ class Gateway:
     def _judge(
         self, arms: Arms, batch: Batch, chosen: Sequence[Route], found: Mapping[int, Stepped]
     ) -> dict[int, Judged]:
-        """What is to be thought of each ranking; nothing where no model is there for it."""
+        """Relevance and answerability of each ranking; empty without a relevance model."""
         if self._relevance is None:
             return dict.fromkeys(found, Judged())
         with batch.stage("relevance", [*found]):
@@ -456,7 +455,7 @@ class Gateway:
         asked: Sequence[int],
         k: int,
     ) -> dict[int, Ranking]:
-        """A ranking for some questions that go in no steps; equal routes go together."""
+        """Rankings of questions that do not go in steps; those of one route are run together."""
         found: dict[int, Ranking] = {}
         taken = {chosen[place] for place in asked}
         arms = {route: lists_of(route, self._fusion) for route in Route if route in taken}
@@ -480,7 +479,7 @@ class Gateway:
 
 
 def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:
-    """The same, with the texts of the sentences that gave its names."""
+    """Fill in the texts of the sentences that gave the candidates."""
     chain = tuple(
         replace(
             step,
@@ -502,10 +501,11 @@ def _in_steps(
     max_latency_ms: float | None,
     explain: bool,
 ) -> list[Decision]:
-    """A decision for each question, as soon as the router is sure of it.
+    """Decide in the router's steps; a question leaves as soon as the router is sure.
 
     Args:
-        columns: Finds the columns of these names for the questions at these places.
+        columns: Returns the features of the questions at these positions, given the names of the
+            columns that the next step needs.
     """
     found: dict[int, Decision] = {}
     open_: Sequence[int] = range(len(reading.questions))
@@ -530,12 +530,12 @@ def decide_without_index(
     explain: bool = False,
     point: str = "",
 ) -> list[Decision]:
-    """Which route each question takes, by a router that looks at nothing but the question.
+    """Decide the route of each question, by a router that uses features of the question alone.
 
     Raises:
         QuestionError: A question is empty.
-        ModelFileError: The router looks at the corpus as well.
-        PolicyError: A latency that no route can be held to.
+        ModelFileError: The router also uses signals of a corpus.
+        PolicyError: No route can meet the latency.
     """
     check(questions, k=1)
     if model.asks_corpus:
@@ -560,14 +560,14 @@ def decide_without_index(
 def _in_words(
     decision: Decision, reading: QuestionReading, place: int, seeds: Sequence[SeedStats] | None
 ) -> Decision:
-    """A decision with the trees and the plan of its question, and what explains it as text."""
+    """Add a summary in words and the question's trees and plan to a decision."""
     trees = tuple(map(str, reading.trees(place)))
     plan = reading.plan(place)
     return replace(decision, trees=trees, plan=plan, summary=summary(decision, seeds))
 
 
 def check(questions: Sequence[str], k: int) -> None:
-    """Refuse what no route can answer; `search` does so itself.
+    """Refuse a request that no route can answer; `search` calls this itself.
 
     Raises:
         QuestionError: A question is empty, or k is below 1.

@@ -1,4 +1,4 @@
-"""An opened index with its models: the one place where settings become parts that work together."""
+"""An opened index with its models: here the settings become parts that work together."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -45,7 +45,7 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
     Route.CLUE: lambda graph: import_module("backends.clue").ClueRetriever(graph),
     Route.ZOOM: lambda graph: import_module("backends.zoom").ZoomRetriever(graph),
 }
-"""How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
+"""Makes each further arm from the graph arm; see `types.FURTHER`."""
 
 _LEXICAL = "lexical"
 _DENSE = "dense"
@@ -54,10 +54,10 @@ _WALK = "walk"
 
 
 class ModelCache:
-    """Analysers and routers in memory; whoever makes it closes it, once nothing is asked any more.
+    """Keeps analysers and routers in memory. Its maker closes it after the last question.
 
-    They may be asked for in any thread. An analyser itself is used by one thread at a time, so all
-    indexes that share one have to be searched in the same thread.
+    The cache itself is thread-safe. An analyser may be used by one thread at a time, so all indexes
+    that share one have to be searched in the same thread.
     """
 
     def __init__(self) -> None:
@@ -83,13 +83,13 @@ class ModelCache:
             return self._analysers[settings]
 
     def router(self, folder: Path, schema: str) -> RoutingModel:
-        """The router of a folder, with its own thresholds.
+        """The router in a folder, with its own thresholds.
 
         Args:
             schema: Id of the features that it will be given; see `query_performance.schema_id`.
 
         Raises:
-            ModelFileError: It is missing, damaged, or was trained on other features.
+            ModelFileError: The router is missing, damaged, or was trained on other features.
         """
         key = folder.resolve(), schema
         with self._loading:
@@ -98,7 +98,7 @@ class ModelCache:
             return self._routers[key]
 
     def close(self) -> None:
-        """End what the analysers started; each is closed once, however many indexes share it."""
+        """Close every analyser."""
         with self._loading:
             self._routers.clear()
             while self._analysers:
@@ -106,10 +106,10 @@ class ModelCache:
 
 
 class Snapshot:
-    """Everything derived from one version; nothing of it changes when the index is written to.
+    """Everything derived from one version of an index; later writes do not change it.
 
-    A version that differs little from a base is layered: what the arms of the base have is shared
-    by all versions on top of it.
+    A version that differs little from a base is layered: all versions on top of the base share its
+    arms.
     """
 
     _extracted: ExtractedStore | None = None
@@ -120,7 +120,7 @@ class Snapshot:
         """Take the version that an index has in view.
 
         Args:
-            before: An earlier version of the same index with the same settings, whose base is used.
+            before: An earlier snapshot of this index with these settings; its base is used again.
         """
         base = before.base if before else None
         below = before.corpus if before else None
@@ -134,18 +134,18 @@ class Snapshot:
 
     @classmethod
     def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
-        """Of a corpus that is not layered."""
+        """The snapshot of a corpus that is not layered."""
         self = cls.__new__(cls)
         self._begin(corpus, files, settings, None)
         return self
 
     @classmethod
     def derive(cls, index: PassageStore, settings: Settings) -> None:
-        """Derive everything from the version in view, and keep it for later ones."""
+        """Derive everything from the version in view and write it to disk for later versions."""
         corpus, keep = read_whole(index)
-        for arm in ARMS:  # each by itself: it finds on the disk what it needs of the others
+        for arm in ARMS:  # a snapshot each, so that an arm maps what the others wrote
             cls.of(corpus, index.derived, settings).retriever(arm)
-        keep()  # last: whoever finds the passages finds all
+        keep()  # last: where the passages are there, so is all the rest
 
     def _begin(
         self, corpus: Corpus, files: DerivedFiles, settings: Settings, base: "Snapshot | None"
@@ -162,18 +162,18 @@ class Snapshot:
 
     @property
     def on_top(self) -> int:
-        """Passages that were added since the base, or are gone."""
+        """Number of passages added or deleted since the base."""
         two = self.corpus.two
         return len(two.passages.added) + len(two.passages.gone) if two else 0
 
     @property
     def outgrown(self) -> int:
-        """The same where they are so many that a later base is due."""
+        """`on_top` if it is so large that a new base is due, else 0."""
         return self.on_top if self.on_top > most_on_top(len(self)) else 0
 
     @property
     def base(self) -> "Snapshot":
-        """The version that later ones are put on top of."""
+        """The snapshot that later versions are layered on."""
         return self._base or self
 
     def __len__(self) -> int:
@@ -184,7 +184,7 @@ class Snapshot:
         """An arm by name; the first call builds it.
 
         Raises:
-            ValueError: It is a mix of arms rather than one.
+            ValueError: The route is not a single arm.
         """
         match arm:
             case Route.DENSE:
@@ -240,12 +240,12 @@ class Snapshot:
 
     @property
     def graph(self) -> TriGraphRetriever:
-        """The graph arm; of extracted facts where it goes by facts and there are some."""
+        """The graph arm, over extracted facts if it is set to use them and there are any."""
         with self._building:
             if self._graph is None and self._settings.graph.activation == "facts":
                 self._graph = self._refined("facts")
             if self._graph is None:
-                # Building the lexical arm takes time and memory, so only where its scores count.
+                # The lexical arm takes time and memory to build, so only if its scores count.
                 lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
                 graph, walk = self.assembled or self._assemble()
                 settings = self._settings.graph
@@ -266,7 +266,7 @@ class Snapshot:
 
     @property
     def assembled(self) -> tuple[TriGraph, LocalWalk | None] | None:
-        """The graph and its local walk, as far as they were made or kept."""
+        """The graph and its local walk, if they were built or are on disk."""
         with self._building:
             settings = self._settings.graph.assembly
             if self._assembled is None and self._base is None:
@@ -287,7 +287,7 @@ class Snapshot:
             return self._further[arm]
 
     def _refined(self, kind: Kind) -> TriGraphRetriever | None:
-        """The graph arm over what a language model extracted; None where there is nothing."""
+        """The graph arm over what a language model extracted; None if nothing was."""
         corpus = refine(self.corpus, self._extracted, kind) if self._extracted else None
         if corpus is None:
             return None
@@ -311,7 +311,7 @@ class Snapshot:
         return found
 
     def _assemble(self) -> tuple[TriGraph, LocalWalk | None]:
-        """The graph, laid over that of the base where there is one."""
+        """Build the graph, as a layer over the base's graph if there is a base."""
         settings, known = self._settings.graph.assembly, self._base and self._base.assembled
         if self.corpus.two and known:
             laid = overlay(self.corpus.two, *known, settings)
@@ -321,13 +321,13 @@ class Snapshot:
             return assemble(self.corpus, settings), None
         graph = assemble(self.corpus, settings, self._files.room())
         self._files.write(_GRAPH, graph.to_arrays(), settings)
-        return self.assembled or (graph, None)  # mapped, where it was kept
+        return self.assembled or (graph, None)  # memory-mapped if it was written
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """(n,) passages that a metadata filter lets through, in id order; None lets all through.
+        """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.
 
         Raises:
-            FilterError: It is no filter, or about a key that no passage has.
+            FilterError: The filter is not well formed, or names a key that no passage has.
         """
         if filter_ is None:
             return None
@@ -336,7 +336,7 @@ class Snapshot:
             return self._columns.passing(parsed)
 
     def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """The content words of a question among a few passages."""
+        """How some passages cover the content words of a question."""
         rows = self.corpus.rows(ids)
         return self.lexical.words_in(text, rows, [self.corpus.titles[row] for row in rows])
 
@@ -349,7 +349,7 @@ class Snapshot:
 
 
 def _later_files(index: PassageStore, settings: Settings, base: Snapshot) -> DerivedFiles | None:
-    """Of a version after a base that all is kept of which takes long to derive."""
+    """Derived files of a version later than a base, if its lexical and graph arms are on disk."""
     files = index.derived.latest()
     if files is None or files.version <= base.version:
         return None
@@ -358,15 +358,15 @@ def _later_files(index: PassageStore, settings: Settings, base: Snapshot) -> Der
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:
-    """What the lexical arm matches of each passage."""
+    """The text of each passage that the lexical arm matches."""
     return (f"{title}\n{text}" for title, text in corpus.iter_texts())
 
 
 class Session:
     """An opened index with its models; each part is made when it is first needed.
 
-    A session sees one version of the index and one set of thresholds, whatever is written
-    meanwhile: `reload` and `reload_thresholds` give a session of what is there now.
+    A session keeps one version of the index and one set of thresholds, even if others are written.
+    `reload` and `reload_thresholds` return a session of the newest.
 
     Attributes:
         index: The version in view.
@@ -378,7 +378,7 @@ class Session:
         """Put an index and its models together; `open` and `create` also find the index.
 
         Args:
-            models: Shared with others, and closed by whoever made them; None for its own.
+            models: A cache shared with other sessions, which its maker closes; None for its own.
         """
         self.settings = settings
         self.index = index
@@ -387,23 +387,23 @@ class Session:
         self._analyser: Analyser | None = None
         self._snapshot: Snapshot | None = None
         self._before: Snapshot | None = None
-        self._later_base = 0  # version of the last later base that was moved to, or tried
-        self._own_router: RoutingModel | None = None  # with the thresholds that it came with
+        self._later_base = 0  # version of the newest base that was adopted or tried
+        self._own_router: RoutingModel | None = None  # with the thresholds from its own folder
         self._router: RoutingModel | None = None
 
     @classmethod
     def open(cls, settings: Settings, folder: Path, models: ModelCache | None = None) -> Self:
-        """A session of the newest version of an index.
+        """Open the newest version of an index.
 
         Raises:
-            IndexNotFoundError: There is none.
+            IndexNotFoundError: There is no index.
             IndexMismatchError: Another schema version wrote it.
         """
         return cls(settings, PassageStore.open(folder), models)
 
     @classmethod
     def create(cls, settings: Settings, folder: Path) -> Self:
-        """The same for an index that is made if there is none; loads the models of the settings.
+        """Open an index, or create it if there is none; loads the models of the settings.
 
         Raises:
             ModelError: A model is missing or damaged.
@@ -430,38 +430,37 @@ class Session:
 
     @property
     def folder(self) -> Path:
-        """Of the index."""
+        """Folder of the index."""
         return self.index.path
 
     @property
     def version(self) -> int:
-        """Of the index, that is searched."""
+        """Version of the index that is searched."""
         return self.snapshot.version
 
     @property
     def count(self) -> int:
-        """How many passages that version has."""
+        """Number of passages in that version."""
         return len(self.snapshot)
 
     @property
     def fault(self) -> str:
-        """Why the version in view is not what was committed last; "" where it is."""
+        """Why the version in view is not the last committed one; "" if it is."""
         return self.index.fault
 
     def check_files(self) -> None:
-        """Refuse a version in view that can no longer be read, as far as file lengths tell.
+        """Check by their lengths that the files of the version in view can still be read.
 
         Raises:
-            IndexDamagedError: Names a file that is missing or cut short.
+            IndexDamagedError: A file is missing or cut short; the message names it.
         """
         self.index.check_files()
 
     @property
     def analyser(self) -> Analyser:
-        """The models, known to be those of the index.
+        """The analyser, checked against the index.
 
-        How passages were read and their sentences encoded does not bear on questions, so it
-        follows the index.
+        Settings of how passages are analysed do not affect questions, so the index's are used.
 
         Raises:
             ModelError: A model is missing or damaged.
@@ -482,7 +481,7 @@ class Session:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is derived from the version in view."""
+        """Everything derived from the version in view."""
         if self._snapshot is None:
             self._snapshot = Snapshot(self.index, self.settings, self._before)
             self._before = None
@@ -490,7 +489,7 @@ class Session:
 
     @property
     def gateway(self) -> Gateway:
-        """What answers questions; a new one at each call, so that none keeps a version alive."""
+        """The gateway that answers questions; made anew, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
             analyser=lambda: self.analyser,
@@ -501,16 +500,17 @@ class Session:
 
     @property
     def reranker(self) -> Reranker:
-        """What ranks texts that are not in the index, by the version in view."""
+        """Ranks texts that are not in the index, with word statistics of the version in view."""
         lexical, fusion = self.snapshot.lexical, self.settings.fusion
         return Reranker(self.analyser, lexical, fusion, self.relevance)
 
     @property
     def relevance(self) -> RelevanceModel | None:
-        """What judges rankings; None where what ships fits other models or other settings.
+        """The model of relevance; None if the shipped one was fitted for other models or settings.
 
         Raises:
-            ModelFileError: It is missing or damaged, or one's own was fitted for others.
+            ModelFileError: The model is missing or damaged, or is the user's own and was fitted for
+                other models or settings.
         """
         own = self.settings.relevance
         made_with = fingerprint(self.index.fingerprint, self.settings)
@@ -526,11 +526,11 @@ class Session:
 
     @property
     def router(self) -> RoutingModel:
-        """What chooses routes, under the thresholds of the settings.
+        """The router, with the thresholds of the settings.
 
         Raises:
-            ModelFileError: It is missing, damaged, or was trained on other features; or the
-                thresholds are missing, damaged or another router's.
+            ModelFileError: The router is missing, damaged, or was trained on other features; or the
+                thresholds file is missing, damaged or another router's.
             ModelError: A model that features are made of is missing or damaged.
         """
         if self._router is None:
@@ -541,44 +541,41 @@ class Session:
 
     @property
     def router_name(self) -> str:
-        """Name and version of the router; "" as long as no question has needed it."""
+        """Name and version of the router; "" until a question needs it."""
         return self._router.name if self._router else ""
 
     @property
     def policy(self) -> Policy | None:
-        """What becomes of scores; None as long as no question has needed the router."""
+        """The router's policy; None until a question needs the router."""
         return self._router.policy if self._router else None
 
     def files(self) -> Mapping[str, object] | None:
-        """See `stored_files` and `waits` of the store; None where there is no index here.
+        """See `stored_files` and `waits` of the store; None for an index on other servers.
 
         Raises:
-            IndexDamagedError: It cannot be read.
+            IndexDamagedError: The index cannot be read.
         """
         waiting = waits(self.index, self.snapshot.on_top)
         return {**stored_files(self.index), "waits": waiting}
 
     def lost(self) -> Mapping[str, str]:
-        """Parts of the index that were left out since this was last asked, and why."""
+        """Parts of the index left out since the last call -> why; none of a local index."""
         return {}
 
     def build(self) -> None:
-        """Build all arms now rather than when a question first needs one; asks the models nothing.
-
-        An index without passages has none to build.
-        """
+        """Build all arms now rather than for the first question that needs them. Runs no model."""
         for arm in ARMS if self.count else ():
             self.snapshot.retriever(arm)
 
     @property
     def outgrown(self) -> int:
-        """See `Snapshot.outgrown`, of the version in view."""
+        """`Snapshot.outgrown` of the version in view."""
         return self.snapshot.outgrown
 
     def keep_derived(self) -> None:
-        """Have the files of `backends.store.derived` on the disk before a question waits for them.
+        """Write the files of `backends.store.derived` before a question has to wait for them.
 
-        There are none of a small index. Those of an earlier version do for one that differs little.
+        A small index has none. A version that differs little uses those of an earlier one.
         """
         if not self.index.derived.is_kept:
             return
@@ -588,7 +585,7 @@ class Session:
             Snapshot.derive(self.index, self.settings)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage in the version that is searched, whatever was written since."""
+        """Id -> passage, as of the version that is searched."""
         return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def ingest(
@@ -596,8 +593,8 @@ class Session:
     ) -> IngestReport:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
-        The version in view stays as it is until `reload`. Of the report's seconds, what is analysed
-        is told apart: "parse" (the wait for it, where other processes do it) and "encode".
+        The version in view stays the same until `reload`. The report's seconds split analysis into
+        "parse" (the wait for it, where other processes parse) and "encode".
 
         Raises:
             BackendError: The index cannot be written.
@@ -618,15 +615,15 @@ class Session:
         return replace(report, seconds={**told, "write": seconds["write"]})
 
     def reload(self) -> "Session | None":
-        """A session of the newest version with the same models; None while this is the newest.
+        """A session of the newest version with the same models; None if this is the newest.
 
-        It may be of the same version, on top of a base that was derived meanwhile. This one stays
-        as it is, so questions can go on here until the other has built its arms.
+        It may have the same version on a base that was derived since. This session does not change,
+        so it can answer questions until the other has built its arms.
 
         Raises:
-            IndexNotFoundError: The index was taken away.
-            IndexMismatchError: It was made anew with other models.
-            IndexDamagedError: What is left of it is older than the version in view.
+            IndexNotFoundError: The index is gone.
+            IndexMismatchError: The index was created again with other models.
+            IndexDamagedError: The newest version that can be read is older than that in view.
         """
         newest = self.index
         if not newest.is_newest:
@@ -636,7 +633,7 @@ class Session:
         base = self._snapshot.base if self._snapshot else None
         files = _later_files(newest, self.settings, base) if base else None
         later_base = files.version if files else 0
-        # One that cannot be read is not tried again.
+        # A base that could not be read is not tried again.
         if newest is self.index and later_base <= self._later_base:
             return None
         later = copy(self)
@@ -646,13 +643,13 @@ class Session:
         return later
 
     def reload_thresholds(self) -> "Session | None":
-        """The same version under the thresholds that their file has now; None while it has these.
+        """A session with the thresholds now in their file; None if they are the present ones.
 
-        This one stays as it is, so that a batch goes by the thresholds that it began with. If the
-        file was unusable when the router was loaded, there are none until it becomes valid.
+        This session does not change, so a batch keeps the thresholds that it began with. If the
+        file could not be used when the router was loaded, there are none until it becomes valid.
 
         Raises:
-            ModelFileError: The file is missing or broken, or names another router.
+            ModelFileError: The file is missing or damaged, or names another router.
         """
         if self._own_router is None:
             return None
@@ -664,17 +661,17 @@ class Session:
         return later
 
     def close(self) -> None:
-        """End what the models started."""
+        """Close the models, unless they are shared."""
         if self._owns_models:
             self._models.close()
 
 
 def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
-    """The router of the settings for work without an index.
+    """The router of the settings, for work without an index.
 
     Raises:
-        ModelFileError: It is missing, damaged, or was trained on other features; or the thresholds
-            are missing, damaged or another router's.
+        ModelFileError: The router is missing, damaged, or was trained on other features; or the
+            thresholds file is missing, damaged or another router's.
         ModelError: A model that features are made of is missing or damaged.
     """
     own = _own_router(settings, models.analyser(settings.analyser), models)
@@ -690,13 +687,13 @@ def decide(
     explain: bool = False,
     point: str = "",
 ) -> list[Decision]:
-    """Which route each question takes, without an index; see `gateway.decide_without_index`.
+    """Decide the route of each question without an index; see `gateway.decide_without_index`.
 
     Raises:
-        ModelFileError: The router is missing, damaged, or looks at the corpus as well.
+        ModelFileError: The router is missing, damaged, or also uses signals of a corpus.
         ModelError: A model is missing or damaged.
         QuestionError: A question is empty.
-        PolicyError: A latency that no route can be held to.
+        PolicyError: No route can meet the latency.
     """
     return decide_without_index(
         questions,
@@ -718,7 +715,7 @@ def _own_router(settings: Settings, analyser: Analyser, models: ModelCache) -> R
 
 
 def _under_thresholds(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
-    """The same router under the thresholds of the settings, as their file is at this moment."""
+    """The router with the thresholds that the settings' file has now; its own without a file."""
     if not settings.thresholds:
         return model
     return model.with_policy(read_policy(Path(settings.thresholds), model.name))

@@ -1,11 +1,11 @@
-"""Searches for parts of questions, from what is known of the whole ones.
+"""Searches for parts of questions, using what is known of the whole questions.
 
-No part is parsed: the names in it are those of the index. Hardly anything is encoded. The vector of
-a phrase is the mean of its tokens' states in the question. The surest names that were found for it
-are encoded in its place, together, and one of them by adding how it differs from all. So a phrase
-takes one text, where it makes up to nine questions. Fusion answers one of them, with all names in
-their places; for the others, with one name, the text arms rank what the whole question found and
-what has the words of any.
+No part is parsed: its names are those of the index. Few texts are encoded. The vector of a phrase
+is the mean of its tokens' states in the question. The surest candidates of a phrase are encoded
+together in its place. The vector for one candidate is that of all, plus how the candidate's own
+states differ from those of all. So a phrase costs one encoded text for up to nine sub-questions.
+Fusion answers the one with all names in place. For those with one name, the text arms rank the
+whole question's passages and the lexical hits of any of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ class StepSearch:
     """Searches one version of an index for parts of some questions; may be called repeatedly.
 
     Attributes:
-        encoded: Question -> what the encoder said of it.
-        found: Question -> ids of the passages that were found for the whole.
+        encoded: Question -> its vector and token states.
+        found: Question -> ids of the passages that were found for the whole question.
     """
 
     arms: Arms
@@ -42,13 +42,13 @@ class StepSearch:
     _listed: dict[tuple[str, Span], "_Listed"] = field(default_factory=dict)
 
     def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
-        """What is found for each, in order."""
+        """The result of each sub-question, in order."""
         self._encode_names(asked)
         queries = [Query(one.text, self._vector(one)) for one in asked]
         walking: list[int] = []
         of_text: dict[str, list[int]] = {}
         for place, one in enumerate(asked):
-            # Sums of ranks are nothing that could be compared with sums of scores.
+            # With "rrf" all must be fused alike: reciprocal ranks do not compare with scores.
             if one.kind != "single" or self.fusion.method == "rrf":
                 walking.append(place)
             else:
@@ -63,7 +63,7 @@ class StepSearch:
         return [InnerResult(found[p], query.vector) for p, query in enumerate(queries)]
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
-        """By all arms."""
+        """Rank by all arms of fusion."""
         lists, places = lists_of(Route.STEPS, self.fusion), range(len(queries))
         reading = QuestionReading.known(queries, self.analyser)
         batch = Batch(self.arms, reading, self.filter, lists, self.fusion)
@@ -72,7 +72,7 @@ class StepSearch:
         return fuse_all(results, self.fusion, unscored, self.settings.depth, sources=False)
 
     def _rerank(self, question: str, queries: Sequence[Query]) -> list[Ranking]:
-        """By the text arms, among what the whole question has and what has the words of any."""
+        """Rank by the text arms, among the whole question's passages and all lexical hits."""
         allowed = self.arms.allowed(self.filter)
         lexical = self.arms.lexical.search(queries, self.settings.depth, allowed)
         ids = {hit.id for ranking in lexical for hit in ranking.hits}.union(self.found[question])
@@ -88,9 +88,9 @@ class StepSearch:
         )
 
     def _vector(self, asked: SubQuestion) -> Float32:
-        """(d,) of a part: what it is made of, and by what the words put in differ from others.
+        """Compose the unit vector (d,) of a sub-question from vectors that are known.
 
-        A name that was not encoded leaves its place empty.
+        A name that was not encoded counts as a zero vector.
         """
         question, own = asked.question, self.encoded[asked.question]
         vector = self._parts(own, [asked.span])[0] if asked.kind == "phrase" else own.vector
@@ -115,7 +115,7 @@ class StepSearch:
         return self.analyser().encode_parts(encoded, spans)
 
     def _encode_names(self, asked: Sequence[SubQuestion]) -> None:
-        """Encode a question with the surest names for a place, for each that is new."""
+        """Encode each question with the surest names in each new span."""
         names: dict[tuple[str, Span], dict[str, None]] = {}
         for one in asked:
             for place, words in one.puts if one.kind != "part" else ():
@@ -138,12 +138,12 @@ class StepSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Vectors (d,) of a question with names in a place, with commas between them.
+    """Vectors (d,) of a question with a list of names in one span.
 
     Attributes:
-        text: Of the whole.
-        together: Of the names there.
-        names: Of each.
+        text: Vector of the whole text.
+        together: Vector of the list of names.
+        names: Name -> its vector.
     """
 
     text: Float32

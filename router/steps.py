@@ -1,11 +1,12 @@
-"""Questions with a description inside a description, asked from the inside out.
+"""Answers questions with nested descriptions step by step, innermost phrase first.
 
-"Who leads the country where the composer of Finlandia was born?" names only what is innermost. So
-the inner phrase is searched for first; its passages give names, which are put in the place of the
-phrase; then the phrase around it is searched for with these, and so on. Where two things are
-compared, each is asked about alone, and what its passage names takes its place. In the end the
-question is asked with what was found. A passage's score is the one for the whole question and a
-share of the best that these searches give it; what is first for the whole question stays first.
+"Who leads the country where the composer of Finlandia was born?" names only the innermost thing. So
+the inner phrase is searched for first, and names from its passages are put in its place. Then the
+phrase around it is searched for with these names, and so on. Where two things are compared, the
+question is first asked about each alone, and names from each one's passage replace it. In the end
+the question is asked with the names that were found. A passage's score is the one for the whole
+question plus weighted shares of its best scores in the other searches. The passage that is first
+for the whole question stays first.
 
 All searches of a level go together, for all questions of a batch.
 """
@@ -36,19 +37,20 @@ class StepSettings:
     """How questions are taken apart; `python -m benchmarks steps` tries other numbers.
 
     Attributes:
-        levels: Of phrases within each other that are resolved, from the inside.
-        passages: First passages of a search that candidates are taken from.
-        sentences: Of each of them, nearest to what was searched for, whose names are candidates.
-        candidates: Kept of one search.
-        searches: Most for one question, beside the one for the whole.
-        encoded: Names for a phrase, the surest, whose vectors are put in its place; at least 1.
-        depth: Hits of each list of such a search.
+        levels: How many levels of nested phrases are resolved, innermost first.
+        passages: How many of a search's first passages candidates are taken from.
+        sentences: How many sentences of each such passage, those nearest to what was searched for,
+            give candidates.
+        candidates: Most candidates kept for each phrase.
+        searches: Most searches for one question, besides that for the whole question.
+        encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
+        depth: Hits of each list in these searches.
         typed: Whether dates and quantities are candidates only where a phrase may ask for them.
-        title: What a title counts as a candidate, beside 1 for a name in a sentence.
-        joint_weight: Of a passage's score for the question with all names in their places.
-        weight: Of its best score by the text arms for the question with one name in its place.
-        phrase_weight: Of the same by all arms for the phrases by themselves.
-        open_weight: Of a passage's score for a question with names behind it.
+        title: Confidence factor of a name from a title; names in sentences have 1.
+        joint_weight: Weight of the score for the question with all names in place.
+        weight: Weight of the best score, by the text arms, for the question with one name in place.
+        phrase_weight: Weight of the best score, by all arms, for a phrase by itself.
+        open_weight: Weight of the score for an open question with names appended to it.
     """
 
     levels: int = 2
@@ -68,11 +70,11 @@ class StepSettings:
 
 @dataclass(frozen=True, slots=True)
 class InnerResult:
-    """What one search found.
+    """The result of one search.
 
     Attributes:
-        ranking: By the inner route, deep enough for scores to be added up.
-        vector: (d,) of what was searched for.
+        ranking: Ranking by the inner route, deep enough for scores to be added up.
+        vector: Vector (d,) of what was searched for.
     """
 
     ranking: Ranking
@@ -84,7 +86,7 @@ class PlannedQuestion:
     """A question to be answered.
 
     Attributes:
-        base: What the inner route found for the whole; with an empty plan, the answer.
+        base: The inner route's result for the whole question; the answer if the plan is empty.
     """
 
     question: str
@@ -97,9 +99,9 @@ class Stepped:
     """The answer to one question.
 
     Attributes:
-        ranking: That of the inner route where there was nothing to take apart.
-        chain: Phrases with what was found for them, from the inside out.
-        searches: Made beside the one for the whole question.
+        ranking: The ranking; the inner route's own if there was nothing to take apart.
+        chain: The phrases with their candidates, innermost first.
+        searches: Searches made besides that for the whole question.
     """
 
     ranking: Ranking
@@ -109,14 +111,14 @@ class Stepped:
 
 @dataclass(frozen=True, slots=True)
 class SubQuestion:
-    """A phrase of a question, or the question with other words in places.
+    """A phrase of a question, or the question with some spans replaced.
 
     Attributes:
-        question: As it was asked.
-        span: Of it, that is searched for.
-        kind: "phrase"; or the question, about one "part" of what is compared; "joint", with all
-            names in their places; "single", with one name.
-        puts: Words in whose place, in order; those of an empty place stand behind the question.
+        question: The question as it was asked.
+        span: The characters of it that are searched for.
+        kind: "phrase", or a kind of question: about one "part" of a comparison, "joint" with all
+            names in place, or "single" with one name.
+        puts: Spans and the words that replace them, in order. Those of an empty span are appended.
     """
 
     question: str
@@ -126,7 +128,7 @@ class SubQuestion:
 
     @property
     def text(self) -> str:
-        """To search for."""
+        """The text to search for."""
         puts = [
             ((start, end), ("" if start < end else " ") + ", ".join(words))
             for (start, end), words in self.puts
@@ -135,33 +137,32 @@ class SubQuestion:
 
 
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
-"""Finds passages for parts of questions, in order, all under the same filter."""
+"""Searches for sub-questions, all under the same filter; returns results in their order."""
 
 
 class Passages(Protocol):
-    """What steps look at in passages that were found."""
+    """Access to the names and sentences of passages."""
 
     def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
-        """The title, then the entities of the sentences nearest to a vector, nearest first.
+        """A passage's title, then the entities of its sentences nearest to a vector.
 
         Each name comes with the row of its sentence, -1 for the title.
         """
         ...
 
     def sentence(self, row: int) -> str:
-        """Text of a sentence."""
+        """The text of a sentence."""
         ...
 
     def mask(self, ids: Iterable[str]) -> Mask:
-        """(n,) which of all passages these are."""
+        """Mask (n,) of these passages among all."""
         ...
 
 
 class CorpusPassages:
-    """Those of one version of an index."""
+    """`Passages` of one version of an index."""
 
     def __init__(self, corpus: Corpus) -> None:
-        """Nothing is read yet."""
         self._corpus = corpus
 
     def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
@@ -189,7 +190,14 @@ class CorpusPassages:
 
 @dataclass(slots=True)
 class _Course:
-    """One question on its way through its plan."""
+    """The state of one question while its plan is carried out.
+
+    Attributes:
+        asked: Sub-questions that were searched for; a dict keeps their order.
+        names: The names that each sub-question was asked with, and whose phrase they replace.
+        sought: Phrases whose searches are not resolved yet.
+        resolved: Phrases with their candidates.
+    """
 
     question: str
     plan: Plan
@@ -204,12 +212,12 @@ class _Course:
 
     @property
     def parts(self) -> list[Step]:
-        """What is compared; empty unless there are two."""
+        """The things compared; empty unless there are two or more."""
         parts = [step for step in self.plan.steps if step.kind == _COMPARISON]
         return parts if len(parts) > 1 else []
 
     def phrases(self, level: int, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
-        """What to search for at a level, from 0, with what was found at those below."""
+        """The phrases to search for at a level, from 0, with names found at lower levels."""
         self._resolve(found)
         levels = self.plan.levels()
         asked = [] if level else [self._alone(part) for part in self.parts]
@@ -221,7 +229,7 @@ class _Course:
         return self._within(asked)
 
     def questions(self, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
-        """The question with what was found in its place: all names together, then each alone."""
+        """The question with names in place: all of them together, then each alone."""
         self._resolve(found)
         single: dict[SubQuestion, float] = {}
         for part in self.parts:
@@ -244,14 +252,14 @@ class _Course:
         return self._within([*joined, *sorted(single, key=lambda one: -single[one])])
 
     def _resolve(self, found: Mapping[SubQuestion, InnerResult]) -> None:
-        """Take the names of the phrases that were searched for since this was called before."""
+        """Take candidates from the searches made since the last call."""
         for step, asked in self.sought.items():
             if names := self._candidates(step, asked, found):
                 self.resolved[step] = names
         self.sought.clear()
 
     def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
-        """The ranking by all that was found."""
+        """The final ranking, from all results."""
         ranking = self.base.ranking
         if not self.asked:
             return Stepped(replace(ranking, hits=ranking.hits[:k]))
@@ -262,7 +270,7 @@ class _Course:
             "single": settings.weight,
             "phrase": settings.phrase_weight,
         }
-        # Of each kind of search, the best share for each passage.
+        # Each passage's best share by kind of search.
         shares: dict[str, dict[str, tuple[float, RankedHit]]] = {kind: {} for kind in weights}
         for one in asked:
             kind = "phrase" if one.kind == "part" else one.kind
@@ -280,7 +288,7 @@ class _Course:
         known = {hit.id: hit for hit in ranking.hits}
         scores = {id_: hit.score for id_, hit in known.items()}
         scores.update((id_, scores.get(id_, 0.0) + share) for id_, share in added.items())
-        # What is first for the whole question stays first: steps find what else it needs.
+        # The first passage stays first: steps are there to find what else the question needs.
         for hit in ranking.hits[:1]:
             lift = max(scores.values()) - scores[hit.id]
             if lift > 0:
@@ -310,7 +318,7 @@ class _Course:
         )
 
     def _told(self, asked: Iterable[SubQuestion]) -> tuple[ChainStep, ...]:
-        """The chain, with the names that were searched with marked."""
+        """The chain, with `put_in` set for names that were searched with."""
         used = {pair for one in asked for pair in self.names.get(one, ())}
         return tuple(
             replace(
@@ -327,7 +335,7 @@ class _Course:
         return 0, len(self.question)
 
     def _within(self, asked: Sequence[SubQuestion]) -> list[SubQuestion]:
-        """Those that there are searches left for, which are then taken."""
+        """Those within the limit on searches, which are recorded as asked."""
         for one in asked:
             if len(self.asked) < self.settings.searches:
                 self.asked.setdefault(one)
@@ -339,7 +347,7 @@ class _Course:
         names: Mapping[Step, Sequence[Candidate]],
         span: Span,
     ) -> SubQuestion:
-        """Some of the question with names in places; of two within each other, in the outer."""
+        """A span of the question with names in place; of nested phrases, the outer is replaced."""
         inside = {inner for step in names for inner in walk(step.inside)}
         own = sorted((step for step in names if step not in inside), key=lambda step: step.span)
         puts = tuple((step.span, tuple(one.name for one in names[step])) for step in own)
@@ -348,7 +356,7 @@ class _Course:
         return asked
 
     def _alone(self, part: Step, name: str = "") -> SubQuestion:
-        """The question about one of what is compared, or about a name in the place of all."""
+        """The question about one thing of a comparison, or about a name in place of them all."""
         beside = self.parts[0].span[0], self.parts[-1].span[1]
         words = name or self.question[slice(*part.span)]
         puts = ((beside, (words,)),)
@@ -362,11 +370,11 @@ class _Course:
         *,
         first: bool = False,
     ) -> list[Candidate]:
-        """Names that may stand in the place of a step, the surest first; the chain tells of them.
+        """Names that may replace a step's phrase, surest first; also recorded in the chain.
 
         Args:
-            asked: What was searched for; none where that was not found in time.
-            first: Whether only the nearest sentence of the first passage is looked at.
+            asked: What was searched for; there are no candidates if it was not found in time.
+            first: Look only at the nearest sentence of the first passage.
         """
         if asked not in found:
             return []
@@ -374,7 +382,7 @@ class _Course:
         passages, sentences, most = settings.passages, settings.sentences, settings.candidates
         if first:
             passages, sentences, most = 1, 1, _PART_CANDIDATES
-        # What nothing says the type of is no date and no quantity.
+        # With "" as the type, `fits` lets neither dates nor quantities through.
         wanted = "" if first or self.plan.open else step.wanted
         question = f" {plain_words(self.question)} "
         taken = {plain_words(name) for _, names in asked.puts for name in names}
@@ -412,14 +420,12 @@ def step_through(
     *,
     is_late: Callable[[], bool] = lambda: False,
 ) -> list[Stepped]:
-    """Answer questions by their plans.
-
-    A question is answered the same whatever the others are.
+    """Answer questions by their plans; an answer does not depend on the other questions.
 
     Args:
         search: The inner route.
-        k: Hits for each, at least 1.
-        is_late: Whether to stop; asked before each round. What was found by then counts.
+        k: Hits per question, at least 1.
+        is_late: Whether to stop; checked before each round. Results found by then are used.
     """
     of_text = {one.question: one for one in questions}
     courses = {
