@@ -1,1 +1,1 @@
-"""Text to analysis: one parse and one encoder call for each text, shared by everything above."""
+"""Text analysis: one parse and one encoder call per text, shared by every layer above."""

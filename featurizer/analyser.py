@@ -1,4 +1,4 @@
-"""Texts to analyses: the one place that runs the parser and the encoder."""
+"""The analyser: the one place that runs the parser and the encoder."""
 
 import os
 import sys
@@ -42,14 +42,14 @@ T = TypeVar("T")
 _Begun = Mapping[str, Future[list[EncodedText]]]
 Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 
-# Raise when a change here alters what is stored for the same passage and the same models.
+# Raise this when a change alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
 SENTENCE_VECTORS = ("pooled", "contextual", "plain")
-# Parsed and encoded before any of them is done.
+# Passages that are parsed, then encoded, together.
 SLICE_PASSAGES = 32
-# Nobody's words are so long that more characters than this go into one token for a whole page.
+# No real text has more characters per token than this on average over a whole page.
 CHARACTERS_PER_TOKEN = 20
-# What is encoded without a pause, where there are pauses.
+# Tokens encoded between two pauses.
 STEP_TOKENS = 1_024
 
 
@@ -77,7 +77,7 @@ class AnalyserSettings:
 
 
 class Analyser:
-    """A parser and an encoder with one rule for passages and one for questions."""
+    """A parser and an encoder, with one way of analysing passages and one for questions."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Analyser:
         encoder: Encoder | None = None,
         trees: TreeParser | None = None,
     ) -> None:
-        """Load the models, unless they are given; that of trees only once a tree is asked for.
+        """Load the models that are not given; the constituency model when it is first needed.
 
         Raises:
             ModelError: A model is missing, damaged or does not fit the settings.
@@ -126,7 +126,7 @@ class Analyser:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What stored rows depend on; an index opened with another one is refused."""
+        """What stored rows depend on; an index with another fingerprint is refused."""
         return {
             **self.parser.fingerprint,
             **self.encoder.fingerprint,
@@ -137,7 +137,7 @@ class Analyser:
 
     @property
     def syntax_fingerprint(self) -> dict[str, str]:
-        """What the syntax of questions depends on, and so do features; no stored row does.
+        """What the syntax of questions, and so their features, depend on; stored rows do not.
 
         Raises:
             ModelError: The constituency model is missing or damaged.
@@ -146,10 +146,10 @@ class Analyser:
 
     @property
     def syntax(self) -> SyntaxParser:
-        """The parser of questions, whose constituency model is loaded when first needed.
+        """The parser of questions. Its constituency model is loaded on first use.
 
         Raises:
-            ModelError: It is missing or damaged.
+            ModelError: The constituency model is missing or damaged.
         """
         if self._syntax is None:
             trees = self._trees or open_tree_parser(*locate(self.settings.constituency))
@@ -157,7 +157,7 @@ class Analyser:
         return self._syntax
 
     def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:
-        """What an index stores of passages, in order, slice by slice as they are done."""
+        """Analyses of passages for the index, in order, yielded slice by slice."""
         items = self._items(passages)
         parses = self.parser.parse_many([text for _, text in items])
         for start in range(0, len(items), SLICE_PASSAGES):
@@ -169,9 +169,9 @@ class Analyser:
             yield from found
 
     def analyse_in_steps(self, passages: Sequence[TitledText]) -> Steps[list[PassageAnalysis]]:
-        """The same with pauses, in this process alone; `seconds` does not count it.
+        """As `analyse`, with pauses and in this process alone; `seconds` does not count it.
 
-        No step takes long, whatever the texts are: not more than a component of the parser takes
+        No step takes long, whatever the texts are: at most what one component of the parser takes
         for `spacy_parser.PIECE_TOKENS` tokens, or the encoder for `STEP_TOKENS`.
         """
         items = self._items(passages)
@@ -184,12 +184,12 @@ class Analyser:
             return self.encoder.encode(surfaces)
 
     def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
-        """The same with pauses."""
+        """As `encode_surfaces`, with pauses."""
         none: list[list[Span]] = [[]] * len(surfaces)
         return (yield from self.encoder.encode_in_steps(surfaces, none, STEP_TOKENS))[0]
 
     def encode_passages_in_steps(self, passages: Sequence[TitledText]) -> Steps[Float32]:
-        """(n, d) unit vectors of passages as an index has them, with pauses; nothing is parsed."""
+        """(n, d) unit vectors of passages as the index has them, without parsing, with pauses."""
         prefix = self.settings.encoder.passage_prefix
         texts = [
             prefix + (f"{title}\n" if title else "") + text[: self._page]
@@ -198,9 +198,9 @@ class Analyser:
         return (yield from self.encoder.encode_in_steps(texts, [()] * len(texts), STEP_TOKENS))[0]
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
-        """Begin to encode questions that will be asked next, beside what is done until then.
+        """Start encoding the next questions in the background.
 
-        What the call before the last one began is forgotten.
+        Only what the last two calls started is kept.
         """
         earlier = self._begun[1]
         missing = [text for text in texts if text not in earlier]
@@ -214,10 +214,10 @@ class Analyser:
         return np.array(found, np.float32).reshape(len(found), self.dimension)
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The same vectors with what `encode_parts` takes."""
+        """Vectors of questions with their token states, which `encode_parts` takes."""
         begun = {**self._begun[0], **self._begun[1]}
         ahead = {begun[text] for text in texts if text in begun}
-        # What waits or failed is done anew, here.
+        # What is still queued or failed is encoded again here.
         done = [future.result() for future in ahead if not (future.cancel() or future.exception())]
         found = {one.text: one for part in done for one in part}
         missing = [text for text in texts if text not in found]
@@ -226,7 +226,7 @@ class Analyser:
 
     def _encode_questions(self, texts: Sequence[str]) -> list[EncodedText]:
         prefix = self.settings.encoder.question_prefix
-        # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
+        # The encoder never reaches text beyond a page, and tokenising that takes long.
         found = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
         return [
             replace(
@@ -240,30 +240,30 @@ class Analyser:
         ]
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
-        """(n, d) unit vectors of n stretches of a question, as they are meant in it.
+        """(n, d) unit vectors of n spans of a question, in its context.
 
-        They cost nothing where the encoder averages its tokens; one that does not encodes each
-        stretch by itself.
+        They come free with an encoder that averages its tokens. Any other encodes each span by
+        itself.
         """
         if self.encoder.pools_mean:
             return pool_spans(encoded.states, encoded.offsets, spans)
         return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per question, in order; with its tokens, if features are made of it.
+        """One parse per question, in order; with tokens where features are computed from it.
 
-        The time that a question takes is bounded, however long it is: see `constituency.parser`.
+        A question takes bounded time, however long it is: see `constituency.parser`.
         """
         return self.parser.parse_questions(texts, tokens=tokens)
 
     def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
-        """How questions are built, given their parses with tokens.
+        """The syntax of questions, given their parses with tokens.
 
         Args:
-            trees: Whether trees are wanted; only then is the constituency model loaded.
+            trees: Whether to build trees; only then is the constituency model loaded.
 
         Raises:
-            ModelError: It is wanted, and missing or damaged.
+            ModelError: Trees are wanted, and the constituency model is missing or damaged.
         """
         if trees:
             with self._one_thread():
@@ -271,9 +271,9 @@ class Analyser:
         return [Syntax(p.tokens, p.token_sentences, (), (), p.unread) for p in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
-        """Do something in a thread of its own, one thing after another.
+        """Run work in a background thread, one piece after another.
 
-        The encoder computes without Python's lock, so it works there while the parser does here.
+        The encoder releases the GIL, so it can run there while the parser runs here.
         """
         return self._beside.submit(work)
 
@@ -293,7 +293,7 @@ class Analyser:
     def _encode(
         self, items: Sequence[tuple[str, str]], parses: Sequence[Parse], tokens: int
     ) -> Steps[list[PassageAnalysis]]:
-        """Passages that were parsed, with their vectors; so many tokens are encoded at once."""
+        """Analyses of parsed passages; at most `tokens` tokens are encoded between two pauses."""
         kept = [_kept_sentences(parse) for parse in parses]
         spans = [[span for span, _, _ in row] for row in kept]
         prefix = self.settings.encoder.passage_prefix
@@ -321,7 +321,7 @@ class Analyser:
         spans: Sequence[Sequence[Span]],
         tokens: int,
     ) -> Steps[tuple[Float32, list[Float32]]]:
-        """Each sentence by itself."""
+        """Vectors of passages and of sentences, each sentence encoded by itself."""
         texts = [head + text for head, (_, text) in zip(heads, items, strict=True)]
         contextual = self.settings.sentence_vectors == "contextual"
         sentences = [
@@ -341,7 +341,7 @@ class Analyser:
         spans: Sequence[Sequence[Span]],
         tokens: int,
     ) -> Steps[tuple[Float32, list[Float32]]]:
-        """Each sentence from its passage's own pass."""
+        """Vectors of passages and of sentences, these pooled from the passage's own pass."""
         windows: list[str] = []
         window_spans: list[list[Span]] = []
         owners: list[list[int]] = []
@@ -366,7 +366,7 @@ class Analyser:
         spans: Sequence[Sequence[Span]],
         tokens: int,
     ) -> Steps[None]:
-        """Encode alone the sentences that no window reached, as behind a title of a page."""
+        """Encode alone the sentences that no window reached, as behind a very long title."""
         gaps = [
             (row, place)
             for row, part in enumerate(parts)
@@ -381,12 +381,12 @@ class Analyser:
     def _windows(
         self, head: str, text: str, spans: Sequence[Span]
     ) -> Iterator[tuple[int, list[Span]]]:
-        """Cut a passage that is longer than the encoder reads, at sentence borders.
+        """Cut a passage that is longer than the encoder's input into windows, between sentences.
 
         Yields:
             Where the window starts in the text, and the spans that belong to it: those that end
             before the encoder's limit, or a single one that is longer than the limit itself. The
-            first window starts with the text, though it may lack a sentence that belongs to it.
+            first window starts with the text, even where no sentence belongs to it.
         """
         start, left = 0, list(spans)
         while True:
@@ -411,15 +411,15 @@ class Analyser:
 
     @property
     def _page(self) -> int:
-        """Characters of a text that are looked at for one window, more than the encoder reads.
+        """Characters of a text that are tokenised for one window, more than the encoder reads.
 
-        What comes after them would be tokenised, only to be cut off, for each window anew.
+        Without this bound, the rest of the text would be tokenised and cut off in every window.
         """
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
 
 def _others(processes: int) -> int:
-    """How many other processes parse, given what `AnalyserSettings` says."""
+    """Number of helper processes that parse, given `AnalyserSettings.processes`."""
     if processes == 0:
         return (os.cpu_count() or 1) // 2
     return processes if processes > 1 else 0
@@ -437,7 +437,7 @@ def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str
 
 
 def _within(mentions: Sequence[Mentioned], start: int, end: int) -> Sequence[Mentioned]:
-    """Of mentions in order, those that begin in a stretch."""
+    """The mentions (in order) that begin between start and end."""
     first = bisect_left(mentions, start, key=_begins)
     return mentions[first : bisect_left(mentions, end, first, key=_begins)]
 

@@ -1,8 +1,8 @@
-"""BERT and its kin (MiniLM, BGE, E5, XLM-R), computed by OpenVINO from a folder of weights.
+"""BERT models (MiniLM, BGE, E5, XLM-R), computed by OpenVINO from a folder of weights.
 
-The graph is made of the safetensors file as it lies on the disk: nothing is converted or kept
-elsewhere, and PyTorch is not needed. Rows of the embedding tables are read from the mapped file,
-so that what no text asks for takes no memory; the graph has the layers.
+The graph is built from the safetensors file itself: nothing is converted or cached elsewhere, and
+PyTorch is not needed. The graph holds the layers. Rows of the embedding tables are read from the
+mapped file, so rows that no text needs take no memory.
 """
 
 import json
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 Tensors = Mapping[str, Float32]
 
 POOLINGS = ("mean", "cls")
-# What OpenVINO prepares for a shape takes milliseconds once, and more than a megabyte for good. So
-# texts are padded to a multiple of so many tokens: that makes 32 shapes instead of 256.
+# OpenVINO prepares each new shape, which takes milliseconds once and over a megabyte for good. So
+# texts are padded to a multiple of this many tokens: that makes 32 shapes instead of 256.
 MULTIPLE = 8
-# Texts of one padded length are computed in one go: the weights are read once for all of them. So
-# many tokens at once, padding included, gain all there is to gain.
+# Texts of one padded length are computed in one call, which reads the weights once for all of
+# them. Beyond this many tokens, padding included, a larger call is no faster.
 TOKENS_AT_ONCE = 128
-# After so many texts, pages of the file that they read are given back; those that are read again
-# come from the system's cache. The whole file would be in memory after a few thousand.
+# After this many texts, the mapped pages that they read are released; pages that are read again
+# come from the system's cache. Otherwise a few thousand texts bring the whole file into memory.
 TEXTS_BETWEEN = 16
 _ALLOWED = {
     "model_type": ("bert", "roberta", "xlm-roberta"),
@@ -50,22 +50,22 @@ _ALLOWED = {
 
 
 class Bert:
-    """A BERT with its tokenizer, for calls from any number of threads.
+    """A BERT model with its tokenizer. It may be called from any number of threads.
 
     Attributes:
         dimension: Length d of a vector.
-        max_tokens: Longer texts are cut there, special tokens included.
-        pooling: "mean" of all tokens' states, or the state of the first ("cls").
-        dtype: Of what is computed: "float32", or "bfloat16" from float32 weights.
+        max_tokens: Length at which texts are cut, special tokens included.
+        pooling: "mean" of all token states, or the state of the first token ("cls").
+        dtype: Number type of the computation: "float32", or "bfloat16" from float32 weights.
     """
 
     def __init__(self, folder: Path, threads: int, *, exact: bool) -> None:
         """Load a folder in sentence-transformers' format.
 
         Args:
-            threads: Calls that compute at the same time, each on one thread.
-            exact: In float32 even where the processor multiplies bfloat16, which takes half
-                the time or less.
+            threads: How many calls compute at the same time, each on one thread.
+            exact: Whether to compute in float32 even where the processor multiplies bfloat16,
+                which takes half the time or less.
 
         Raises:
             UnsupportedModelError: It is no BERT with one of these poolings; says why.
@@ -76,7 +76,7 @@ class Bert:
         check_architecture(config)
         self._tokenizer, limit = read_tokenizer(home, config)
         tensors, mapped = read_tensors(home / "model.safetensors")
-        # RoBERTa counts from the place behind that of its padding.
+        # RoBERTa numbers positions from the one after its padding id.
         first = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._places = (
@@ -96,7 +96,7 @@ class Bert:
         self._mapped, self._texts = mapped, count(1)
         self._threads = threads
         self._same: dict[tuple[int, ...], bool] = {}
-        # A first text has the layers packed in memory of their own.
+        # The first text makes OpenVINO pack the layers into memory of its own.
         self.run([0])
         self._give_back()
 
@@ -104,8 +104,8 @@ class Bert:
         """Ids and character spans of a text's tokens.
 
         Args:
-            cut: To `max_tokens`, with special tokens, whose spans are empty; otherwise all tokens
-                and no special ones.
+            cut: Whether to cut to `max_tokens` and add special tokens, whose spans are empty.
+                Otherwise all tokens are returned, and no special ones.
         """
         found = self._tokenizer.encode(text, add_special_tokens=False)
         if cut:
@@ -114,19 +114,19 @@ class Bert:
         return found.ids, found.offsets
 
     def run(self, ids: list[int]) -> tuple[Float32, Float32]:
-        """The vector (d,) of a text, not of unit length yet, and its t tokens' states (t, d)."""
+        """The vector (d,) of a text, not normalised, and the states (t, d) of its t tokens."""
         return self._run([ids])[0]
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Places of texts with so many tokens, in groups for `run_together`, the longest first."""
+        """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
         of_size: dict[int, list[int]] = {}
         for place, length in enumerate(lengths):
             of_size.setdefault(padded(length), []).append(place)
         groups = []
-        # No thread is left without work for the sake of larger groups.
+        # Groups stay small enough that every thread has work.
         share = -(-len(lengths) // self._threads)
         for size, places in sorted(of_size.items(), reverse=True):
-            # Powers of two: a shape costs something, see `MULTIPLE`.
+            # Sizes are powers of two, since each new shape has a cost; see `MULTIPLE`.
             most = max(1, min(TOKENS_AT_ONCE // size, share))
             start = 0
             while start < len(places):
@@ -136,11 +136,11 @@ class Bert:
         return groups
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        """What `run` gives for each text of a group, to the last bit.
+        """The result of `run` for each text of a group, to the last bit.
 
-        That holds where a row of a product is summed in an order that does not depend on how many
-        rows there are. Nobody promises it for all processors, so the first group of each shape is
-        computed in both ways, and if they differ, texts of that shape go one by one.
+        This needs a matrix product that sums a row in an order independent of the number of rows.
+        No library guarantees that on all processors, so the first group of each shape is computed
+        both ways. If the results differ, texts of that shape are computed one by one.
         """
         shape = len(texts), padded(len(texts[0]))
         if len(texts) == 1 or not self._same.get(shape, True):
@@ -156,7 +156,7 @@ class Bert:
         return found
 
     def _run(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        """The same for texts of one padded length."""
+        """Vector and token states of each text; all have one padded length."""
         request = getattr(self._requests, "own", None)
         if request is None:
             request = self._requests.own = self._compiled.create_infer_request()
@@ -173,13 +173,13 @@ class Bert:
         return [(own[0] if cls else own.mean(axis=0), own) for own in every]
 
     def _give_back(self) -> None:
-        """Pages of the file, which come back if needed."""
+        """Release the pages of the mapped file; they are read again when needed."""
         if hasattr(self._mapped, "madvise"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def padded(tokens: int) -> int:
-    """Tokens with those that they are padded with."""
+    """The padded length of a text of so many tokens."""
     return -(-tokens // MULTIPLE) * MULTIPLE
 
 
@@ -206,7 +206,7 @@ def _modules(folder: Path) -> tuple[Path, str]:
 
 
 def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
-    """The tokenizer, which cuts and pads nothing, and how many tokens the model reads."""
+    """The tokenizer, without truncation and padding, and how many tokens the model reads."""
     if not (home / "tokenizer.json").is_file():
         raise UnsupportedModelError("it has no tokenizer.json")
     tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
@@ -225,9 +225,9 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, in
 
 
 def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
-    """What a safetensors file holds, without its architecture's prefix, and the mapped file.
+    """The tensors of a safetensors file, by name without the architecture's prefix, and its mmap.
 
-    The library of that name copies every tensor; here float32 is read where it lies.
+    The safetensors library copies every tensor; here float32 tensors are views of the mapped file.
     """
     if not file.is_file():
         raise UnsupportedModelError("its weights are not one file model.safetensors")
@@ -247,21 +247,21 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
                 values = raw.view("<f2").astype("<f4")
             case "BF16":
                 values = (raw.view("<u2").astype("<u4") << 16).view("<f4")
-            case _:  # whole numbers, such as the places that older files list
+            case _:  # integers, such as the position ids in older files
                 continue
         found[re.sub("^(bert|roberta)[.]", "", name)] = values.reshape(entry["shape"])
     return found, mapped
 
 
 def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> None:
-    """Refuse a model that is not computed here.
+    """Refuse a model that this module cannot compute.
 
     Args:
-        config: Of the transformer.
-        kinds: Its types; all of BERT's kin where none are named.
+        config: The transformer's config.json.
+        kinds: Model types to accept; by default BERT and RoBERTa types.
 
     Raises:
-        UnsupportedModelError: Says why.
+        UnsupportedModelError: The model cannot be computed; says why.
     """
     for name, allowed in {**_ALLOWED, **({"model_type": kinds} if kinds else {})}.items():
         if config.get(name) not in allowed:
@@ -269,7 +269,7 @@ def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> 
 
 
 def compile_model(model: "Model", threads: int, *, halves: bool) -> "CompiledModel":
-    """A model for so many calls at the same time, each on one thread; in bfloat16 or float32."""
+    """Compile for `threads` simultaneous calls, each on one thread; in bfloat16 if halves."""
     return (
         as_openvino()
         .Core()
@@ -289,11 +289,11 @@ def compile_model(model: "Model", threads: int, *, halves: bool) -> "CompiledMod
 def states_graph(
     openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]
 ) -> "tuple[Node, list[Node]]":
-    """The states of tokens, and the two inputs that they are made of.
+    """The graph from two inputs to token states (b, t, d), as in arXiv 1810.04805.
 
-    From rows of embeddings (b, t, d) and what is added to their attention to states (b, t, d).
-
-    As in arXiv 1810.04805; nobody pays attention to padding.
+    Returns:
+        The states, and the inputs: embedding rows (b, t, d) and an additive attention mask
+        (b, 1, 1, t), which hides the padding.
     """
     ops = openvino.opset13
     width, heads = config["hidden_size"], config["num_attention_heads"]
@@ -333,11 +333,11 @@ def states_graph(
 
 
 def as_openvino() -> ModuleType:
-    """OpenVINO without its converter, which reports over the network that it was imported."""
+    """Import OpenVINO without its converter, which reports its import over the network."""
     converter = "openvino.tools.ovc"
     hidden = "openvino" not in sys.modules
     if hidden:
-        # An import of what is None here fails, and OpenVINO does without the converter then.
+        # A module that is None here cannot be imported; OpenVINO then does without the converter.
         sys.modules[converter] = None  # type: ignore[assignment]
     try:
         return import_module("openvino")

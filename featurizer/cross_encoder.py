@@ -1,6 +1,6 @@
-"""A cross-encoder: a model that reads a question together with a text and says how well it fits.
+"""A cross-encoder: a model that reads a question together with a text and scores how well they fit.
 
-BERT with a classification head is computed by OpenVINO as the encoder is; any other architecture
+BERT with a classification head is computed by OpenVINO, like the encoder; any other architecture
 that sentence-transformers can load is computed by PyTorch.
 """
 
@@ -36,18 +36,17 @@ class _Pairs(Protocol):
 
 
 class CrossEncoder:
-    """Scores texts for a question; each by itself, so that a score does not depend on the others.
+    """Scores texts for a question, each by itself: a score does not depend on the other texts.
 
     Attributes:
         engine: "openvino" or "pytorch".
     """
 
     def __init__(self, folder: Path) -> None:
-        """Load a folder as `transformers` saves a classifier of one label.
+        """Load a one-label classifier from a folder that `transformers` saved.
 
         Raises:
-            ModelError: It is missing or damaged, or of an architecture that needs PyTorch where
-                that is not installed.
+            ModelError: It is missing or damaged, or needs PyTorch, which is not installed.
         """
         if not (folder / "config.json").is_file():
             raise ModelError(
@@ -100,7 +99,7 @@ class _ByOpenVino:
 
 
 def _graph(tensors: Tensors, config: dict[str, Any]) -> "Model":
-    """From rows of embeddings (1, t, d) and what is added to their attention to a score (1, 1)."""
+    """The graph from embedding rows (1, t, d) and an additive attention mask to a score (1, 1)."""
     openvino = as_openvino()
     ops = openvino.opset13
     states, inputs = states_graph(openvino, tensors, config)

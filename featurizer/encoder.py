@@ -1,8 +1,8 @@
-"""Texts to unit vectors, such that a text's vector never depends on what it was encoded with.
+"""The encoder: texts to unit vectors. A text's vector does not depend on the rest of its batch.
 
-That holds bit for bit: a text is computed on one thread, and with others only where that was seen
-to change nothing (`bert.Bert.run_together`). So an index does not depend on the order of its files,
-and a question asked alone ranks exactly as it does in a batch.
+That holds bit for bit: a text is computed on one thread, and together with others only where that
+was checked to change nothing (`bert.Bert.run_together`). So an index does not depend on the order
+of its files, and a question asked alone ranks exactly as it does in a batch.
 """
 
 import hashlib
@@ -49,12 +49,12 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """A text with its vector and what that is made of.
+    """A text with its vector and its token states.
 
     Attributes:
-        vector: (d,), of unit length.
+        vector: (d,) unit vector.
         states: (t, d) final states of its tokens.
-        offsets: t character spans of the tokens; special tokens have empty ones.
+        offsets: t character spans of the tokens; those of special tokens are empty.
     """
 
     text: str
@@ -64,7 +64,7 @@ class EncodedText:
 
 
 class Transformer(Protocol):
-    """What an encoder is made of: `bert.Bert`, or anything else by PyTorch."""
+    """The model in an encoder: `bert.Bert`, or any other computed by PyTorch."""
 
     dimension: int
     max_tokens: int
@@ -76,11 +76,11 @@ class Transformer(Protocol):
         ...
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Places of texts with so many tokens, each in one group for `run_together`."""
+        """Positions of texts with these numbers of tokens, in groups for `run_together`."""
         ...
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        """Of each text of a group its vector (d,), of any length, and its tokens' states (t, d).
+        """Vector (d,), not normalised, and token states (t, d) of each text of a group.
 
         They are the same to the last bit in any group.
         """
@@ -94,7 +94,7 @@ class Encoder:
         """Load the encoder.
 
         Raises:
-            ModelError: It is missing, damaged, or the settings contradict themselves.
+            ModelError: It is missing or damaged, or a setting has no such value.
         """
         if settings.dtype not in DTYPES:
             raise ModelError(
@@ -116,7 +116,7 @@ class Encoder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector."""
+        """Length d of a vector."""
         return self._model.dimension
 
     @property
@@ -127,17 +127,17 @@ class Encoder:
 
     @property
     def dtype(self) -> str:
-        """Of what is computed: "float32" or "bfloat16"."""
+        """Number type of the computation: "float32" or "bfloat16"."""
         return self._model.dtype
 
     @property
     def max_tokens(self) -> int:
-        """Longer texts are cut here, special tokens included."""
+        """Length in tokens, special ones included, at which texts are cut."""
         return self._model.max_tokens
 
     @property
     def pools_mean(self) -> bool:
-        """Whether a text's vector is the mean of its tokens', so that a span's can be too."""
+        """Whether a text's vector is the mean of its token states, as a span's can then be too."""
         return self._model.pooling == "mean"
 
     def encode(self, texts: Sequence[str]) -> Float32:
@@ -147,10 +147,10 @@ class Encoder:
     def encode_spans(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> tuple[Float32, list[Float32]]:
-        """Vectors of texts and of stretches of them, from one pass over each text.
+        """Vectors of texts and of spans of them, from one pass over each text.
 
-        A stretch's vector is the mean of its tokens' final states within the whole text ("late
-        chunking", arXiv 2409.04701): it knows its context, and costs nothing beyond the text's.
+        A span's vector is the mean of its tokens' final states within the whole text ("late
+        chunking", arXiv 2409.04701): it reflects its context, and costs no further pass.
 
         Returns:
             (n, d) unit vectors of the n texts, and for each text a (number of its character
@@ -166,7 +166,7 @@ class Encoder:
         return unit(vectors), parts
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The vectors of `encode`, with the states of the tokens."""
+        """The vectors of `encode`, with the token states."""
         found = {
             row: EncodedText(texts[row], unit(vector[None])[0], states, tuple(offsets))
             for row, vector, states, offsets in self._run(texts)
@@ -181,7 +181,7 @@ class Encoder:
         def work(rows: Sequence[int]) -> list[tuple[Float32, Float32]]:
             return self._model.run_together([tokens[row][0] for row in rows])
 
-        # A text alone need not wait until another thread has woken up.
+        # A single text runs here: waking up another thread takes time.
         run = self._workers.map if len(groups) > 1 else map
         for rows, found in zip(groups, run(work, groups), strict=True):
             for row, (vector, states) in zip(rows, found, strict=True):
@@ -190,7 +190,7 @@ class Encoder:
     def encode_in_steps(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: int
     ) -> Steps[tuple[Float32, list[Float32]]]:
-        """The same with pauses: a step encodes texts of at most so many tokens, or one text."""
+        """As `encode_spans`, with pauses: a step encodes at most `tokens` tokens, or one text."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         parts: list[Float32] = []
         start = 0
@@ -216,7 +216,7 @@ def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) 
 
     Args:
         states: (t, d) token states of one text.
-        offsets: t character spans of its tokens; special tokens have empty ones.
+        offsets: t character spans of its tokens; those of special tokens are empty.
 
     Returns:
         (number of spans, d); a span without a token is all zero.
@@ -276,7 +276,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def _load(folder: Path, threads: int, *, exact: bool) -> Transformer:
-    # Tokenizers and OpenVINO take a tenth of a second that `wye --help` need not pay.
+    # Importing Tokenizers and OpenVINO takes a tenth of a second; `wye --help` needs neither.
     from featurizer.bert import Bert  # noqa: PLC0415
 
     try:
@@ -309,10 +309,10 @@ class _ByPyTorch:
                 f"The encoder in {folder} needs PyTorch and sentence-transformers, which are not "
                 f"installed ({error}): pip install 'wye[torch]'."
             ) from error
-        # A product split among threads is summed in another order than one that is not.
+        # With several threads a product is summed in another order.
         torch.set_num_threads(1)
         self._torch: Any = torch
-        # The library draws a bar for the milliseconds that reading 90 MB takes.
+        # The library draws a progress bar even for the milliseconds that reading 90 MB takes.
         bars.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self._model: Any = SentenceTransformer(

@@ -1,8 +1,8 @@
-"""The one base error of this folder, and its kinds."""
+"""The errors of the featurizer and their base class."""
 
 
 class FeaturizerError(Exception):
-    """Something about a text, a parser or an encoder that the user can put right."""
+    """An error about a text, a parser or an encoder that the user can correct."""
 
 
 class ModelError(FeaturizerError):
@@ -10,12 +10,12 @@ class ModelError(FeaturizerError):
 
 
 class TreeError(FeaturizerError):
-    """A bracket string that describes no tree."""
+    """A bracket string does not describe a tree."""
 
 
 class UnsupportedModelError(ModelError):
-    """A model that our own code cannot run but the library that made it can."""
+    """Our own code cannot run a model, but the library that made it can."""
 
 
 class ParseError(FeaturizerError):
-    """A sentence for which the constituency model finds no tree."""
+    """The constituency model finds no tree for a sentence."""

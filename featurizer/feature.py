@@ -1,4 +1,4 @@
-"""What a feature is."""
+"""The type of a feature, and helpers to define one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ class Feature:
     """One number that describes a question.
 
     Attributes:
-        name: Snake case; never given to another feature.
+        name: In snake case; never reused for another feature.
         unit: E.g. "words" or "words a clause"; "0 or 1" for a flag.
-        doc: Its meaning in one sentence, with what it is when there is nothing to divide by.
-        value: The number, of a question's view; finite whatever the question.
-        group: That it is listed, and can be ablated, with.
+        doc: Its meaning in one sentence, with its value when there is nothing to divide by.
+        value: Computes the number from a question's view; finite for any question.
+        group: The group that it is listed in and ablated with.
         source: Where the definition comes from.
-        version: Raised when the value of some question changes.
+        version: Raised when the value changes for any question.
     """
 
     name: str
@@ -37,10 +37,10 @@ def ratio(above: float, below: float) -> float:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a list that is written with spaces."""
+    """The words of a space-separated list."""
     return frozenset(text.split())
 
 
 def mean(values: list[int]) -> float:
-    """The mean, 0 of nothing."""
+    """The mean; 0 of an empty list."""
     return sum(values) / len(values) if values else 0.0

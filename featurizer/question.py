@@ -1,4 +1,4 @@
-"""A question as its features look at it: words, trees, arcs, names, and what is asked.
+"""What features are computed from: a question's words, trees, arcs, names, and what it asks for.
 
 Everything is counted once, in one walk over each tree; a feature then only picks a number.
 """
@@ -16,17 +16,17 @@ _CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
 
 
 class View:
-    """A question as features look at it.
+    """The counts of a question that features are computed from.
 
     Attributes:
-        tokens: Punctuation included.
+        tokens: All tokens, punctuation included.
         words: Tokens with a letter or a digit.
         content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
         lower: Words in lower case.
         pos: How often each universal part of speech occurs among the words.
         units: Lu's nine production units.
-        reach: For each entity, arcs from what is asked (the question word, or else the first
-            root) to it.
+        reach: For each entity, the number of arcs to it from the question word, or from the first
+            root where there is no question word.
     """
 
     def __init__(self, syntax: Syntax) -> None:
@@ -51,24 +51,24 @@ _NESTED = ("NP", "PP", "SBAR", "VP")
 
 
 class Shape:
-    """Counts over trees. Tags are the lowest nodes; words are none, and ROOT is at depth 0.
+    """Counts over trees. Tags are the leaves, words are not counted, and ROOT is at depth 0.
 
     Attributes:
         labels: How often each phrase label occurs, below ROOT.
         pairs: How often each (parent, child) pair of phrase labels occurs.
-        nesting: Most phrases of one label on a way from a root to a word; for NP, PP, SBAR, VP.
-        depths: Of each tag, in order.
-        yngve: Of each tag: sisters to the right of it and of all nodes above it.
+        nesting: Most phrases of one label on a path from the root to a word; for NP, PP, SBAR, VP.
+        depths: Depth of each tag, in order.
+        yngve: Yngve depth of each tag: the right sisters of it and of all its ancestors.
         branches: Number of children of each phrase, ROOT included.
         levels: Number of nodes at each depth, all trees together.
         noun_phrase_words: Number of words of each NP.
-        participles: VPs within an NP that begin with a participle: "built in 1926".
-        infinitives: Clauses that begin with "to".
-        unary: Phrases with a single child that is a phrase.
+        participles: Number of VPs within an NP that begin with a participle: "built in 1926".
+        infinitives: Number of clauses that begin with "to".
+        unary: Number of phrases whose only child is a phrase.
         phrases: Number of phrases below ROOT.
         nodes: Number of phrases and tags, ROOT included.
-        depth: Of the deepest tag.
-        width: Most nodes at one depth.
+        depth: Depth of the deepest tag.
+        width: Largest number of nodes at one depth.
     """
 
     def __init__(self, trees: Sequence[Tree]) -> None:
@@ -89,7 +89,7 @@ class Shape:
         self.width = max(self.levels.values(), default=0)
 
     def _walk(self, root: Tree) -> None:
-        # Node, label above, depth, Yngve depth, and phrases of each nested label so far.
+        # Node, parent's label, depth, Yngve depth, and ancestors of each label of _NESTED.
         pending = [(root, "", 0, 0, (0,) * len(_NESTED))]
         open_phrases: list[tuple[int, int]] = []
         while pending:
@@ -132,7 +132,7 @@ class Shape:
             self.infinitives += above == "S" and first.label == "TO"
 
 
-# Links that lead from one thing to another: "X's Y", "Y of X", "the Y that …", "the Y built by …".
+# Relations that link one thing to another: "X's Y", "Y of X", "the Y that …", "the Y built by …".
 _CLAUSAL = frozenset({"relcl", "acl"})
 _NOMINAL = frozenset({"NOUN", "PROPN", "PRON", "NUM"})
 
@@ -141,14 +141,14 @@ class Arcs:
     """Counts over the arcs of a dependency tree; arcs to punctuation do not count.
 
     Attributes:
-        children: Places of the dependents of each token, punctuation included.
-        depth: Arcs between each token and its root.
-        distances: Tokens from head to dependent, of each arc, at least 1.
-        left: Arcs whose dependent stands before its head.
+        children: Positions of the dependents of each token, punctuation included.
+        depth: Number of arcs between each token and its root.
+        distances: Distance in tokens between head and dependent of each arc, at least 1.
+        left: Number of arcs whose dependent precedes its head.
         labels: How often each relation occurs.
-        links: On the way from each token to its root, arcs that relate one thing to another.
-        ofs: Likewise, only those by "of".
-        owners: Likewise, only those by a possessive.
+        links: For each token, the arcs on its path to the root that link one thing to another.
+        ofs: As `links`, only those by "of".
+        owners: As `links`, only those by a possessive.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -186,7 +186,7 @@ class Arcs:
                 pending.append(place)
 
     def steps(self, tokens: Sequence[Token], one: int, other: int) -> int:
-        """Arcs between two tokens; of different sentences, those to the root of each and 1."""
+        """Arcs between two tokens; in different sentences, those to both roots and 1."""
         count = 0
         while one != other:
             if self.depth[one] < self.depth[other]:
@@ -211,11 +211,11 @@ class NamedThings:
     """Named entities and descriptions.
 
     Attributes:
-        entities: (first token, end) of each named entity, numbers left out.
-        labels: Of each.
-        heads: Of each, the token that is nearest to the root.
-        descriptions: Common nouns with "the" and no name before them: "the river".
-        relational: Those of them that something told further marks out: "the river that …".
+        entities: Token range (start, end) of each named entity, numbers left out.
+        labels: Label of each entity.
+        heads: Position of each entity's token that is nearest to the root.
+        descriptions: Number of common nouns with "the" and without a name beside them: "the river".
+        relational: Number of descriptions with a modifier behind them: "the river that …".
     """
 
     def __init__(self, tokens: Sequence[Token], arcs: Arcs) -> None:
@@ -262,7 +262,7 @@ def _is_named(tokens: Sequence[Token], below: Sequence[int]) -> bool:
 
 _WORDS = frozenset({"who", "whom", "whose", "what", "which", "when", "where", "why", "how"})
 _TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
-# A question word within one of these relates ("the lake that …", "when it freezes, …").
+# A question word within one of these is relative ("the lake that …", "when it freezes, …").
 _RELATING = frozenset({"relcl", "acl", "advcl"})
 _AUXILIARIES = frozenset({"be", "do", "have"})
 _COUNTED = frozenset({"many", "much"})
@@ -289,14 +289,14 @@ _QUANTITY = words(
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is asked.
+    """What a question asks for.
 
     Attributes:
-        place: Of the question word among the tokens; -1 when there is none.
+        place: Position of the question word among the tokens; -1 when there is none.
         kind: The question word ("whose" and "whom" are "who"), "how many" for a number or a
             degree, "yes or no", or "none".
         target: "person", "place", "time", "number", "thing", "reason" or "none".
-        noun: Place of the noun that the question word stands for ("which river", "what is the
+        noun: Position of the noun that the question word stands for ("which river", "what is the
             capital"); -1 when there is none.
     """
 

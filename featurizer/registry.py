@@ -1,6 +1,6 @@
-"""Every feature there is, in the order of the columns of a feature matrix, and a reference set.
+"""All features, in the column order of a feature matrix, and a reference set of their values.
 
-The reference set, `reference.json`, tells where a value stands among those of other questions;
+The reference set, `reference.json`, places a value among those of other questions;
 `python -m training.feature_reference` writes it.
 """
 
@@ -40,7 +40,7 @@ TREE_FEATURES = frozenset(
     for feature in FEATURES
     if feature.group in _TREE_GROUPS or feature.name in interaction.OF_TREES
 )
-"""Those that are made of trees; for the others, tokens are enough."""
+"""Features that are computed from trees; the others need only tokens."""
 
 Float64 = NDArray[np.float64]
 
@@ -49,11 +49,11 @@ def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NA
     """The features of questions; the same bytes for the same questions, in any process.
 
     Args:
-        questions: With trees, if some of `TREE_FEATURES` are wanted.
-        names: Which features are wanted.
+        questions: With trees, if any of `TREE_FEATURES` is in names.
+        names: Which features to compute.
 
     Returns:
-        (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, and NaN if it is not wanted.
+        (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, or NaN if not in names.
     """
     wanted = frozenset(names)
     rows = [feature_row(syntax, wanted) for syntax in questions]
@@ -69,7 +69,7 @@ def feature_row(syntax: Syntax, wanted: Container[str] = frozenset(FEATURE_NAMES
 
 
 def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:
-    """Identity of feature values: equal ids mean equal columns, made by the same models.
+    """Identity of feature values: equal ids mean equal columns, computed with the same models.
 
     Args:
         parsers: `Analyser.syntax_fingerprint`: pipeline, constituency model, rules.
@@ -83,7 +83,7 @@ def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-# Values are compared and stored so rounded; that a feature's last bits differ means nothing.
+# Values are compared and stored with this rounding; differences beyond it mean nothing.
 DECIMALS = 6
 
 
@@ -92,8 +92,8 @@ class Reference:
     """Values of all features for a set of questions.
 
     Attributes:
-        sources: Files the questions stand in, each with their number.
-        values: Feature -> its values in ascending order, one for each question.
+        sources: Files that the questions come from, each with their number.
+        values: Feature -> its values in ascending order, one per question.
     """
 
     schema_id: str
@@ -101,7 +101,7 @@ class Reference:
     values: Mapping[str, Sequence[float]]
 
     def percentile(self, name: str, value: float) -> float:
-        """Share of the reference set below the value, in percent, equal ones counted half.
+        """Percentile of a value in the reference set, 0 to 100; equal values count half.
 
         Raises:
             KeyError: There is no such feature.
@@ -111,7 +111,7 @@ class Reference:
         return 50 * (bisect_left(known, value) + bisect_right(known, value)) / len(known)
 
     def to_json(self) -> str:
-        """One line a feature: [value, how often] of each value."""
+        """JSON with one line per feature: a list of [value, count]."""
         lines = [
             f"{json.dumps(name)}: {json.dumps(_counted(values), separators=(',', ':'))}"
             for name, values in self.values.items()
@@ -124,7 +124,7 @@ class Reference:
 
 
 def read_reference(text: str | None = None) -> Reference:
-    """The reference set of a JSON text; by default the one that comes with Wye."""
+    """Read a reference set from JSON; by default the one that ships with Wye."""
     if text is None:
         text = (files("featurizer") / "reference.json").read_text(encoding="utf-8")
     content = json.loads(text)
@@ -144,7 +144,7 @@ def _counted(values: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def markdown() -> str:
-    """Every feature as a page of tables, one for each group."""
+    """Markdown page of all features, one table per group."""
     lines = [
         "# Features",
         "",

@@ -6,14 +6,14 @@ from time import perf_counter
 
 
 class Stopwatch:
-    """Adds up the `seconds` that stages take, failed ones included."""
+    """Adds up the wall time of stages in `seconds`, failed ones included."""
 
     def __init__(self, *stages: str) -> None:
         self.seconds = dict.fromkeys(stages, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what runs inside."""
+        """Add the time that the body takes to a stage."""
         start = perf_counter()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Threads of the library that multiplies matrices."""
+"""Control of the threads of the BLAS library."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -7,18 +7,18 @@ from threadpoolctl import ThreadpoolController
 
 
 class OneThread:
-    """Has matrices multiplied in the thread that asks, while it is entered.
+    """A factory of context managers within which BLAS computes in the calling thread alone.
 
-    The products here are small: a second thread waits, busily, for a processor that others use, and
-    on a busy machine that takes many times as long as the product.
+    The products here are small. A second thread would busy-wait for a processor that others use,
+    which on a busy machine takes many times as long as the product.
     """
 
     def __init__(self) -> None:
-        """Look which libraries are loaded, and whether they have more than one thread at all."""
+        """Find the loaded BLAS libraries, and whether any has more than one thread."""
         self._blas = ThreadpoolController().select(user_api="blas")
         self._is_given = all(each.num_threads == 1 for each in self._blas.lib_controllers)
 
     def __call__(self) -> AbstractContextManager[Any]:
-        """To be entered; others have their threads back afterwards."""
-        # To ask and to tell takes Python's lock a dozen times, for which the encoder waits too.
+        """A context manager; on exit the former number of threads is restored."""
+        # Setting the limit takes the GIL a dozen times, for which the encoder waits too.
         return nullcontext() if self._is_given else self._blas.limit(limits=1)

@@ -1,4 +1,4 @@
-"""What an analysis consists of."""
+"""Data types of an analysis."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from featurizer.constituency.tree import Tree
 Float32 = NDArray[np.float32]
 Span = tuple[int, int]
 T = TypeVar("T")
-# Work that pauses after each small part of it, and returns what came of it in the end.
+# A computation that pauses after each small part, and returns its result at the end.
 Steps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """A named entity as the tagger found it.
+    """A named entity found by the tagger.
 
     Attributes:
-        label: The tagger's, e.g. "PERSON".
-        span: Character offsets in the analysed text, end exclusive; so in all that follows.
+        label: The tagger's label, e.g. "PERSON".
+        span: Character offsets in the analysed text, end exclusive, as in the classes below.
     """
 
     text: str
@@ -35,7 +35,7 @@ class NounPhrase:
     """A base noun phrase.
 
     Attributes:
-        key: Normalised: lower case, no determiners, head lemmatised, at most five words.
+        key: Normalised form: lower case, no determiners, head lemmatised, at most five words.
     """
 
     key: str
@@ -44,15 +44,15 @@ class NounPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word or a mark of punctuation.
+    """A word or a punctuation mark.
 
     Attributes:
         tag: Penn Treebank tag.
         pos: Universal part of speech.
-        dep: Relation to its head, "ROOT" for what has none.
-        head: Place of its head among the tokens; its own place when it has none.
-        entity: Label of the named entity or number that it is part of, or "".
-        begins_entity: Whether it is the first token of that.
+        dep: Relation to the head, "ROOT" for a root.
+        head: Position of the head among the tokens; a root's own position.
+        entity: Label of the named entity or number that the token is part of, or "".
+        begins_entity: Whether it is the first token of that entity.
         like_num: Whether it is a number, in digits or words.
     """
 
@@ -71,14 +71,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """What one spaCy run says of one text, in the text's order.
+    """The spaCy analysis of one text, in the text's order.
 
     Attributes:
-        sentences: Without surrounding whitespace.
-        entities: Without ordinals and cardinals.
-        tokens: Without white space; empty unless asked for.
-        token_sentences: Where each sentence with a token begins and ends among them.
-        unread: Characters at the end of the text that were not parsed.
+        sentences: Character spans without surrounding whitespace.
+        entities: Named entities without ordinals and cardinals.
+        tokens: Tokens without whitespace; empty unless they were requested.
+        token_sentences: Token range (start, end) of each sentence that has a token.
+        unread: Number of characters at the end of the text that were not parsed.
     """
 
     text: str
@@ -91,7 +91,7 @@ class Parse:
 
 
 def finished(steps: Steps[T]) -> T:
-    """What comes of steps that are done without a pause."""
+    """Run the steps without pausing and return their result."""
     while True:
         try:
             next(steps)
@@ -104,18 +104,18 @@ class TitledText(Protocol):
 
     @property
     def title(self) -> str:
-        """May be empty."""
+        """The title, which may be empty."""
         ...
 
     @property
     def text(self) -> str:
-        """Never empty."""
+        """The text, which is never empty."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceAnalysis:
-    """A sentence of a passage with what it mentions.
+    """A sentence of a passage with its mentions.
 
     Attributes:
         entities: Surfaces of its named entities in order, repeats kept.
@@ -131,11 +131,11 @@ class SentenceAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class PassageAnalysis:
-    """A passage as the index stores it.
+    """The analysis of a passage that the index stores.
 
     Attributes:
         vector: (d,) float32, unit length, of title and text together.
-        sentences: Those that mention an entity or a noun phrase, in order.
+        sentences: Sentences that mention an entity or a noun phrase, in order.
     """
 
     vector: Float32
@@ -144,14 +144,14 @@ class PassageAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """How a question is built: the tokens of its one parse, and a tree over each sentence's.
+    """The syntax of a question: its tokens, and a constituency tree for each sentence.
 
     Attributes:
-        sentences: Where each sentence begins and ends among the tokens.
-        trees: One for each sentence, ROOT on top, over its tokens and their tags; none where nobody
-            asked for them.
-        flat: Whether each tree is flat for want of a better; see `constituency.parser`.
-        unread: Characters at the end of the text that no token stands for.
+        sentences: Token range (start, end) of each sentence.
+        trees: One tree per sentence, ROOT on top, over its tokens and their tags; empty unless
+            trees were requested.
+        flat: For each tree, whether it is the flat fallback; see `constituency.parser`.
+        unread: Number of characters at the end of the text that were not parsed.
     """
 
     tokens: tuple[Token, ...]
