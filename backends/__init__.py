@@ -1,1 +1,1 @@
-"""Corpus to rankings: the index and the retrievers that answer from one version of it."""
+"""The index, and the retrievers that rank the passages of one of its versions."""

@@ -1,16 +1,16 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
-FAISS finds candidates, in a small corpus by a flat scan of the very array that the index was read
-into. In a large one it scans codes of half a byte for two numbers: 1.6 ms for 300,000 vectors where
-the scan takes 25, and all of the best ten are among the candidates (product quantisation, Jégou et
-al., TPAMI 2011, with the scan of André et al., VLDB 2015). Codes depend on nothing but their
-vector: once rotated, the numbers of any unit vector are all but normally distributed, and the code
-book is that of a normal distribution.
+FAISS finds candidates. In a small corpus it scans the array that the index was read into. In a
+large one it scans codes of four bits for two dimensions: 1.6 ms for 300,000 vectors where the flat
+scan takes 25, and all of the best ten are among the candidates (product quantisation, Jégou et
+al., TPAMI 2011, with the scan of André et al., VLDB 2015). A code depends on its own vector alone:
+after a rotation the components of any unit vector are nearly normally distributed, so the code book
+is that of a normal distribution.
 
-Whatever finds candidates, their scores are those of `backends.numerics`, which depend on nothing
-but two vectors, and ties are cut by id. So score and order are the same in any batch, and for the
-exact kind no passage that belongs in the answer is missed. The graph arm goes by the same scores;
-where it will follow, `scores` and `rank` give the list as well, so that no product is made twice.
+The candidates' scores come from `backends.numerics`, where a score depends on its two vectors
+alone, and ties are broken by id. So scores and order are the same in any batch, and the exact kind
+misses no passage. The graph arm uses the same scores: where it runs too, `scores` and `rank` give
+the dense list, so that no product is computed twice.
 """
 
 import math
@@ -45,23 +45,23 @@ _GATHER_COST = 8
 """Copying a scattered row costs about as much as scanning this many in place."""
 
 _SPARE = 16
-"""Rows fetched beyond k, to see whether the scores fall far enough behind the k-th."""
+"""Rows fetched beyond k, to check that the scores fall far enough behind the k-th."""
 
 faiss.cvar.distance_compute_blas_threshold = 2048
-"""Questions times dimension from which on FAISS multiplies matrices. With its own 128,000 a batch
-of 32 takes nine times as long on one thread."""
+"""Questions times dimension from which FAISS uses BLAS. With its default of 128,000 a batch of 32
+takes nine times as long on one thread."""
 
 
 _FETCHED = 10
-"""Candidates that codes propose for each passage asked for."""
+"""Candidates that codes propose per requested passage."""
 
 _LEAST = 100
-"""Passages asked for at least, so that shorter lists are made of the same candidates."""
+"""Least k that candidates are proposed for, so that all shorter lists have the same candidates."""
 
 _SEED = 7
 _CODES = 16
 _SAMPLE = 4096
-"""Normal points that the code book is made of."""
+"""Normally distributed points that the code book is trained on."""
 
 _ENCODED_AT_ONCE = 16_384
 
@@ -86,7 +86,7 @@ class DenseSettings:
             )
 
     def compresses(self, passages: int) -> bool:
-        """Whether codes are looked at in a corpus of that many passages."""
+        """Whether a corpus of that many passages is searched by codes."""
         if self.kind == "auto":
             return passages >= self.compressed_from
         return self.kind == "compressed" and passages > 0
@@ -95,10 +95,10 @@ class DenseSettings:
 class DenseRetriever:
     """The dense arm over one version of the index.
 
-    Where a filter allows few passages, their vectors are scanned whatever the kind.
+    Where a filter allows few passages, their vectors are scanned, whatever the kind.
 
-    Questions are answered in the thread that asks. Threads that share a question wait for the last
-    of them: on a busy machine that is a time slice of the scheduler, 20 ms where one needs 1.
+    A search runs in the calling thread alone. Several threads would wait for the last of them: on
+    a busy machine that is a time slice of the scheduler, 20 ms where one thread needs 1.
     """
 
     name = "dense"
@@ -115,12 +115,12 @@ class DenseRetriever:
 
         Args:
             ids: n passage ids in ascending order.
-            vectors: (n, d) unit vectors, one row an id. Kept, not copied, when C-contiguous.
-            codes: As `encode` made them of the vectors; None to make them where they are needed.
-            base: Of the large layer, where the vectors are in two.
+            vectors: (n, d) unit vectors, one row per id. Kept, not copied, when C-contiguous.
+            codes: The vectors' codes by `encode`; None to compute them where they are needed.
+            base: The base version's retriever, where the vectors have two layers.
 
         Raises:
-            RequestError: There are not as many vectors as ids.
+            RequestError: The numbers of vectors and ids differ.
         """
         if len(vectors.shape) != 2 or len(vectors) != len(ids):
             raise RequestError(
@@ -147,15 +147,16 @@ class DenseRetriever:
 
     @property
     def index_bytes(self) -> int:
-        """Memory of codes beside the vectors themselves; 0 for an exact search."""
+        """Memory of the codes in bytes, without the vectors; 0 for an exact search."""
         return 0 if self.codes is None else int(self.codes.nbytes)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question; the score is the inner product as given.
+        """At most k passages for each question.
 
-        A question's vector is used as it is: the score is the cosine when it has unit length.
+        The score is the inner product with the question's vector as it is given, so it is the
+        cosine when that has unit length.
 
         Args:
             allowed: (n,) mask over the passages, or None for all.
@@ -184,14 +185,14 @@ class DenseRetriever:
 
     @property
     def deepest(self) -> int:
-        """So many passages of `rank` of `scores` are what `search` gives."""
+        """Largest k for which `rank` of `scores` gives the same passages as `search`."""
         return sys.maxsize if self._scan_codes is None else _LEAST
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """Inner products of each question with every passage, or with those that codes propose.
+        """Inner products of each question with all passages, or with those that codes propose.
 
         Args:
-            allowed: (n,) passages of which codes propose some, or None for all.
+            allowed: (n,) mask over the passages that codes may propose, or None for all.
 
         Raises:
             RequestError: The mask or a vector does not fit this index.
@@ -204,7 +205,7 @@ class DenseRetriever:
         return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by the `scores` of one question under the same mask.
+        """At most k passages by one question's `scores` under the same mask.
 
         Raises:
             RequestError: k is below 1, or the mask does not fit this index.
@@ -219,7 +220,7 @@ class DenseRetriever:
         return make_ranking(self.name, self.ids, found, scores.values[best], candidates=candidates)
 
     def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
-        """Rows, ascending, that codes propose for the best k of those allowed."""
+        """Candidate rows for the best k allowed passages, ascending."""
         size, k = len(self.vectors), max(k, _LEAST)
         scan, fetched, share = self._scan_codes, _FETCHED * k, 1.0
         if allowed is not None:
@@ -237,7 +238,7 @@ class DenseRetriever:
         return rows
 
     def _flat(self, passages: Float32, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
-        """The best k of all rows and their scores, for each question."""
+        """The best k rows and their scores, for each question."""
         if not len(vectors) or not k:
             yield from [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(vectors)
             return
@@ -245,13 +246,13 @@ class DenseRetriever:
         with _one_thread():
             near, rows = faiss.knn(vectors, passages, fetched, metric=faiss.METRIC_INNER_PRODUCT)
         for vector, scores, found in zip(vectors, near, rows, strict=True):
-            # Otherwise more rows may be as near as the k-th than were fetched.
+            # If not, rows that were not fetched may be as near as the k-th.
             enough = fetched == len(passages) or (scores[-1] < scores[k - 1] - self._slack(vector))
             candidates = np.sort(found) if enough else np.arange(len(passages))
             yield self._best(vector, candidates, k)
 
     def _slack(self, vector: Float32) -> float:
-        """How far below the k-th best product a row of the best k can have come out.
+        """How far below the k-th best product FAISS may place a row of the best k.
 
         A float32 sum of d products is off by at most about d·2⁻²⁴ of the lengths, whatever its
         order. Two such sums are compared here with two others.
@@ -261,14 +262,14 @@ class DenseRetriever:
 
     @cached_property
     def _longest(self) -> float:
-        """Euclidean length of the longest row: 1 for unit vectors, up to how they were stored."""
+        """Euclidean length of the longest row: 1 for unit vectors, up to rounding."""
         vectors = np.asarray(self.vectors)
         if len(vectors) == 0:
             return 0.0
         return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
 
     def _scan(self, vectors: Float32, k: int, rows: Int64) -> Iterator[tuple[Int64, Float32]]:
-        """The best k of some rows (ascending)."""
+        """The best k of the given rows (ascending) and their scores, for each question."""
         few = len(rows) * _GATHER_COST < len(self.vectors)
         pool = self.vectors[rows] if few else self.vectors
         step = max(1, _PRODUCTS_AT_ONCE // max(1, len(pool)))
@@ -279,22 +280,23 @@ class DenseRetriever:
                 yield rows[best], own[best]
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
-        """Cut ascending rows to the best k, ties by row."""
+        """The best k of ascending rows and their scores; ties are broken by row."""
         own = self._products(vector, rows)
         best = top_rows(own, k)
         return rows[best], own[best]
 
     def _products(self, vector: Float32, rows: Int64) -> Float32:
-        """Inner products of some rows with one vector."""
+        """Inner products of the given rows with one vector."""
         few = len(rows) * _GATHER_COST < len(self.vectors)
         scores = products(self.vectors[rows] if few else self.vectors, vector)
         return scores if few else scores[rows]
 
 
 def encode(vectors: Float32) -> UInt8:
-    """(n, d / 4) codes of (n, d) vectors, each of its own vector alone; (n, d / 2) where d is odd.
+    """Codes (n, d / 4) of vectors (n, d), or (n, d / 2) where d is odd.
 
-    They are rotated first, so that no number is much larger than others.
+    A code depends on its own vector alone. Vectors are rotated first, so that no component is much
+    larger than the others.
     """
     codec = _codec(vectors.shape[1])
     codes = np.empty((len(vectors), codec.sa_code_size()), np.uint8)
@@ -306,7 +308,7 @@ def encode(vectors: Float32) -> UInt8:
 
 
 def rotated(vectors: Float32) -> Float32:
-    """(n, d) vectors in a basis that was drawn once; a row's values depend on that row alone."""
+    """Vectors (n, d) in a fixed random basis; a row's values depend on that row alone."""
     return products_of_all(_basis(vectors.shape[1]), vectors)
 
 
@@ -319,7 +321,7 @@ def _basis(dimension: int) -> Float32:
 
 @cache
 def _codec(dimension: int) -> Any:  # noqa: ANN401 - FAISS has no types
-    """FAISS's index without vectors; each two numbers have the code book of normal ones."""
+    """An empty FAISS index in which every pair of dimensions has a normal distribution's codes."""
     size = 2 if dimension % 2 == 0 else 1
     normal = np.random.default_rng(_SEED).standard_normal((_SAMPLE, size), np.float32)
     means: Any = faiss.Kmeans(size, _CODES, niter=25, seed=_SEED)
@@ -333,7 +335,7 @@ def _codec(dimension: int) -> Any:  # noqa: ANN401 - FAISS has no types
 
 
 class _Codes:
-    """Codes of vectors in the order in which FAISS scans them."""
+    """Codes of vectors in the layout that FAISS scans."""
 
     def __init__(self, codes: UInt8, dimension: int) -> None:
         self._size = len(codes)
@@ -342,10 +344,10 @@ class _Codes:
         self._index: Any = faiss.IndexPQFastScan(index)
 
     def nearest(self, asked: Float32, k: int) -> tuple[Float32, Int64]:
-        """Scores of the best k by their codes and of all that are as good as the k-th, and rows.
+        """Scores and rows of the best k by their codes, and of all that tie with the k-th.
 
         Args:
-            asked: (1, d) rotated.
+            asked: (1, d) rotated question vector.
         """
         k = min(k, self._size)
         fetched = k + _SPARE
@@ -360,13 +362,13 @@ class _Codes:
 
 
 _Scan = Callable[[Float32, int], tuple[Float32, Int64]]
-"""What gives the best by their codes, as `_Codes.nearest`."""
+"""A function with the signature of `_Codes.nearest`."""
 
 
 def _nearest_of_both(
     layers: Layers, base: _Scan, added: _Scan, asked: Float32, k: int
 ) -> tuple[Float32, Int64]:
-    """The same for rows in two layers."""
+    """As `_Codes.nearest`, for rows in two layers."""
     fetched = k
     while True:
         scores, rows = base(asked, fetched)

@@ -1,8 +1,8 @@
 """Lexical retrieval: passages by BM25.
 
-Lance's own full-text index would be the other choice. It takes in a small change three times
-sooner, but answers twenty times later, and its scores depend on how the rows came in: the same
-content, written in another order, would not give the same answer.
+Lance's own full-text index was the alternative. It takes in a small change three times faster, but
+answers twenty times more slowly, and its scores depend on the order in which rows were written: the
+same content would not always give the same answer.
 """
 
 import math
@@ -27,10 +27,10 @@ from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, Scores
 from backends.words import FurtherWords, Words
 
-# Chinese characters and Japanese kana are written without spaces: each is a word of its own.
+# Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-# The same in folded text without other characters, in a third of the time.
+# As _WORD for folded ASCII text, in a third of the time.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
@@ -41,8 +41,8 @@ _STOPWORDS = """
     were what when where which who whom whose why will with
 """
 STOPWORDS = tuple(_STOPWORDS.split())
-"""English function and question words. Question words are nearly absent from passages, so that
-their idf is high, and say nothing about the subject: leaving them out raises every measure."""
+"""English function and question words. Question words are rare in passages, so their idf is high
+although they say nothing about the subject; leaving them out raises every measure."""
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
 _OFTEN = "frequencies"
@@ -50,7 +50,7 @@ _PASSAGE_BITS = 13
 _PASSAGES_AT_ONCE = 1 << _PASSAGE_BITS
 _POSTINGS_AT_ONCE = 2**20
 _MOST_WORDS = 100_000
-"""Words that versions on top of a base have beyond its own, before they are numbered anew."""
+"""Words that the layers on a base may add before their numbers are assigned anew."""
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
 NO_TERM = "no term of the question occurs in the corpus"
 
@@ -86,12 +86,12 @@ class LexicalSettings:
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """What each term adds to the score of each passage that has it.
+    """The weight of each term in each passage that has it.
 
     Attributes:
-        starts: (v + 1,) those of term t lie at starts[t]:starts[t + 1].
+        starts: (v + 1,) offsets: the postings of term t are at starts[t]:starts[t + 1].
         passages: (m,) int32 rows, ascending for each term.
-        values: (m,) float32.
+        values: (m,) float32 weights.
     """
 
     starts: Int32 | Int64
@@ -102,14 +102,14 @@ class TermWeights:
 class LexicalRetriever:
     """The lexical arm over one version of the index.
 
-    Only passages with a score above 0 are returned: a passage that shares no term with the
-    question is no answer to it. `candidates` counts those of them that the filter allows. A term
-    that a question repeats counts as often as it is repeated.
+    Only passages with a score above 0 are returned, that is, those that share a term with the
+    question. `candidates` counts those of them that the filter allows. A term that a question
+    repeats counts as often as it occurs.
     """
 
     name = "lexical"
     deepest = sys.maxsize
-    """`rank` of `scores` gives what `search` does."""
+    """`rank` of `scores` gives the same passages as `search`, for any k."""
 
     def __init__(
         self,
@@ -117,14 +117,14 @@ class LexicalRetriever:
         texts: Iterable[str],
         settings: LexicalSettings | None = None,
     ) -> None:
-        """Tokenise and weigh a corpus; reads the texts once, in order.
+        """Tokenise a corpus and compute its weights. The texts are read once, in order.
 
         Args:
             ids: n passage ids in ascending order.
-            texts: What to match of each passage (title and text), in the order of the ids.
+            texts: Title and text of each passage as one string, in the order of the ids.
 
         Raises:
-            RequestError: There are not as many texts as ids.
+            RequestError: The numbers of texts and ids differ.
         """
         self.ids = ids
         self.settings = settings or LexicalSettings()
@@ -146,7 +146,7 @@ class LexicalRetriever:
     def from_arrays(
         cls, ids: Sequence[str], arrays: Arrays, settings: LexicalSettings | None = None
     ) -> Self:
-        """The same as the retriever that gave the arrays, of the same passages and settings."""
+        """Restore a retriever from its `to_arrays`, with the same passages and settings."""
         self = cls.__new__(cls)
         self.ids = ids
         self.settings = settings or LexicalSettings()
@@ -155,12 +155,12 @@ class LexicalRetriever:
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._columns = arrays["columns"]
         self._weights = TermWeights(*(arrays[name] for name in _WEIGHTS))
-        if _OFTEN in arrays:  # not of an earlier Wye
+        if _OFTEN in arrays:  # earlier releases of Wye did not write it
             self.frequencies = arrays[_OFTEN]
         return self
 
     def to_arrays(self) -> Arrays:
-        """All that it was made to, for `from_arrays`."""
+        """All derived arrays, for `from_arrays`."""
         weights = (self._weights.starts, self._weights.passages, self._weights.values)
         return {
             **pack_table("words", self._words.table),
@@ -173,28 +173,28 @@ class LexicalRetriever:
 
     @cached_property
     def since(self) -> "_Since":
-        """What was read for versions on top of this one."""
+        """What later versions that are layered on this one have tokenised."""
         return _Since(FurtherWords(self._words), {}, Lock())
 
     @cached_property
     def frequencies(self) -> NDArray[np.unsignedinteger]:
-        """(m,) how often a passage has a term, for each of the weights."""
+        """(m,) term frequency of each posting."""
         terms, size = self._columns[self._terms], len(self._weights.starts) - 1
         return postings(terms, self._lengths, size)[2]
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
-        """Passages that have a term, by its number, and how often."""
+        """Rows of the passages with a term, by its number, and its frequency in each."""
         column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
         own = slice(*self._weights.starts[column : column + 2]) if column >= 0 else slice(0)
         return self._weights.passages[own], self.frequencies[own]
 
     def terms_of(self, row: int) -> Int32:
-        """Numbers of the terms of a passage."""
+        """Numbers of a passage's terms, repeats kept."""
         return self._terms[self._starts[row] : self._starts[row + 1]]
 
     @property
     def index_bytes(self) -> int:
-        """Memory of the term weights and of the vocabulary; 0 for a corpus without a term."""
+        """Memory of the term weights and the vocabulary in bytes; 0 for a corpus without terms."""
         weights = self._weights
         if not len(weights.values):
             return 0
@@ -208,9 +208,9 @@ class LexicalRetriever:
         """At most k passages for each question, by BM25 score.
 
         Args:
-            queries: b questions; only their text is read.
-            allowed: (n,) mask over the passages, or None for all. It removes passages and does
-                not change the scores of the others.
+            queries: Questions, of which only the text is used.
+            allowed: (n,) mask over the passages, or None for all. It does not change the scores of
+                the allowed passages.
 
         Raises:
             RequestError: k is below 1, or the mask does not fit this index.
@@ -219,7 +219,7 @@ class LexicalRetriever:
         return [self.rank(scores, k, allowed) for scores in self.scores(queries)]
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """(n,) BM25 of every passage, for each question; whatever is allowed."""
+        """(n,) BM25 of every passage, for each question; the mask is ignored."""
         del allowed
         return [Scores(None, self.score(query)) for query in queries]
 
@@ -229,7 +229,7 @@ class LexicalRetriever:
         starts, weights = self._weights.starts, self._weights
         for term in terms(query.text, self.settings.stemmer, self._stopwords):
             number = self._words.find(term)
-            # A later version may have numbered further words since.
+            # A later version may have added words since.
             column = self._columns[number] if 0 <= number < len(self._columns) else -1
             if column >= 0:
                 own = slice(starts[column], starts[column + 1])
@@ -238,19 +238,19 @@ class LexicalRetriever:
 
     @property
     def total_terms(self) -> int:
-        """Terms of all passages, repeats counted."""
+        """Number of terms in all passages, repeats counted."""
         return round(self.mean_length * len(self.ids))
 
     def frequency(self, term: str) -> int:
-        """How many passages have a term."""
+        """Document frequency of a term."""
         return self.passages_with(self._words.find(term))
 
     def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
-        """(n,) BM25 of every passage as a part of a larger corpus.
+        """(n,) BM25 of every passage with the statistics of a larger corpus.
 
         Args:
-            asked: Terms of a question, repeats kept, with their inverse document frequencies there.
-            mean: Terms of a passage there, on average.
+            asked: Terms of a question, repeats kept, with their idf in the larger corpus.
+            mean: Mean number of terms of a passage in the larger corpus.
         """
         k1, b = self.settings.k1, self.settings.b
         scores = np.zeros(len(self._lengths), np.float32)
@@ -262,10 +262,10 @@ class LexicalRetriever:
         return scores
 
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
-        """(n,) BM25 of n texts that need not be in the index, as if they were.
+        """(n,) BM25 of n texts that need not be in the index.
 
-        Document frequencies and the mean length are those of the corpus, which stays as it is; a
-        term that it lacks is its rarest.
+        Document frequencies and the mean length are those of the index, without these texts. A
+        term that the index lacks has a document frequency of 0.
         """
         k1, b = self.settings.k1, self.settings.b
         asked = terms(question, self.settings.stemmer, self._stopwords)
@@ -296,11 +296,12 @@ class LexicalRetriever:
     def words_in(
         self, text: str, rows: Sequence[int], titles: Sequence[str]
     ) -> tuple[WordCoverage, ...]:
-        """The content words of a question among a few passages.
+        """Which of a few passages have each content word of a question.
 
         Args:
-            rows: Of the passages.
-            titles: Of the same passages.
+            text: The question.
+            rows: Rows of the passages.
+            titles: Titles of the same passages.
         """
         texts = [frozenset(self.terms_of(row).tolist()) for row in rows]
         heads = [frozenset(terms(title)) for title in titles]
@@ -316,25 +317,25 @@ class LexicalRetriever:
 
     @cached_property
     def _starts(self) -> Int64:
-        """(n + 1,) where the terms of each passage begin."""
+        """(n + 1,) offsets of each passage's terms."""
         return np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
 
     @property
     def mean_length(self) -> float:
-        """Terms of a passage on average."""
+        """Mean number of terms of a passage."""
         return float(self._lengths.mean()) if len(self._lengths) else 0.0
 
     def passages_with(self, number: int) -> int:
-        """How many passages have a term, by its number."""
+        """Document frequency of a term, by its number."""
         return len(self.frequencies_of(number)[0])
 
     def _idf(self, number: int) -> float:
-        """Inverse document frequency of a term by its number."""
+        """Inverse document frequency of a term, by its number."""
         passages = self.passages_with(number)
         return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
 
     def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32]:
-        """Numbers of the terms of texts, new terms taking the next number, and how many of each."""
+        """Term numbers of texts, end to end, and the number of terms of each text."""
         numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
         terms, lengths = array("i"), array("i")
         for text in texts:
@@ -346,11 +347,11 @@ class LexicalRetriever:
 
 @dataclass(slots=True)
 class _Since:
-    """What is on top of a base, so that one version after the other reads what is new in it.
+    """What the versions on a base have tokenised, so that each next one tokenises only new texts.
 
     Attributes:
-        words: Numbers of words that the base has not.
-        terms: By text, of the last version.
+        words: Numbers of words that the base lacks.
+        terms: Term numbers of each added text of the last version.
     """
 
     words: FurtherWords
@@ -359,22 +360,22 @@ class _Since:
 
 
 class LayeredLexicalRetriever(LexicalRetriever):
-    """The same over a version in two layers, whose weights are made for the terms of a question.
+    """The lexical arm over a version in two layers. Weights are computed per question.
 
-    Every weight changes with every passage. What they are made of does not: how often the passages
-    of the base have its terms, and their lengths.
+    Every added passage changes every weight, but not the base's term frequencies and lengths, from
+    which they are computed.
     """
 
     def __init__(
         self, ids: Sequence[str], layers: Layers, base: LexicalRetriever, texts: Iterable[str]
     ) -> None:
-        """Tokenise what was added.
+        """Tokenise the added passages.
 
         Args:
             ids: n passage ids in ascending order.
-            layers: Their numbers.
-            base: Of the base, with the same settings.
-            texts: What to match of each added passage.
+            layers: Which rows are of the base, and which were added.
+            base: The base version's retriever, with the same settings.
+            texts: Title and text of each added passage.
         """
         self.ids, self.settings = ids, base.settings
         self._stopwords = base._stopwords
@@ -406,14 +407,14 @@ class LayeredLexicalRetriever(LexicalRetriever):
 
     @property
     def mean_length(self) -> float:
-        """Terms of a passage on average."""
+        """Mean number of terms of a passage."""
         base = self._base._lengths
         total = int(base.sum()) - int(base[self._layers.gone].sum()) + int(self._lengths.sum())
         return total / len(self.ids) if len(self.ids) else 0.0
 
     @property
     def index_bytes(self) -> int:
-        """Memory of what is beside the base."""
+        """Memory in bytes, the base included."""
         own = (self._terms, self._lengths, self._pairs, self._often, self._lost, *self._norms)
         return sum(int(part.nbytes) for part in own) + self._base.index_bytes
 
@@ -434,22 +435,22 @@ class LayeredLexicalRetriever(LexicalRetriever):
         return self._layers.lay(scores[0], scores[1])
 
     def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
-        """(n,) BM25 of every passage as a part of a larger corpus."""
+        """(n,) BM25 of every passage with the statistics of a larger corpus."""
         base = self._base.score_weighed(asked, mean)
         return self._layers.lay(base, super().score_weighed(asked, mean))
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
-        """Added passages that have a term, as rows of their layer, and how often."""
+        """Rows, in their layer, of the added passages with a term, and its frequency in each."""
         own = slice(*np.searchsorted(self._pairs, [number << 32, (number + 1) << 32]))
         return (self._pairs[own] & 0xFFFFFFFF).astype(np.int32), self._often[own]
 
     def terms_of(self, row: int) -> Int32:
-        """Numbers of the terms of a passage."""
+        """Numbers of a passage's terms, repeats kept."""
         is_added, own = self._layers.place(row)
         return super().terms_of(own) if is_added else self._base.terms_of(own)
 
     def passages_with(self, number: int) -> int:
-        """How many passages have a term, by its number."""
+        """Document frequency of a term, by its number."""
         first, last = np.searchsorted(self._lost, [number, number + 1])
         base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
         return int(base - (last - first) + added)
@@ -464,20 +465,20 @@ def bm25(
     k1: float,
     b: float,
 ) -> Float32:
-    """BM25 of every passage for every single term.
+    """BM25 weight of every posting.
 
     weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean |p|))
 
     Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
 
     Args:
-        starts: (v + 1,), passages and often of `postings`.
-        lengths: (n,) terms of each passage.
+        starts: (v + 1,), with passages and often as `postings` returns them.
+        lengths: (n,) number of terms of each passage.
         k1: Saturation of term frequency; at least 0.
         b: Share of length normalisation, 0 to 1.
 
     Returns:
-        (m,) of each posting.
+        (m,) weights.
     """
     n, mean = len(lengths), lengths.mean() if len(passages) else 1.0
     having = np.diff(starts)
@@ -494,16 +495,16 @@ def bm25(
 def postings(
     terms: Int32, lengths: Int32, vocabulary: int
 ) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
-    """Which passages have each term, and how often: a counting sort, some passages at a time.
+    """The passages of each term with term frequencies, by a counting sort over slices of passages.
 
     Args:
-        terms: (t,) numbers of the terms of n passages, end to end, repeats kept.
-        lengths: (n,) terms of each passage.
-        vocabulary: Numbers that there are.
+        terms: (t,) term numbers of n passages, end to end, repeats kept.
+        lengths: (n,) number of terms of each passage.
+        vocabulary: Size v of the vocabulary.
 
     Returns:
-        (v + 1,) where those of each term start, (m,) passages, ascending for each term, and (m,)
-        how often each has the term.
+        (v + 1,) offset of each term's postings, (m,) rows of passages, ascending for each term,
+        and (m,) term frequencies.
     """
     sizes, most = np.zeros(vocabulary, np.int64), 0
     for term, _, often in _counted(terms, lengths):
@@ -522,7 +523,7 @@ def postings(
 
 
 def _counted(terms: Int32, lengths: Int32) -> Iterator[tuple[Int64, Int64, Int64]]:
-    """Terms, passages and how often, ascending by term and passage; of some passages at a time."""
+    """Terms, passages and frequencies, ascending by term and passage, for slices of passages."""
     ends = np.cumsum(lengths, dtype=np.int64)
     for first in range(0, len(lengths), _PASSAGES_AT_ONCE):
         part = lengths[first : first + _PASSAGES_AT_ONCE]
@@ -537,14 +538,13 @@ def _counted(terms: Int32, lengths: Int32) -> Iterator[tuple[Int64, Int64, Int64
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:
     """Terms of a text in order, repeats kept.
 
-    Compatibility forms are unified (NFKD), case and accents folded away and a possessive 's
-    dropped. Words are runs of letters and digits, so that an identifier falls apart at its
-    underscores; a Chinese character or a kana is a word of its own. Emoji and punctuation are not
-    words.
+    Compatibility forms are unified (NFKD), case and accents are folded, and a possessive 's is
+    dropped. Words are runs of letters and digits, so an identifier is split at its underscores; a
+    Chinese character or a kana is a word of its own. Emoji and punctuation are not words.
 
     Args:
         stemmer: "s" or "none".
-        stopwords: Left out, compared before stemming.
+        stopwords: Words to leave out, compared before stemming.
     """
     words = _words(text)
     kept = [word for word in words if word not in stopwords] if stopwords else words
@@ -552,18 +552,18 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
 
 
 def forms(term: str) -> frozenset[str]:
-    """Words whose S stem a term is."""
+    """The words that the S stemmer reduces to a term."""
     tried = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
     return frozenset(word for word in tried if _singular(word) == term)
 
 
 def words(text: str) -> set[str]:
-    """The words of a text as they are before stemming; those of a term are its `forms`."""
+    """The words of a text before stemming; `forms` lists the words of a term."""
     return set(_words(text))
 
 
 def content_terms(text: str) -> list[str]:
-    """Terms of a text without English function and question words, as questions are read."""
+    """Terms of a text without English function and question words."""
     return terms(text, "s", _FUNCTION_TERMS)
 
 
@@ -575,7 +575,7 @@ def _words(text: str) -> list[str]:
 
 
 class _TermNumbers(dict[str, int]):
-    """Word -> number of its term, -1 for a stop word; filled on first use."""
+    """Word -> number of its term, -1 for a stop word; filled on demand."""
 
     def __init__(self, words: Words, stemmer: str, stopwords: frozenset[str]) -> None:
         super().__init__()
@@ -593,7 +593,7 @@ class _TermNumbers(dict[str, int]):
 def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
-    # No character of ASCII changes another one, or is changed by it.
+    # ASCII and other characters do not affect each other in folding.
     parts = _BEYOND_ASCII.split(text)
     parts[::2] = [part.lower() for part in parts[::2]]
     parts[1::2] = [_FOLDED[part] for part in parts[1::2]]
@@ -601,7 +601,7 @@ def _fold(text: str) -> str:
 
 
 class _Folded(dict[str, str]):
-    """Stretches of other characters as they are folded; the first thousands are remembered."""
+    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` are cached."""
 
     def __missing__(self, stretch: str) -> str:
         folded = unicodedata.normalize("NFKD", stretch).casefold().translate(_WITHOUT_MARKS)
@@ -615,7 +615,7 @@ _FOLDED = _Folded()
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """Every character as it is, combining marks as nothing; filled on first use."""
+    """Translation table that drops combining marks; filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
         kept = None if unicodedata.combining(chr(code)) else code
@@ -627,7 +627,7 @@ _WITHOUT_MARKS = _WithoutMarks()
 
 
 def _singular(word: str) -> str:
-    """The S stemmer: the first rule whose ending fits decides (Harman 1991, table 1)."""
+    """The S stemmer: the first rule whose ending matches applies (Harman 1991, table 1)."""
     if len(word) <= 3 or word[-1] != "s":
         return word
     if word.endswith("ies"):

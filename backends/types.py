@@ -1,4 +1,4 @@
-"""What crosses the borders of this folder: passages in, queries in, rankings out."""
+"""Data types of this folder's interface: passages, queries and rankings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ Metadata = Mapping[str, Scalar | Sequence[Scalar]]
 
 
 class Scores(NamedTuple):
-    """What an arm knows of the passages for one question.
+    """An arm's scores of passages for one question.
 
     Attributes:
-        rows: (m,) passages that were looked at, ascending; None for all of them.
+        rows: (m,) rows of the scored passages, ascending; None for all of them.
         values: (m,) score of each.
     """
 
@@ -43,7 +43,7 @@ class Passage:
         text: Never empty.
         metadata: Flat JSON values, or lists of them, to filter by.
         document: The document this is a chunk of; equal to `id` for an unchunked document.
-        chunk: 0-based place within the document.
+        chunk: 0-based position within the document.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Passage:
 
 
 class AnalysedSentence(Protocol):
-    """A sentence of a passage with what it mentions."""
+    """A sentence of a passage with its mentions."""
 
     @property
     def text(self) -> str:
@@ -83,7 +83,7 @@ class AnalysedSentence(Protocol):
 
 
 class AnalysedPassage(Protocol):
-    """What an index stores of a passage beside its text."""
+    """What an index stores of a passage besides its text."""
 
     @property
     def vector(self) -> Float32:
@@ -92,22 +92,22 @@ class AnalysedPassage(Protocol):
 
     @property
     def sentences(self) -> Sequence[AnalysedSentence]:
-        """Those that mention an entity or a noun phrase, in order."""
+        """Sentences that mention an entity or a noun phrase, in order."""
         ...
 
 
 class PassageAnalyser(Protocol):
-    """What `ingest` needs to turn passages into rows; the featurizer has the real one."""
+    """Analyses passages for `ingest`; the featurizer's `Analyser` implements it."""
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """What the stored rows depend on (encoder, parser, their versions); pinned in the index."""
+        """What stored rows depend on (encoder, parser, their versions); pinned in the index."""
         ...
 
     def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
-        """One result per passage, in order, as they are done.
+        """One analysis per passage, in order, yielded when it is done.
 
-        A result is a pure function of its passage, whatever the batch.
+        An analysis depends on its own passage alone, not on the batch.
         """
         ...
 
@@ -118,11 +118,11 @@ class PassageAnalyser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A stretch of a question that may name an entity of the graph.
+    """A span of a question that may name an entity of the graph.
 
     Attributes:
         text: As written; for a noun phrase its normalised form.
-        kind: "entity" for the tagger's, "phrase" for a noun phrase's.
+        kind: "entity" for a named entity of the tagger, "phrase" for a noun phrase.
         vector: (d,) float32 unit vector; None when it was not encoded (an exact match needs none).
     """
 
@@ -147,12 +147,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """Why one list put a passage into a fused ranking.
+    """One list's part in a passage's fused score.
 
     Attributes:
         retriever: Name of the arm.
-        rank: 1-based, in that arm's list.
-        score: The arm's own.
+        rank: 1-based rank in that arm's list.
+        score: The arm's own score.
         share: What the list added to the fused score, such as w / (rrf_k + rank).
     """
 
@@ -163,7 +163,7 @@ class Source:
 
 
 class RankedHit(NamedTuple):
-    """One retrieved passage; hundreds are made for a question, which takes a tuple no time.
+    """One retrieved passage. A tuple, since hundreds are made for each question.
 
     Attributes:
         score: Higher is better; comparable within one ranking only.
@@ -178,12 +178,12 @@ class RankedHit(NamedTuple):
 
 
 class RowHits(Sequence[RankedHit]):
-    """Hits of one version of an index, made once they are looked at: most lists are only fused.
+    """Hits as arrays; `RankedHit`s are made on first use, since most lists are only fused.
 
     Attributes:
-        ids: Of every passage of the version, ascending.
-        rows: (m,) of these, best first.
-        scores: (m,) of each.
+        ids: Ids of all passages of the version, ascending.
+        rows: (m,) rows of the hits, best first.
+        scores: (m,) score of each hit.
     """
 
     __slots__ = ("_made", "ids", "rows", "scores")
@@ -246,14 +246,14 @@ class Ranking:
 
     @property
     def scores(self) -> Float64:
-        """(m,) of the hits."""
+        """(m,) scores of the hits."""
         if isinstance(self.hits, RowHits):
             return self.hits.scores.astype(np.float64)
         return np.array([hit.score for hit in self.hits], np.float64)
 
 
 class TextScorer(Protocol):
-    """A model that reads a question together with texts."""
+    """A model that scores texts for a question, such as a cross-encoder."""
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
         """(n,) how well each of n texts fits a question; higher is better."""
@@ -261,22 +261,21 @@ class TextScorer(Protocol):
 
 
 class Retriever(Protocol):
-    """One way of ranking the passages of one index version. Batch in, batch out, in order."""
+    """One way of ranking the passages of one index version, for batches of queries."""
 
     @property
     def name(self) -> str:
-        """Of the arm: dense, lexical or graph."""
+        """Name of the arm: dense, lexical or graph."""
         ...
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k hits for each query.
+        """At most k hits for each query, in order of the queries.
 
         Args:
-            queries: Analysed questions.
-            k: At least 1; more than there are passages returns all of them.
-            allowed: (n,) mask over the version's passages in id order; a passage that is not
-                allowed takes no part: it is neither returned nor used to find another.
+            k: At least 1. If it exceeds the number of passages, all of them are returned.
+            allowed: (n,) mask over the version's passages in id order. A passage that is not
+                allowed is neither returned nor used to find another.
         """
         ...

@@ -1,4 +1,4 @@
-"""Surfaces to entities: when two names are the same, and what the words of a text are."""
+"""Words of texts, keys under which names are the same entity, and compact lists of strings."""
 
 import re
 import unicodedata
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
-"""Bytes from which on 32 bits do not count those of strings."""
+"""Bytes of strings beyond which Arrow needs 64-bit offsets."""
 _PIECE = 65_536
-"""Strings that are objects at a time, where all of them are gone through."""
+"""Strings that are Python objects at a time in an iteration."""
 _SPACES = re.compile(r"\s+")
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
@@ -31,9 +31,9 @@ _STRAIGHT = (
 )
 _EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
 _PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
-# Words with inner apostrophes, full stops or hyphens stay whole, but for a possessive; any other
-# sign stands alone. An accent belongs to its letter even where no single character holds both, as
-# in the lower-case form of a dotted capital I.
+# Words with inner apostrophes, full stops or hyphens stay whole, except for a possessive; any other
+# sign is a token of its own. A combining accent belongs to its letter even where no precomposed
+# character exists, as in the lower-case form of a dotted capital I.
 _IN_WORD = r"[\w\u0300-\u036f]"
 _WORD = rf"\w{_IN_WORD}*"
 _POSSESSIVE = rf"'(?i:s)(?!{_IN_WORD})"
@@ -48,11 +48,11 @@ FUNCTION_WORDS = frozenset(
 
 
 def entity_key(surface: str) -> str:
-    """The form under which two surfaces are one entity.
+    """The normalised form that surfaces of one entity share.
 
     Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
     "Thames" are one river. The article stays where nothing informative is left without it ("The
-    Who"). Empty for a surface that has nothing else.
+    Who"). The key is empty for a surface that has nothing else.
     """
     key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
     key = key.removesuffix("'s").rstrip(_EDGES)
@@ -66,7 +66,7 @@ def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
     """Whether a key has more than one character and more than function words.
 
     Args:
-        tokens: Of the key, where they are known.
+        tokens: The key's tokens, if they are known.
     """
     if len(key) < 2:
         return False
@@ -74,41 +74,41 @@ def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
 
 
 HEADING_JOINT = " > "
-"""Between the headings in the title of a chunk, that of its document being the first."""
+"""Separates the headings in a chunk's title; the first is the document's title."""
 
 
 def title_names(title: str) -> tuple[str, ...]:
-    """What a title names: itself, and itself without a final "(…)"; an empty one names nothing.
+    """The names in a title: the title itself, and without a final "(…)"; none if it is empty.
 
-    Of the headings that a chunk stands under, only the first names something: the document.
+    Of a chunk's headings only the first is used, the document's title.
     """
     whole = title.partition(HEADING_JOINT)[0].strip()
     return tuple(name for name in dict.fromkeys((whole, _PARENTHETICAL.sub("", whole))) if name)
 
 
 def title_keys(title: str) -> tuple[str, ...]:
-    """Entity keys that a passage's title gives, those of its names, each once."""
+    """Entity keys of the names in a passage's title, each once."""
     keys = dict.fromkeys(entity_key(name) for name in title_names(title))
     return tuple(key for key in keys if key)
 
 
 def tokenise(text: str) -> list[str]:
-    """Tokens of a text in their own case."""
+    """Tokens of a text, case kept."""
     plain = _plain(text)
-    # Most names are of letters alone, where blanks say it all.
+    # Most names are letters and blanks alone: splitting at blanks is faster.
     if plain.isascii() and plain.replace(" ", "").isalnum():
         return plain.split()
     return _TOKEN.findall(plain)
 
 
 def stretch(text: str, start: int, length: int) -> str:
-    """The words of a text from its token `start` on, as they are written."""
+    """The text of `length` tokens from token `start` on."""
     found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
     return _plain(text)[found[0].start() : found[-1].end()]
 
 
 def _plain(text: str) -> str:
-    """Accented letters as one character where there is one, quotes as on a typewriter."""
+    """The text with precomposed accented letters (NFC) and straight quotes."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)
@@ -125,24 +125,24 @@ def starts_like_a_name(token: str) -> bool:
 # Words as numbers, and sentences as rows of them.
 
 
-# Closes a sentence: no name has it, so none crosses into the next.
+# Ends a sentence. No name contains it, so no match crosses into the next sentence.
 END = -2
 
 
 class Words:
-    """The numbers of words; new words take the next ones."""
+    """A vocabulary: words and their numbers. A new word takes the next number."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        """Know some words, each once, by their place."""
+        """Number some distinct words by their position."""
         self.found: dict[str, int] = {}
-        """Words that `FurtherWords` have found, remembered for the next."""
+        """Cache of the words that `FurtherWords` have found here."""
         self._known = known if isinstance(known, StringTable) else None
         self._made: dict[str, int] | None = None
         if self._known is None:
             self._made = {word: number for number, word in enumerate(known)}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of words."""
         return len(self._known or self._numbers)
 
     def __iter__(self) -> Iterator[str]:
@@ -150,7 +150,7 @@ class Words:
 
     @property
     def _numbers(self) -> dict[str, int]:
-        """All of them in memory, from when the first is made or listed."""
+        """All words as a dictionary, built when the first word is added or listed."""
         if self._made is None:
             self._made = {word: number for number, word in enumerate(self._known or ())}
             self._known = None
@@ -158,39 +158,39 @@ class Words:
 
     @property
     def table(self) -> "StringTable":
-        """All of them, to be kept."""
+        """All words as a table that can be stored."""
         return self._known or StringTable.of(Strings(self._numbers))
 
     @property
     def bytes(self) -> int:
-        """Memory of the words and their table."""
+        """Memory of the words and their table in bytes."""
         if self._known is not None:
             return self._known.bytes
         return getsizeof(self._numbers) + sum(map(getsizeof, self._numbers))
 
     def number(self, word: str) -> int:
-        """The number of a word, which is made if there is none."""
+        """The number of a word, which is added if it is new."""
         return self._numbers.setdefault(word, len(self._numbers))
 
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
-        known = self._known  # a later version may take it away meanwhile
+        known = self._known  # another thread may set it to None meanwhile
         return self._numbers.get(word, -1) if known is None else known.find(word)
 
 
 class FurtherWords(Words):
-    """Words whose numbers follow those of others, which stay as they are."""
+    """A vocabulary on top of another one, which stays unchanged; its numbers follow that one's."""
 
     def __init__(self, others: Words) -> None:
         super().__init__()
         self._others, self._first = others, len(others)
 
     def number(self, word: str) -> int:
-        """The number of a word, which is made if there is none."""
+        """The number of a word, which is added if it is new."""
         found = self._others.found.get(word, -1)
         if found < 0 and (found := self._others.find(word)) >= 0:
             self._others.found[word] = found
-        # The others may have been given more since.
+        # The other vocabulary may have grown since.
         return found if 0 <= found < self._first else self._first + super().number(word)
 
     def find(self, word: str) -> int:
@@ -204,12 +204,12 @@ class FurtherWords(Words):
 
 @dataclass(frozen=True, slots=True)
 class SentenceWords:
-    """The words of s sentences, with their case folded, end to end.
+    """The case-folded words of s sentences, end to end.
 
     Attributes:
-        packed: (m,) int32 of each word twice its number, and 1 more where the word is written like
+        packed: (m,) int32; twice the number of each word, plus 1 where the word is written like
             the beginning of a name; `END` after each sentence.
-        lengths: (s,) int32 words of each sentence, its end among them.
+        lengths: (s,) int32 number of words of each sentence, `END` included.
     """
 
     packed: Int32
@@ -217,7 +217,7 @@ class SentenceWords:
 
     @classmethod
     def of(cls, texts: Iterable[str], words: "Words | PackedWords") -> "SentenceWords":
-        """Read sentences; words that are new get numbers."""
+        """Tokenise sentences; new words are added to the vocabulary."""
         memo = PackedWords(words) if isinstance(words, Words) else words
         packed, lengths = array("i"), array("i")
         for text in texts:
@@ -229,7 +229,7 @@ class SentenceWords:
 
 
 class PackedWords(dict[str, int]):
-    """Token -> how `SentenceWords` has it; filled on first use."""
+    """Token -> its packed number in `SentenceWords`; filled on demand."""
 
     def __init__(self, words: Words) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class PackedWords(dict[str, int]):
 
 
 class Strings(Sequence[str]):
-    """Many strings end to end in one Arrow array: a quarter of the room that a list takes."""
+    """Many strings in one Arrow array, which takes a quarter of a list's memory."""
 
     def __init__(self, strings: Iterable[str] | pa.Array) -> None:
         if not isinstance(strings, pa.Array):
@@ -268,16 +268,19 @@ class Strings(Sequence[str]):
         return chain.from_iterable(self.array[at : at + _PIECE].to_pylist() for at in starts)
 
     def where(self, mask: Mask) -> "Strings":
-        """Those that a mask takes."""
+        """The strings that a mask selects."""
         return Strings(self.array.filter(pa.array(mask)))
 
     def find(self, string: str) -> int:
-        """Place of a string among ascending ones, -1 where it is not there."""
+        """Position of a string; -1 if it is missing. The strings must be ascending."""
         place = self.place(string)
         return place if place < len(self) and self[place] == string else -1
 
     def place(self, string: str) -> int:
-        """How many of ascending strings are before one: UTF-8 is in the order of code points."""
+        """How many of the strings, which must be ascending, are less than the given one.
+
+        UTF-8 bytes compare in code point order.
+        """
         (starts, text), wanted = self._views, string.encode(errors="surrogatepass")
         first, last = 0, len(self)
         while first < last:
@@ -290,7 +293,7 @@ class Strings(Sequence[str]):
 
     @cached_property
     def _views(self) -> tuple[memoryview, memoryview]:
-        """Where each string starts, and all of them: comparing takes a third of Arrow's time."""
+        """Offsets and bytes of the strings. Comparing these takes a third of Arrow's time."""
         _, starts, text = self.array.buffers()
         kind = np.int64 if pa.types.is_large_string(self.array.type) else np.int32
         places = np.frombuffer(starts, kind) if starts else np.zeros(1, kind)
@@ -298,27 +301,27 @@ class Strings(Sequence[str]):
 
 
 def places(strings: Strings, among: Strings) -> Int64:
-    """(n,) where each string is among others, which are distinct; -1 where it is not."""
+    """(n,) position of each string in a list of distinct strings; -1 if it is missing."""
     strings, among = _alike(strings, among)
     found = pc.fill_null(pc.index_in(strings.array, value_set=among.array), -1)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
 def joined(some: Strings, more: Strings, source: Int64) -> Strings:
-    """Some of the strings of two lists, by their place in both end to end."""
+    """Strings taken from two lists by their position in the concatenation of both."""
     arrays = [strings.array for strings in _alike(some, more)]
     return Strings(pa.concat_arrays(arrays).take(pa.array(source)))
 
 
 def ascending(*several: Strings) -> Strings:
-    """Each string of several lists once, in code point order; the empty one is left out."""
+    """The distinct strings of several lists in code point order, without the empty string."""
     found = pc.unique(pa.concat_arrays([strings.array for strings in _alike(*several)]))
     found = found.filter(pc.not_equal(found, ""))
     return Strings(found.take(pc.sort_indices(found)))
 
 
 def _alike(*several: Strings) -> tuple[Strings, ...]:
-    """The same, with room for all of them together."""
+    """The lists with one Arrow type, whose offsets are large enough for all of them together."""
     size = sum(strings.array.nbytes for strings in several)
     kind = pa.large_string() if size > _SHORT else pa.string()
     return tuple(Strings(strings.array.cast(kind)) for strings in several)
@@ -329,21 +332,21 @@ def _hash(string: str) -> int:
 
 
 class StringTable(Sequence[str]):
-    """Distinct strings that are found by what they are, without an object for each in memory.
+    """A hash table of distinct strings, without a Python object for each.
 
     Attributes:
-        hashes: CRC-32 of each, ascending.
-        order: Their places in that order.
+        hashes: CRC-32 of each string, ascending.
+        order: Positions of the strings in that order.
     """
 
     def __init__(self, strings: Strings, hashes: UInt32, order: Int32) -> None:
         self.strings, self.hashes, self.order = strings, hashes, order
-        # To search these takes a third of the time.
+        # Searching memoryviews takes a third of the time.
         self._views = hashes.data, order.data
 
     @classmethod
     def of(cls, strings: Strings) -> "StringTable":
-        """Of strings, each of which occurs once."""
+        """The table of distinct strings."""
         hashes = np.fromiter(map(_hash, strings), np.uint32, len(strings))
         order = np.argsort(hashes, kind="stable").astype(np.int32)
         return cls(strings, hashes[order], order)
@@ -363,11 +366,11 @@ class StringTable(Sequence[str]):
 
     @property
     def bytes(self) -> int:
-        """Memory of it, mapped or not."""
+        """Size in bytes, mapped or not."""
         return int(self.strings.array.nbytes + self.hashes.nbytes + self.order.nbytes)
 
     def find(self, string: str) -> int:
-        """Place of a string; -1 where it is not there."""
+        """Position of a string; -1 if it is missing."""
         hashes, order = self._views
         wanted = _hash(string)
         at = bisect_left(hashes, wanted)
