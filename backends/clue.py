@@ -1,15 +1,15 @@
 """The clue arm: Clue-RAG's iterative retrieval without a language model.
 
-Sentences are the knowledge units. It anchors at the entities that the question names and at those
-of the units closest to it. From each entity it takes the units closest to what is left of the
-question, which is its vector less those of the units taken so far, and follows the best sets of
-units from entity to entity. One walk over the graph, from the passages of all sets that were
-followed, ranks the passages: each by what the best of its units adds to its set.
+Sentences are the knowledge units. The search anchors at the entities that the question names and at
+those in the units closest to it. From each entity it takes the units closest to the residual
+question (its vector minus those of the units taken so far) and follows the best sets of units from
+entity to entity. One walk over the graph then ranks the passages. It restarts at the passages of
+all followed sets, each weighted by what the best of its units adds to its set.
 
-Source: Clue-RAG, algorithms 3 and 4, with its numbers. The paper's last step, a model that ranks
-the passages anew, is a walk here, for scores made of words and vectors rank second hops badly.
-Where the paper leaves it open: a set is in the beam once, however it was reached; its score depends
-on the set and not on the way; of equal sets the one with the lower rows comes first.
+Source: Clue-RAG, algorithms 3 and 4, with its numbers. The paper's last step, a model that reranks
+the passages, is a walk here, since scores from words and vectors rank second hops badly. Where the
+paper leaves it open: a set is in the beam once, however it was reached; its score depends on the
+set and not on the path; ties between sets are broken by the rows of their sentences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ from backends.units import Scoring, Set, Units
 
 NO_CLUE = "no sentence of a passage that takes part mentions anything: ranked by similarity alone"
 SHARPNESS = 10
-"""How much more restart mass a passage has for each point of its score."""
+"""A passage's restart mass is e to the power of this times its score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,18 @@ class ClueSettings:
 
 
 _Way = tuple[int, int]
-"""The row of a unit, and the entity that it was taken from: `QUESTION` where it anchors, and for
-both where the question names an entity."""
+"""How an entity was reached: the row of a unit, and the entity from which that was taken. The
+latter is `QUESTION` for an anchoring unit; both are for an entity that the question names."""
 _NAMED: _Way = (QUESTION, QUESTION)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A set of units on its way.
+    """The state of a set of units in the beam.
 
     Attributes:
-        entities: From which it goes on, each with the unit that led there and where that came from.
-        score: Of the set.
+        entities: Entities to go on from, and how each was reached.
+        score: The set's score.
     """
 
     entities: Mapping[int, _Way]
@@ -83,12 +83,12 @@ class _State:
 
 
 class ClueRetriever:
-    """Ranks the passages of one version of an index."""
+    """The clue arm over one version of the index."""
 
     name = "clue"
 
     def __init__(self, graph: TriGraphRetriever, settings: ClueSettings | None = None) -> None:
-        """Rank the passages of a graph; the words of its sentences are read at the first search."""
+        """Search a graph's passages; the first search tokenises all of its sentences."""
         self.settings = settings or ClueSettings()
         self._graph = graph
         self._corpus = graph.corpus
@@ -100,10 +100,9 @@ class ClueRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question, of those that the walk reaches.
+        """At most k passages for each question, among those that the walk reaches.
 
-        Where nothing is mentioned in any sentence, passages are ranked by similarity, and
-        `degraded` says so.
+        Where no unit was found, passages are ranked by similarity, and `degraded` says so.
 
         Raises:
             RequestError: k is below 1, or the mask or a vector does not fit this version.
@@ -118,7 +117,7 @@ class ClueRetriever:
         return rankings
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
-        """Say which units led to the passages of a ranking of this or another arm."""
+        """Explain which units led to the passages of a ranking, of this or another arm."""
         batch = self._graph.batch([query], allowed)
         trace = self._trace(query, batch.filtered)
         (settled,) = batch.run_pagerank([trace])
@@ -138,7 +137,7 @@ class ClueRetriever:
         return make_ranking(self.name, ids, rows[best], mass[best], candidates=len(rows))
 
     def _trace(self, query: Query, filtered: FilteredGraph) -> Trace:
-        """What the question names, where units led, and the mass the walk restarts with."""
+        """The seeds, the entities that units led to, and the walk's restart mass."""
         corpus = self._corpus
         seeds, anchors = self._anchors(query, filtered)
         followed = self._follow(query, anchors, filtered.allowed)
@@ -156,7 +155,7 @@ class ClueRetriever:
     def _anchors(
         self, query: Query, filtered: FilteredGraph
     ) -> tuple[tuple[Seed, ...], dict[int, _Way]]:
-        """Seeds, and the entities to begin with."""
+        """The seeds, and the entities to start from."""
         seeds: tuple[Seed, ...] = ()
         anchors: dict[int, _Way] = {}
         if self.settings.units:
@@ -193,7 +192,7 @@ class ClueRetriever:
     def _gains(
         self, query: Query, followed: Sequence[tuple[Set, _State]], allowed: Mask | None
     ) -> list[tuple[int, float]]:
-        """Each unit of each set, with what the set would be worth less without it."""
+        """Each unit of each set, and the score that the set would lose without it."""
         without = sorted(
             {tuple(u for u in units if u != one) for units, _ in followed for one in units} - {()}
         )
@@ -207,7 +206,7 @@ class ClueRetriever:
         ]
 
     def _left(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
-        """(b, d) what is left of the question once the units of each set are taken."""
+        """(b, d) residual question of each set: its vector minus those of the set's units."""
         taken = self._units.vectors([units for units, _ in beam])
         left: Float32 = query.vector - taken if self.settings.updating else query.vector + 0 * taken
         return left
@@ -215,7 +214,7 @@ class ClueRetriever:
     def _closest(
         self, entities: Sequence[int], taken: Set, left: Float32, allowed: Mask | None
     ) -> set[_Way]:
-        """The units that each of some entities takes."""
+        """The units closest to `left` from each entity, with that entity."""
         corpus, chosen = self._corpus, set[_Way]()
         lists = [self._graph.graph.mentions.sentences_of(entity) for entity in entities]
         if not lists:
@@ -240,7 +239,7 @@ class ClueRetriever:
         anchors: Mapping[int, _Way],
         followed: Sequence[tuple[Set, _State]],
     ) -> Activation:
-        """The entities on the way: their best set, the sum of their sets, and how they came in."""
+        """The reached entities: best and sum of their sets' scores, and how each was reached."""
         value, weight = dict.fromkeys(anchors, 0.0), dict.fromkeys(anchors, 0.0)
         level, ways = dict.fromkeys(anchors, 1), dict(anchors)
         for units, state in followed:

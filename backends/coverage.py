@@ -1,17 +1,17 @@
-"""How much of a question the first passages of a ranking hold: its words, and names it knows."""
+"""Which words and known names of a question occur in the first passages of a ranking."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class WordCoverage:
-    """A content word of a question among the first passages.
+    """Where a content word of a question occurs in the first passages.
 
     Attributes:
-        term: As the lexical arm reads it.
+        term: The word as the lexical arm's term.
         weight: Its inverse document frequency.
-        titles: Bit i is set where it stands in the title of passage i.
-        texts: Bit i is set where it stands in the title or the text of passage i.
+        titles: Bit i is set if it occurs in the title of passage i.
+        texts: Bit i is set if it occurs in the title or the text of passage i.
     """
 
     term: str
@@ -22,15 +22,15 @@ class WordCoverage:
 
 @dataclass(frozen=True, slots=True)
 class NameCoverage:
-    """An entity that a question's words name, among the first passages.
+    """Where an entity that a question's words name occurs in the first passages.
 
     Attributes:
-        mention: As the question has it.
-        value: How sure it is that the name is meant, above 0 and at most 1.
-        degree: How many passages mention it, of those that take part.
-        titled: How many of them have it for a title.
-        titles: Bit i is set where it is the title of passage i.
-        texts: Bit i is set where passage i mentions it.
+        mention: The name as written in the question.
+        value: Confidence that the entity is meant, above 0 and at most 1.
+        degree: How many allowed passages mention it.
+        titled: How many of these have it as their title.
+        titles: Bit i is set if it is the title of passage i.
+        texts: Bit i is set if passage i mentions it.
     """
 
     mention: str
@@ -43,10 +43,10 @@ class NameCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the first passages of the text arms' ranking hold of a question; no parse is needed.
+    """Which words and names of a question the text arms' first passages have; needs no parse.
 
     Attributes:
-        scores: Of the first passages, falling.
+        scores: Scores of the first passages, descending.
         words: The question's content words, repeats kept.
         names: Entities that its words name.
     """

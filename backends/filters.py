@@ -2,19 +2,19 @@
 
 A comparison is `{"type": "eq", "key": "year", "value": 1999}`; the types are eq, ne, gt, gte, lt,
 lte, in and nin, the last two with a list as value. A combination is `{"type": "and", "filters":
-[...]}`, or with "or". What a comparison means where the type alone leaves it open:
+[...]}`, or with "or". Where the type alone leaves the meaning open:
 
-- A passage without the key, or with null there, satisfies only ne and nin.
-- A list satisfies a comparison if one of its elements does; ne and nin are the exact opposites of
-  eq and in, so they ask that no element does.
-- Strings, numbers and booleans are never equal to one another, nor greater or less: `"1"`, `1` and
-  `true` are three things. `1` and `1.0` are one.
-- Strings are ordered by code point. Booleans have no order: asking for one is an error.
+- A passage without the key, or with null as its value, satisfies only ne and nin.
+- A list satisfies a comparison if one of its elements does. ne and nin are the exact opposites of
+  eq and in: no element may satisfy these.
+- Values of different kinds (string, number, boolean) are never equal, greater or less: `"1"`, `1`
+  and `true` all differ. `1` and `1.0` are equal.
+- Strings are ordered by code point. Booleans have no order: comparing their order is an error.
 
-A key that no passage has is most often a misspelt one, and `Columns.passing` refuses it where that
-would go unnoticed: in a search, where the comparison can let nothing through; in a deletion, where
-ne and nin would let everything through. Elsewhere it stands: a search for what is not "archived"
-is right before anything was archived, and a deletion can be repeated.
+A key that no passage has is usually misspelt, and `Columns.passing` refuses it where that would go
+unnoticed: in a search, where the comparison would let nothing through; in a deletion, where ne and
+nin would let everything through. Elsewhere it is allowed: a search for what is not "archived" is
+right before anything was archived, and a deletion can be repeated.
 """
 
 import math
@@ -61,11 +61,11 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One key against one value, or against several.
+    """A comparison of one key with one value or several.
 
     Attributes:
         type: eq, ne, gt, gte, lt, lte, in or nin.
-        values: One; for in and nin any number.
+        values: One value; for in and nin any number.
     """
 
     type: str
@@ -73,18 +73,18 @@ class Comparison:
     values: tuple[Value, ...]
 
     def mask(self, columns: "Columns") -> Mask:
-        """(n,) which passages satisfy it."""
+        """(n,) mask of the passages that satisfy it."""
         return columns.mask(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Several filters, all of which must hold, or any.
+    """Several filters, of which all or any must hold.
 
     Attributes:
         type: "and" or "or".
         filters: At least one.
-        is_fixed: Whether it is not for whoever asks to put right; see `Fixed`.
+        is_fixed: Whether it was imposed on the caller; see `Fixed`.
     """
 
     type: str
@@ -92,7 +92,7 @@ class Combination:
     is_fixed: bool = False
 
     def mask(self, columns: "Columns") -> Mask:
-        """(n,) which passages satisfy it."""
+        """(n,) mask of the passages that satisfy it."""
         return reduce(_COMBINATIONS[self.type], (part.mask(columns) for part in self.filters))
 
 
@@ -100,9 +100,9 @@ Filter = Comparison | Combination
 
 
 class Fixed(dict[str, object]):
-    """An "and" that holds for whoever asks, beside filters of theirs, as parsed JSON.
+    """An "and", as parsed JSON, that is imposed on a caller in addition to the caller's own filter.
 
-    Nothing is said of keys that no passage has: that would tell of passages which it keeps out.
+    Its keys are not checked against the metadata: an error would reveal passages that it hides.
     """
 
     def __init__(self, *filters: object) -> None:
@@ -113,33 +113,33 @@ def parse_filter(value: object) -> Filter:
     """The filter that parsed JSON describes.
 
     Raises:
-        FilterError: It describes none; names the offending place, as in `filters[1].key`. Or it is
-            nested deeper than `MAX_DEPTH`, compares more than `MAX_COMPARISONS` times, or has more
-            than `MAX_VALUES` values in its lists.
+        FilterError: It describes none (names the offending path, as in `filters[1].key`), is nested
+            deeper than `MAX_DEPTH`, has more than `MAX_COMPARISONS` comparisons, or has more than
+            `MAX_VALUES` values in its lists.
     """
     return _Parser().parse(value, "filter", MAX_DEPTH)
 
 
 class Columns:
-    """Metadata of n passages turned on its side, for filters to run over; built on first use."""
+    """Metadata of n passages in columns, for filters; built on first use."""
 
     def __init__(self, metadata: Sequence[Metadata]) -> None:
-        """Take the metadata of n passages, in row order, not to be changed afterwards."""
+        """Use the metadata of n passages, in row order, which must not change afterwards."""
         self._metadata = metadata
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
         return len(self._metadata)
 
     def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
-        """(n,) which passages a filter lets through.
+        """(n,) mask of the passages that satisfy a filter.
 
         Args:
-            deletes: Whether these are to be deleted.
+            deletes: Whether these passages are to be deleted.
 
         Raises:
-            FilterError: It compares with a key that no passage has, and nobody would notice.
+            FilterError: It has a key that no passage has, where that would go unnoticed.
         """
         for part in _comparisons(filter_):
             negated = part.type in ("ne", "nin")
@@ -153,7 +153,7 @@ class Columns:
         return filter_.mask(self)
 
     def mask(self, comparison: Comparison) -> Mask:
-        """(n,) which passages satisfy a comparison."""
+        """(n,) mask of the passages that satisfy a comparison."""
         negated = comparison.type in ("ne", "nin")
         order = comparison.type if comparison.type in _ORDERS else "eq"
         satisfied = np.zeros(len(self), np.bool_)
@@ -163,11 +163,11 @@ class Columns:
         return ~satisfied if negated else satisfied
 
     def keys(self) -> set[str]:
-        """Those that some passage has."""
+        """Keys that some passage has."""
         return {*self._entries}
 
     def keys_without(self, rows: Int64) -> set[str]:
-        """Those that some passage has beside a few."""
+        """Keys that some passage outside the given rows has."""
         left = {*rows.tolist()}
         own = Counter(key for row in left for key in self._metadata[row])
         return {key for key in self._entries if self._passages[key] > own[key]}
@@ -182,17 +182,17 @@ class Columns:
 
     @property
     def _passages(self) -> Counter[str]:
-        """How many passages have each key."""
+        """Number of passages with each key."""
         return self._read[0]
 
     @property
     def _entries(self) -> Mapping[str, "_Entries"]:
-        """Row and value of every entry by key."""
+        """Rows and values of every key's entries."""
         return self._read[1]
 
     @cached_property
     def _read(self) -> tuple[Counter[str], dict[str, "_Entries"]]:
-        """Both, in one pass over all metadata; lists are laid out."""
+        """`_passages` and `_entries`, in one pass over all metadata; lists are flattened."""
         passages: Counter[str] = Counter()
         entries: dict[str, _Entries] = {}
         for row, metadata in enumerate(self._metadata):
@@ -206,29 +206,28 @@ class Columns:
 
 
 class LayeredColumns(Columns):
-    """The same of passages in two layers; what is known of the base is not read again."""
+    """Columns of passages in two layers, which reuse those of the base."""
 
     def __init__(self, layers: Layers, base: Columns, added: Columns) -> None:
-        """Nothing is read yet."""
         self._layers, self._base, self._added = layers, base, added
 
     def __len__(self) -> int:
         return len(self._layers)
 
     def mask(self, comparison: Comparison) -> Mask:
-        """(n,) which passages satisfy a comparison."""
+        """(n,) mask of the passages that satisfy a comparison."""
         return self._layers.lay(self._base.mask(comparison), self._added.mask(comparison))
 
     def keys(self) -> set[str]:
-        """Those that some passage has."""
+        """Keys that some passage has."""
         return self._base.keys_without(self._layers.gone) | self._added.keys()
 
 
 class Column:
-    """All values of one key, by kind, ready to be compared at once."""
+    """All values of one key as arrays, by kind."""
 
     def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
-        """Sort m values of some rows by kind; nulls are dropped."""
+        """Split the m values, each with its row, by kind; nulls are dropped."""
         pairs = list(zip(rows, values, strict=True))
         booleans = [(row, value) for row, value in pairs if isinstance(value, bool)]
         strings = [(row, value) for row, value in pairs if isinstance(value, str)]
@@ -248,7 +247,7 @@ class Column:
         self._codes = np.array([code[value] for _, value in strings], np.int64)
 
     def rows(self, order: str, value: Value) -> Int64:
-        """Rows that have a value which is eq, gt, gte, lt or lte the given one, perhaps twice."""
+        """Rows with a value that is eq, gt, gte, lt or lte the given one; a row may repeat."""
         if isinstance(value, str):
             return self._string_rows[self._compare_strings(order, value)]
         if isinstance(value, bool):
@@ -259,7 +258,7 @@ class Column:
         return self._number_rows[hits]
 
     def _compare_strings(self, order: str, value: str) -> Mask:
-        """(m,) whether strings compare so to the given one, by its place among the names."""
+        """(m,) mask of the strings that compare so with the given one, by codes."""
         below = bisect_left(self._names, value)
         above = bisect_right(self._names, value)
         if order == "eq":
@@ -270,7 +269,7 @@ class Column:
 
 
 class _Parser:
-    """Parses one filter, and stops where it has more than it may, however long it is."""
+    """Parses one filter, and stops as soon as it exceeds a limit, however long it is."""
 
     def __init__(self) -> None:
         self._comparisons = MAX_COMPARISONS
@@ -283,7 +282,7 @@ class _Parser:
         kind = value.get("type")
         if kind in _COMPARISONS:
             return self._comparison(value, path)
-        if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
+        if kind in tuple(_COMBINATIONS):  # not the mapping itself: kind may not be hashable
             return self._combination(value, path, depth)
         known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
         raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
@@ -303,7 +302,7 @@ class _Parser:
         return Combination(str(node["type"]), tuple(parsed), is_fixed)
 
     def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
-        """A key against a value or values."""
+        """A comparison of a key with one value or several."""
         _check_fields(node, ("type", "key", "value"), path)
         kind, key, value = str(node["type"]), node["key"], node["value"]
         self._comparisons -= 1
@@ -323,7 +322,7 @@ class _Parser:
 
 
 def _parse_value(value: object, path: str, kind: str) -> Value:
-    """Something to compare to."""
+    """A value to compare with."""
     if not isinstance(value, str | int | float) or not _finite(value):
         raise FilterError(f"{path} must be a string, a number or a boolean, not {value!r:.60}")
     if kind in _ORDERS and isinstance(value, bool):
@@ -332,7 +331,7 @@ def _parse_value(value: object, path: str, kind: str) -> Value:
 
 
 def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str) -> None:
-    """Refuse missing fields, and unknown ones: to ignore a misspelt one would let passages in."""
+    """Refuse missing and unknown fields: ignoring a misspelt one would let passages through."""
     for name in fields:
         if name not in node:
             raise FilterError(f"{path}.{name} is missing")
@@ -342,7 +341,7 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
 
 
 def _comparisons(part: Filter) -> Iterator[Comparison]:
-    """Those that a filter makes, as far as whoever asks chose it."""
+    """The comparisons of a filter that the caller chose, without imposed ones."""
     if isinstance(part, Comparison):
         yield part
     elif not part.is_fixed:
@@ -351,11 +350,11 @@ def _comparisons(part: Filter) -> Iterator[Comparison]:
 
 
 def _finite(value: Value) -> bool:
-    """Whether a value is not a NaN or an infinity."""
+    """Whether a value is neither NaN nor infinite."""
     return not isinstance(value, float) or math.isfinite(value)
 
 
 def _numbers(values: Sequence[int | float]) -> NDArray[Any]:
-    """Numbers as float64, or as Python's own where that would round one of them."""
+    """Numbers as float64, or as Python objects where float64 would round one of them."""
     exact = all(isinstance(value, float) or abs(value) <= _EXACT for value in values)
     return np.array(values, np.float64 if exact else object)

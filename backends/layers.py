@@ -1,7 +1,7 @@
-"""Two layers of rows as one list: a large one that stays, and what was added and taken away since.
+"""Two layers of rows as one list: a large base that stays, and what was added and removed since.
 
-Rows of both have one number each, by their place in the list, and nothing of the large layer is
-copied to give it. A row of a layer and its number grow alike, so what is in order stays in order.
+Each row of either layer has a number, its position in the list. Computing numbers copies nothing of
+the base. Within a layer, numbers are in the order of rows, so what is sorted stays sorted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,31 +16,36 @@ from numpy.typing import NDArray
 from backends.types import Float16, Float32, Int32, Int64, Mask
 
 _MOST_PIECES = 4_096
-"""Stretches of rows up to which they are copied one by one: with more, each row is gathered."""
+"""Up to this many slices, arrays are concatenated slice by slice; beyond it, rows are gathered."""
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
 
 
 class Layers:
-    """Which number each row of two layers has.
+    """The numbers of the rows of two layers.
 
     Attributes:
-        gone: (g,) rows of the base that are there no more, ascending.
+        base: Number of rows of the base.
+        gone: (g,) removed rows of the base, ascending.
         added: (m,) numbers of the added rows, ascending.
     """
 
     def __init__(self, base: int, gone: Int64, added: Int64) -> None:
-        """Of a base of so many rows, without those that are gone."""
         self.base, self.gone, self.added = base, gone, added
-        # As places among the rows of the base that are left.
+        # As positions among the rows of the base that are left.
         self._gone = gone - np.arange(len(gone))
         self._added = added - np.arange(len(added))
         self._ended = np.append(added, -1)
         self._lists = [each.tolist() for each in (gone, added, self._gone, self._added)]
 
     def owned(self, base: Int32 | Int64, added: Int32 | Int64) -> "Layers":
-        """Those of what the rows own, such as sentences; each layer has ascending owners."""
+        """The layers of elements that the rows own, such as sentences.
+
+        Args:
+            base: Owning row of each element of the base, ascending.
+            added: Owning row, in its layer, of each added element, ascending.
+        """
         first, last = (np.searchsorted(base, self.gone, side) for side in ("left", "right"))
         gone = [np.arange(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
         lost = np.concatenate([np.empty(0, np.int64), *gone])
@@ -49,25 +54,25 @@ class Layers:
         return Layers(len(base), lost, left[added] + np.arange(len(added)))
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.base - len(self.gone) + len(self.added)
 
     def split(self, numbers: Int32 | Int64) -> tuple[Mask, Int64]:
-        """Which of some rows are added ones, and their rows in their own layer."""
+        """By number: whether each row is an added one, and its row in its own layer."""
         at = np.searchsorted(self.added, numbers)
         is_added = self._ended[at] == numbers
         return is_added, np.where(is_added, at, self._row(numbers - at))
 
     def rows(self, numbers: Int32 | Int64) -> Int64:
-        """Rows of the base that have some numbers; those of added ones mean nothing."""
+        """Rows of the base by number; values for added rows are meaningless."""
         return self._row(numbers - np.searchsorted(self.added, numbers))
 
     def _row(self, left: Int64) -> Int64:
-        """Rows of the base by their place among those that are left."""
+        """Rows of the base by their position among those that are left."""
         return left + np.searchsorted(self._gone, left, "right")
 
     def number(self, row: int) -> int:
-        """Number of a row of the base; -1 if it is gone."""
+        """Number of a row of the base; -1 if it was removed."""
         gone, _, _, added = self._lists
         at = bisect_left(gone, row)
         if at < len(gone) and gone[at] == row:
@@ -75,7 +80,7 @@ class Layers:
         return row - at + bisect_right(added, row - at)
 
     def place(self, number: int) -> tuple[bool, int]:
-        """Whether a row is an added one, and its row in its own layer."""
+        """By number: whether a row is an added one, and its row in its own layer."""
         _, added, gone, _ = self._lists
         at = bisect_left(added, number)
         if at < len(added) and added[at] == number:
@@ -92,14 +97,14 @@ class Layers:
         return np.moveaxis(found, 0, axis)
 
     def listed(self, base: list[T], added: list[T]) -> list[T]:
-        """The same for lists."""
+        """As `lay`, for lists."""
         both = base, added
         parts = (both[layer][start:stop] for layer, start, stop in self._pieces)
         return [*chain.from_iterable(parts)]
 
     @cached_property
     def places(self) -> Int64:
-        """(n,) where each row lies when the added ones are laid behind the whole base."""
+        """(n,) position of each row in the concatenation of the whole base and the added rows."""
         rows = np.arange(self.base + len(self.added), dtype=np.int64)
         first = 0, self.base
         parts = [rows[first[layer] :][start:stop] for layer, start, stop in self._pieces]
@@ -107,7 +112,7 @@ class Layers:
 
     @cached_property
     def of_base(self) -> Int32:
-        """(base,) number of each row of the base, which means nothing where it is gone."""
+        """(base,) number of each row of the base; values for removed rows are meaningless."""
         found = np.arange(self.base, dtype=np.int32)
         number = 0
         for layer, start, stop in self._pieces:
@@ -118,7 +123,7 @@ class Layers:
 
     @cached_property
     def _pieces(self) -> list[tuple[int, int, int]]:
-        """Stretches of the layers, end to end: 0 or 1, the first row, and the one after."""
+        """Slices of the layers in order of numbers: layer (0 is the base), first row, end."""
         found: list[tuple[int, int, int]] = []
         row = 0
         cuts = [(row, -1) for row in self.gone.tolist()]
@@ -137,19 +142,19 @@ class Layers:
 
     @property
     def _follower(self) -> Int64:
-        """(m,) rows of the base that the added ones come before."""
+        """(m,) row of the base that follows each added one."""
         return self._added + np.searchsorted(self._gone, self._added, "right")
 
 
 class LayeredRows(Generic[_Value]):
-    """Rows of numbers in two layers; NumPy takes it for an array, which it is copied to then."""
+    """An array in two layers. NumPy functions accept it, but copy all rows to one array."""
 
     def __init__(self, layers: Layers, base: NDArray[_Value], added: NDArray[_Value]) -> None:
         self.layers, self.base, self.added = layers, base, added
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the whole array."""
         return (len(self.layers), *self.base.shape[1:])
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """What every arm does with scores: check the request, take the top k, break ties by id.
 
-Passages are held in id order, so a smaller row is a smaller id, and "ties by id" is "ties by row".
+Passages are in id order, so a smaller row is a smaller id, and "ties by id" is "ties by row".
 """
 
 import math
@@ -16,14 +16,14 @@ from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking,
 
 
 class RequestError(BackendError, ValueError):
-    """A search that no arm can answer: k below 1, a mask or a vector of the wrong shape."""
+    """A search is invalid: k is below 1, or a mask or a vector has the wrong shape."""
 
 
 def require_k(k: int) -> None:
     """Refuse a k below 1.
 
     Raises:
-        RequestError: It is.
+        RequestError: k is below 1.
     """
     if k < 1:
         raise RequestError(f"k is {k}, and a ranking has at least one place. Ask for k >= 1.")
@@ -33,7 +33,7 @@ def require_mask(allowed: Mask | None, passages: int) -> None:
     """Refuse a filter mask that was not made for this version of the index.
 
     Raises:
-        RequestError: It is not a boolean array of shape (passages,).
+        RequestError: The mask is not a boolean array of shape (passages,).
     """
     if allowed is None:
         return
@@ -48,7 +48,7 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
     """Stack the vectors of queries.
 
     Args:
-        dimension: d of the passage vectors.
+        dimension: Length d of the passage vectors.
 
     Returns:
         (b, d) float32, C-contiguous; (0, d) for no queries.
@@ -74,7 +74,7 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
 
 
 def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
-    """Positions of the k highest scores, best first, equal scores by position.
+    """Positions of the k highest scores, best first, ties by position.
 
     Args:
         scores: (n,) finite values.
@@ -85,7 +85,7 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     """
     chosen = np.arange(len(scores))
     if k < len(scores):
-        # Ascending, with all of a group of equal scores that the cut falls into.
+        # Ascending, with all scores that tie at the cut.
         chosen = np.flatnonzero(scores >= _reached(scores, k))
     return chosen[np.argsort(-scores[chosen], kind="stable")[:k]]
 
@@ -94,10 +94,10 @@ _PARTS = 1024
 
 
 def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:
-    """A value that at least k scores reach, and as a rule few more; k is at most their number.
+    """A lower bound of the k-th highest score, which usually few scores beyond k reach.
 
-    Of the best of each of many parts, k reach the k-th: to find it takes a fifth of the time of
-    finding the k-th score itself.
+    It is the k-th highest among the maxima of many parts, which takes a fifth of the time of
+    finding the k-th score itself. There must be at least k scores.
     """
     parts = max(4 * k, _PARTS)
     size = len(scores) // parts
@@ -116,7 +116,7 @@ def rank_rows(
     *,
     degraded: str = "",
 ) -> Ranking:
-    """The best k by the (n,) scores of all passages.
+    """The best k candidates by the (n,) scores of all passages.
 
     Args:
         rows: Candidates, ascending; None for all passages.
@@ -137,29 +137,30 @@ def make_ranking(
     candidates: int,
     degraded: str = "",
 ) -> Ranking:
-    """Turn rows in ranking order into a Ranking.
+    """Make a ranking of rows in order.
 
     Args:
-        ids: Of every passage of the version, in row order.
+        ids: Ids of all passages of the version, in row order.
         rows: (m,) best first.
-        scores: (m,) of those rows.
+        scores: (m,) scores of those rows.
     """
     return Ranking(retriever, RowHits(ids, rows, scores), candidates, degraded)
 
 
-# Inner products with one question's vector, the same to the last bit whatever is computed beside.
+# Inner products with a question's vector, the same to the last bit in any batch.
 #
-# BLAS shares a matrix-vector product among its threads, and waits for the last of them: on a busy
-# machine that is a time slice of the scheduler, 20 ms where one thread needs 0.3. `np.vecdot` makes
-# one dot product a row, on the thread that asks, so a value depends on nothing but its two vectors.
+# BLAS splits a matrix-vector product among its threads and waits for the last of them: on a busy
+# machine that is a time slice of the scheduler, 20 ms where one thread needs 0.3. `np.vecdot`
+# computes one dot product per row in the calling thread, so a value depends on its two vectors
+# alone.
 
 
 _SIGN_AND_VALUE = np.array(0x8FFFFFFF, np.uint32).view(np.int32)
 _HALFWAY = np.float32(2.0**56)
 _LEAST = -709.0
-"""Of smaller values the logistic function is below 1e-307."""
+"""Below this value the logistic function is less than 1e-307."""
 _ROWS_AT_ONCE = 128
-"""Rows that are worked on together: they stay in the cache."""
+"""Rows that are processed together, so that they stay in the cache."""
 
 
 def products(vectors: Rows32, query: Float32) -> Float32:
@@ -167,7 +168,7 @@ def products(vectors: Rows32, query: Float32) -> Float32:
 
     Args:
         vectors: (n, d).
-        query: (d,) of moderate size: below 2^72.
+        query: (d,) with values below 2^72.
 
     Returns:
         (n,) float32.
@@ -180,7 +181,7 @@ def products(vectors: Rows32, query: Float32) -> Float32:
 
 
 def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
-    """`products` of every query, equal to the last bit: rows stay in the cache for all of them.
+    """`products` of every query, equal to the last bit. Rows stay in the cache for all queries.
 
     Args:
         vectors: (n, d).
@@ -193,7 +194,7 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
         base, added = (products_of_all(own, queries) for own in (vectors.base, vectors.added))
         return vectors.layers.lay(base, added, axis=1)
     result = np.empty((len(queries), len(vectors)), np.float32)
-    # One query needs each row once.
+    # With one query each row is used once, so no cache helps.
     step = _ROWS_AT_ONCE if len(queries) > 1 else max(1, len(vectors))
     for start in range(0, len(vectors), step):
         part = slice(start, start + step)
@@ -202,16 +203,16 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
 
 
 def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
-    """Inner product of some half-precision rows with a query.
+    """Inner products of some half-precision rows with a query.
 
-    NumPy converts halves one by one. Here their bits are moved to where a float32 has them, which
-    is exact and twice as fast over all: a half with its exponent in that place stands for 2^-112
-    times its value, and two factors of 2^56 make up for that without overflow.
+    NumPy converts halves one by one. Here their bits are shifted to their place in a float32, which
+    is exact and twice as fast overall. A half's exponent read as a float32's makes the value 2^-112
+    times as large, and two factors of 2^56 undo that without overflow.
 
     Args:
         vectors: (n, d), finite and C-contiguous.
-        rows: (m,) which of them.
-        query: (d,) of moderate size: below 2^72.
+        rows: (m,) rows to use.
+        query: (d,) with values below 2^72.
 
     Returns:
         (m,) float32, equal to those of the rows converted to float32.
@@ -234,42 +235,42 @@ def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
 
 
 def logistic(values: Float64) -> Float64:
-    """1 / (1 + exp(-v)) of each value, to the last bit as `scipy.special.expit` has it.
+    """1 / (1 + exp(-v)) of each value, equal to `scipy.special.expit` to the last bit.
 
-    SciPy's takes a tenth of a second to import, and this is asked about a few values.
+    Importing SciPy takes a tenth of a second, and this is called with few values.
     """
     found = (1 / (1 + math.exp(-v)) if v > _LEAST else 0.0 for v in values.ravel().tolist())
     return np.fromiter(found, np.float64, values.size).reshape(values.shape)
 
 
 def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
-    """Where the elements of some lists lie, for the lists taken in an order of one's own.
+    """Positions of the elements of chosen lists, which are stored end to end.
 
     Args:
-        lengths: (n,) list lengths, as laid out.
-        order: (k,) lists.
+        lengths: (n,) lengths of all lists, in storage order.
+        order: (k,) chosen lists, in the wanted order.
 
     Returns:
-        One place for each element.
+        One position per element.
     """
     return spans(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), order)
 
 
 def spans(starts: Int32 | Int64, chosen: Int32 | Int64) -> Int64:
-    """Where the elements of some lists lie, end to end, in the order of the lists that are chosen.
+    """Positions of the elements of chosen lists, which are stored end to end.
 
     Args:
-        starts: (n + 1,) list i lies at starts[i]:starts[i + 1].
-        chosen: (k,) lists.
+        starts: (n + 1,) offsets: list i is at starts[i]:starts[i + 1].
+        chosen: (k,) chosen lists, in the wanted order.
 
     Returns:
-        One place for each element.
+        One position per element.
     """
     return ranges(starts[chosen], starts[chosen + 1])
 
 
 def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
-    """The whole numbers from each first one up to the last, which is left out, end to end."""
+    """The integers of the half-open intervals [first, last), end to end."""
     first = first.astype(np.int64)
     lengths = last - first
     ends = np.cumsum(lengths)
@@ -277,7 +278,7 @@ def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
 
 
 def sums(places: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
-    """(size,) sum of the values at each place, added up in their order."""
+    """(size,) sum of the values at each position, added in their order."""
     found: NDArray[Any] = np.bincount(places, weights=values, minlength=size)
     return found
 
@@ -285,21 +286,21 @@ def sums(places: Int32 | Int64, values: NDArray[np.floating], size: int) -> Floa
 def distinct(values: Int64) -> Int64:
     """Each value once, ascending.
 
-    NumPy's `unique` goes through a hash table for integers, which is thirty times slower than
-    sorting half a million of them.
+    NumPy's `unique` uses a hash table for integers, which is thirty times slower than sorting for
+    half a million of them.
     """
     ascending: Int64 = np.sort(values)
     return ascending[np.flatnonzero(np.diff(ascending, prepend=ascending[:1] - 1))]
 
 
 def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mask]:
-    """Where values lie in a list without repeats, and which do; 0 for the others."""
+    """Position of each value among ascending distinct ones, 0 if missing, and which exist."""
     if not len(ascending):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
     if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
         known = (values >= 0) & (values < len(ascending))
         return np.where(known, values, 0).astype(np.int64), known
-    # NumPy would copy all of a list of another type.
+    # With another type, NumPy would copy the whole list.
     wanted = values.astype(ascending.dtype, copy=False)
     place = np.searchsorted(ascending, wanted)
     place[place == len(ascending)] = 0
@@ -307,5 +308,5 @@ def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mas
 
 
 def without(values: Int64, others: Int64) -> Int64:
-    """The values that are not among the others; both as of `distinct`."""
+    """The values that are not among the others; both distinct and ascending."""
     return values[~located(values, others)[1]]

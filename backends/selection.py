@@ -1,7 +1,7 @@
-"""Which passages a language model reads, where it may read a share of the corpus only.
+"""Selection of the passages that a language model reads when it may read only part of the corpus.
 
-Source: Clue-RAG, algorithm 2. A passage is worth as much as it has in common with the others, and
-costs its words; of all passages those are taken that are worth most together within the share.
+Source: Clue-RAG, algorithm 2. A passage's value is what it has in common with the others, its cost
+the number of its words. The passages with the largest total value within the budget are selected.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from backends.words import tokenise
 Selection = Literal["bleu", "cosine", "random"]
 SELECTIONS: tuple[Selection, ...] = get_args(Selection)
 ORDER = 4
-"""Words in the longest n-grams that BLEU counts."""
+"""Length in words of the longest n-grams that BLEU counts."""
 UNSEEN = 0.1
-"""Numerator of an n-gram precision that would be 0."""
+"""Numerator of an n-gram precision that would otherwise be 0."""
 _BLOCK = 16_000_000
-"""Cells of a block of cosines."""
+"""Number of cosines in a block."""
 
 
 def select(corpus: Corpus, share: float, by: Selection, seed: int = 0) -> Int64:
-    """Rows of the passages to be read, ascending.
+    """Rows of the selected passages, ascending.
 
     Args:
-        share: Alpha, 0 to 1, of all words.
-        by: What a passage is worth: its BLEU against all others, its cosine to the closest other,
+        share: Alpha, the share of all words that may be read, 0 to 1.
+        by: The value of a passage: its BLEU against all others, its cosine to the closest other,
             or a random number.
-        seed: Of random numbers.
+        seed: Seed of the random numbers.
     """
     texts = [tokenise(f"{title} {text}".lower()) for title, text in corpus.iter_texts()]
     costs = np.array([len(words) for words in texts], np.int64)
@@ -48,14 +48,15 @@ def select(corpus: Corpus, share: float, by: Selection, seed: int = 0) -> Int64:
 
 
 def knapsack(values: Float64, costs: Int64, room: int) -> Int64:
-    """Items that fit into some room and are worth much together, ascending.
+    """Items of high total value within a budget, ascending.
 
-    Greedily by worth for the room that is taken, or the best single item if that is worth more: at
-    most one item's worth less than the best choice, and half of it at least.
+    Items are taken greedily by value per cost, or the best single item if its value is higher. The
+    total is at least half of the optimum, and less than it by at most one item's value.
 
     Args:
         values: (n,) none negative.
         costs: (n,) none negative.
+        room: The budget.
     """
     order = np.argsort(-values / np.maximum(costs, 1), kind="stable")
     taken, left = list[int](), room
@@ -72,10 +73,10 @@ def knapsack(values: Float64, costs: Int64, room: int) -> Int64:
 
 
 def bleu_of_each(texts: Sequence[Sequence[str]]) -> Float64:
-    """(n,) BLEU of each text against all others as references; 0 of an empty or an only text.
+    """(n,) BLEU of each text against all others as references; 0 for an empty or a single text.
 
-    Exact in linear time: of each n-gram, the two largest counts in a text say how often it is in
-    another one at most.
+    It is exact in linear time: an n-gram's two largest counts in any text give its largest count in
+    the other texts.
     """
     count = len(texts)
     lengths = np.array([len(text) for text in texts], np.int64)
@@ -90,7 +91,7 @@ def bleu_of_each(texts: Sequence[Sequence[str]]) -> Float64:
     for order in range(1, ORDER + 1):
         whole = left >= order
         if order > 1:
-            # An n-gram is its first words' number and its last word.
+            # An n-gram is the number of its first n - 1 words combined with its last word.
             last = np.roll(words, 1 - order)
             grams = np.unique(grams * len(number) + last, return_inverse=True)[1]
         matched = _matched(grams[whole], owner[whole], count)
@@ -101,7 +102,7 @@ def bleu_of_each(texts: Sequence[Sequence[str]]) -> Float64:
 
 
 def _matched(grams: Int64, owner: Int64, count: int) -> Float64:
-    """(count,) n-grams of each text, each as often as it is in some other text at most."""
+    """(count,) matched n-grams of each text, clipped to their largest count in another text."""
     pairs, often = np.unique(grams * count + owner, return_counts=True)
     gram, text = pairs // count, pairs % count
     order = np.lexsort((-often, gram))
@@ -116,7 +117,7 @@ def _matched(grams: Int64, owner: Int64, count: int) -> Float64:
 
 
 def _brevity(lengths: Int64) -> Float64:
-    """(n,) penalty of texts that are shorter than the other one closest in length."""
+    """(n,) brevity penalty of each text against the other text that is closest in length."""
     order = np.argsort(lengths, kind="stable")
     own = lengths[order].astype(np.float64)
     shorter = np.concatenate([[-np.inf], own[:-1]])
@@ -129,7 +130,7 @@ def _brevity(lengths: Int64) -> Float64:
 
 
 def closest(vectors: Float32) -> Float64:
-    """(n,) cosine of each of n unit vectors to the closest other; 0 of an only one."""
+    """(n,) cosine of each unit vector with the closest other, at least 0; 0 for a single one."""
     count = len(vectors)
     if count < 2:
         return np.zeros(count)

@@ -1,9 +1,9 @@
-"""The sentences of a version as knowledge units: what is near a question, what of it they hold.
+"""The sentences of a version as knowledge units, and scores of sets of them for a question.
 
-Clue-RAG extracts knowledge units with a language model, and ranks sets of them with another. Here
-the units are the sentences that the index stores, and sets are scored without a model: by how close
-they are to the question, by the share of its words that they have, or by both. Where there is a
-model that reads texts, it scores those that are best by that.
+Clue-RAG extracts knowledge units with a language model and ranks sets of them with another. Here
+the units are the sentences that the index stores, and sets are scored without a model: by their
+cosine with the question, by the share of its words that they have, or by both. If there is a
+cross-encoder, it rescores the best of these.
 """
 
 import math
@@ -24,19 +24,19 @@ Set = tuple[int, ...]
 """Rows of sentences, ascending."""
 Scoring = Literal["overlap", "cosine", "mix"]
 MOST_READ = 64
-"""Sets that a model reads of a question at a time."""
+"""Sets that a model reads for a question at a time."""
 OVERLAP_SHARE = 0.5
-"""Of the words' share beside the cosine, in a mix of both."""
+"""Weight of the overlap beside the cosine, in a mix of both."""
 
 
 class Units:
     """The sentences of one version of the index."""
 
     def __init__(self, corpus: Corpus, scorer: TextScorer | None = None) -> None:
-        """Read the words of all sentences, each with the title it stands under.
+        """Tokenise all sentences, each together with its passage's title.
 
         Args:
-            scorer: Reads sets, each as one text.
+            scorer: Scores sets, each joined to one text.
         """
         self._corpus, self._scorer = corpus, scorer
         self._words = Words()
@@ -54,11 +54,11 @@ class Units:
         self._held = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
 
     def nearest(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
-        """Rows of at most k sentences closest to a question, best first, equal ones by row.
+        """Rows of the k sentences closest to a question, best first, ties by row.
 
         Args:
-            vector: (d,) of the question.
-            allowed: (n,) passages that take part; None for all.
+            vector: (d,) vector of the question.
+            allowed: (n,) mask over the passages; None for all.
         """
         corpus = self._corpus
         rows = np.arange(len(corpus.sentence_passage))
@@ -67,7 +67,7 @@ class Units:
         return rows[top_rows(half_products(corpus.sentence_vectors, rows, vector), k)]
 
     def vectors(self, sets: Sequence[Set]) -> Float32:
-        """(n, d) sums of the vectors of the sentences in each set, added up by row."""
+        """(n, d) sum of the sentence vectors of each set, added in order of rows."""
         found = np.zeros((len(sets), self._corpus.sentence_vectors.shape[1]), np.float32)
         for place in range(max(map(len, sets), default=0)):
             own = np.array([row for row, one in enumerate(sets) if len(one) > place], np.int64)
@@ -78,11 +78,11 @@ class Units:
     def narrowed(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
     ) -> Sequence[Set]:
-        """The sets that a model is to read, in order; all where there is none.
+        """The best `MOST_READ` sets, in the given order; all sets where there is no model.
 
         Args:
-            by: What decides which.
-            allowed: (n,) passages that take part, in which words are counted; None for all.
+            by: Score that decides which are best.
+            allowed: (n,) mask over the passages in which words are counted; None for all.
         """
         if self._scorer is None or len(sets) <= MOST_READ:
             return sets
@@ -92,9 +92,9 @@ class Units:
     def scores(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
     ) -> Float64:
-        """(n,) what sets of sentences are worth to a question, to a model that reads them if any.
+        """(n,) scores of non-empty sets of sentences for a question, by the model if there is one.
 
-        At least one sentence is in each; `by` and `allowed` are as in `narrowed`.
+        `by` and `allowed` are as in `narrowed`.
         """
         if self._scorer is None:
             return self._worth(query, sets, by, allowed)
@@ -109,11 +109,11 @@ class Units:
     def _worth(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None
     ) -> Float64:
-        """(n,) what sets are worth without a model.
+        """(n,) scores of sets without a model.
 
         Args:
-            by: "overlap", "cosine", or "mix" for the cosine and half of the overlap.
-            allowed: (n,) passages that take part, in which words are counted; None for all.
+            by: "overlap", "cosine", or "mix" for the cosine plus half of the overlap.
+            allowed: (n,) mask over the passages in which words are counted; None for all.
         """
         if by == "overlap":
             return self._overlap(query, sets, allowed)
@@ -123,7 +123,7 @@ class Units:
         return near
 
     def _overlap(self, query: Query, sets: Sequence[Set], allowed: Mask | None) -> Float64:
-        """(n,) share of the question's content words, weighed by their rarity, that a set has."""
+        """(n,) share of the question's content words that a set has, weighted by rarity."""
         words = sorted(set(content_terms(query.text)))
         weights = [self._weight(word, allowed) for word in words]
         total = math.fsum(weights)
@@ -140,12 +140,12 @@ class Units:
         same = numbers[order][place] == held
         has = np.zeros((len(sets), len(words)), bool)
         has[owner[same], order[place[same]]] = True
-        # Rounded once, so that sets of equally rare words are equal.
+        # `fsum` rounds once, so that sets with equally rare words have equal scores.
         sums = (math.fsum(compress(weights, row)) for row in has.tolist())
         return np.fromiter(sums, np.float64, len(sets)) / total
 
     def _cosine(self, query: Query, sets: Sequence[Set]) -> Float64:
-        """(n,) cosine of the question and the sum of a set's vectors."""
+        """(n,) cosine of the question with the sum of a set's vectors."""
         sums = self.vectors(sets)
         lengths = np.sqrt(np.vecdot(sums, sums))
         near = np.vecdot(sums, query.vector).astype(np.float64)

@@ -1,13 +1,13 @@
 """The zoom arm: ZoomRAG's Doc-Zoom, a walk that restarts at the question, without a language model.
 
-The question is a node of the graph. Its edges lead to the passages that stand out from the corpus
-by their similarity and to the entities that it names; passages and entities are tied by mentions.
-The walk restarts at the question with a high probability, so that mass stays close to it.
+The question is a node of the graph. Its edges lead to the entities that it names and to passages
+whose similarity stands out from the corpus; passages and entities are linked by mentions. The walk
+restarts at the question with a high probability, so that mass stays close to it.
 
-What all questions share of the graph stays as it is: each question's walk is taken apart into its
-own edges and the shared matrix, and those of a batch advance side by side without meeting
-(equations 6 to 9). Equation 9 is printed with Z·M, which holds for a symmetric M alone; M·Zᵀ, as
-the equation before it has it, holds always.
+The graph without questions is shared: each question's walk is decomposed into its own edges and the
+shared matrix, so the walks of a batch advance together and independently (equations 6 to 9).
+Equation 9 is printed with Z·M, which holds only for a symmetric M; M·Zᵀ, as in the equation before
+it, always holds.
 
 Edges between similar passages are left out unless `neighbours` is above 0: they lowered every
 measure on the train and dev questions that were tried.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NOTHING_STANDS_OUT = "no passage and no name stands out: the most similar passages were taken"
 CELLS = 4_000_000
-"""Nodes times questions of a batch, to bound memory: 32 MB an array."""
+"""Nodes times questions of a batch, which bounds an array to 32 MB."""
 SHOWN = 30
 """Entities that an explanation shows."""
 
@@ -67,13 +67,13 @@ class ZoomSettings:
 
 @dataclass(frozen=True, slots=True)
 class SharedGraph:
-    """What all questions share.
+    """The graph that all questions share, without their own nodes.
 
     Attributes:
-        edges: (n + e, n + e) M, weights of an edge from the node of a column to that of a row.
-        weight: (n + e,) c, the sums of its columns.
-        passages: How many passages take part.
-        entities: How many entities these mention.
+        edges: (n + e, n + e) M, the weight of the edge from a column's node to a row's node.
+        weight: (n + e,) c, column sums of M.
+        passages: Number of allowed passages.
+        entities: Number of entities that these mention.
     """
 
     edges: "sparse.csr_array"
@@ -83,12 +83,12 @@ class SharedGraph:
 
 
 class ZoomRetriever:
-    """Ranks the passages of one version of an index."""
+    """The zoom arm over one version of the index."""
 
     name = "zoom"
 
     def __init__(self, graph: TriGraphRetriever, settings: ZoomSettings | None = None) -> None:
-        """Rank the passages of a graph."""
+        """Search a graph's passages."""
         self.settings = settings or ZoomSettings()
         self.graph = graph
         self._corpus = graph.corpus
@@ -97,7 +97,7 @@ class ZoomRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question, of those that the walk reaches.
+        """At most k passages for each question, among those that the walk reaches.
 
         Raises:
             RequestError: k is below 1, or the mask or a vector does not fit this version.
@@ -116,12 +116,12 @@ class ZoomRetriever:
         return rankings
 
     def rank(self, mass: Float64, degraded: str, k: int) -> Ranking:
-        """At most k of the passages with mass."""
+        """At most k passages by their mass (n,); those without mass are left out."""
         reached = np.flatnonzero(mass > 0)
         return rank_rows(self.name, self._corpus.ids, mass, reached, k, degraded=degraded)
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
-        """Say which edges of the question led to the passages of a ranking of any arm."""
+        """Explain which edges of the question led to the passages of a ranking, of any arm."""
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)
         edges, (seeds,), _ = self.edges([query], filtered, shared)
@@ -138,7 +138,7 @@ class ZoomRetriever:
         return explain_walk(self.graph.graph, self._corpus, trace, (rows, mass[:n]), ranking)
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
-        """What all questions share of a graph; that of all passages is kept."""
+        """The shared graph for a filter; the one without a filter is cached."""
         if filtered.allowed is not None:
             return shared_graph(self._corpus, filtered, self.settings)
         if self._whole is None:
@@ -148,7 +148,7 @@ class ZoomRetriever:
     def edges(
         self, queries: Sequence[Query], filtered: FilteredGraph, shared: SharedGraph
     ) -> tuple[Float64, list[tuple[Seed, ...]], list[str]]:
-        """(b, n + e) H, the edges of the questions, their seeds, and why they are what they are."""
+        """The questions' edges H (b, n + e), their seeds, and why each is degraded, or ""."""
         n, settings = len(self._corpus), self.settings
         vectors = query_matrix(queries, self._corpus.vectors.shape[1])
         found = np.zeros((len(queries), len(shared.weight)))
@@ -176,7 +176,7 @@ class ZoomRetriever:
 
 
 def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings) -> SharedGraph:
-    """The passages that take part, the entities that they mention, and the edges between them.
+    """The allowed passages, the entities that they mention, and the edges between them.
 
     Both kinds of edges are scaled to the same mean weight over all pairs of nodes.
     """
@@ -199,14 +199,14 @@ def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings
 
 
 def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
-    """Where walks that restart at a question of their own each are after some steps.
+    """The mass on the nodes after some steps of walks that each restart at their own question.
 
-    Equal in values to `reference.zoom`, which walks from one question over the whole graph.
+    The values equal those of `reference.zoom`, which walks from one question over the whole graph.
 
     Args:
         edges: (b, n + e) H, weights of the questions' edges.
         restart: Probability of going back to the question.
-        steps: T.
+        steps: T, the number of steps.
 
     Returns:
         (b, n + e) mass on the nodes.
@@ -228,9 +228,9 @@ def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: i
 
 
 def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.csr_array":
-    """(n, n) e^cos of passages with those that stand out from their row, at most so many of them.
+    """(n, n) e^cos of each passage with at most `settings.neighbours` that stand out in its row.
 
-    Each row is computed by itself, so that no block decides a bit.
+    Each row is computed by itself, so that the values do not depend on a block size.
     """
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
@@ -251,14 +251,14 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
 
 
 def _standing_out(near: Float32, allowed: Mask | None, deviations: float) -> Int64:
-    """Rows of the passages whose similarity is far above the mean of those that take part."""
+    """Rows of the passages whose similarity is far above the mean of the allowed passages."""
     rows = _taking_part(allowed, len(near))
     own = near[rows]
     return rows[own > _mark(own, deviations)] if len(own) else rows
 
 
 def _mark(near: Float32, deviations: float) -> float:
-    """What stands out is above."""
+    """The similarity above which a passage stands out."""
     values = near.astype(np.float64)
     return float(values.mean() + deviations * values.std())
 
@@ -268,7 +268,7 @@ def _taking_part(allowed: Mask | None, n: int) -> Int64:
 
 
 def _rescale(weights: Float64, cells: int) -> None:
-    """Scale weights in place, to a mean of 1 over so many pairs of nodes."""
+    """Scale weights in place to a mean of 1 over `cells` pairs of nodes."""
     total = weights.sum()
     if total > 0:
         weights *= cells / total
