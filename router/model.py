@@ -1,4 +1,4 @@
-"""A router as it serves: features in, decisions out, for the command line and evaluation alike."""
+"""The router that serves and is evaluated: features in, decisions out."""
 
 import math
 from copy import copy
@@ -27,11 +27,11 @@ class RoutingModel:
     """A scorer with its policy, by name and version."""
 
     def __init__(self, name: str, scorer: Scorer, policy: Policy, folder: Path | None) -> None:
-        """Put the parts together.
+        """Combine a scorer and a policy.
 
         Args:
             name: Name and version, "name/v1".
-            folder: That it was loaded from; None for one that is not written yet.
+            folder: Folder that it was loaded from; None if it is not written yet.
         """
         self.name = name
         self.scorer = scorer
@@ -41,25 +41,25 @@ class RoutingModel:
 
     @property
     def asks_corpus(self) -> bool:
-        """Whether it looks at what the corpus says, so that deciding takes an index."""
+        """Whether it uses signals of the corpus, so that deciding takes an index."""
         return asks_corpus(self.scorer.names)
 
     @property
     def needs(self) -> tuple[tuple[str, ...], ...]:
-        """Columns that it looks at, in steps from the cheapest.
+        """The columns that it uses, in steps from the cheapest.
 
-        Those of a later step are found for the questions alone that `decide_early` leaves open.
+        Columns of a later step are computed only for questions that `decide_early` leaves open.
         """
         return (self.scorer.names,)
 
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""
-        changed = copy(self)  # a scorer and its explainer take no policy
+        changed = copy(self)  # scorer and explainer do not depend on the policy
         changed.policy = policy
         return changed
 
     def at(self, point: str) -> "RoutingModel":
-        """The same scorer at an operating point of its policy; "" for the thresholds in use.
+        """The same scorer with the thresholds of an operating point; "" for those in use.
 
         Raises:
             PolicyError: There is no such point.
@@ -71,7 +71,7 @@ class RoutingModel:
     def decide_early(
         self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
     ) -> list[Decision | None]:
-        """A decision for each question of which no later step is needed; None for the others.
+        """A decision for each question that needs no later step; None for the others.
 
         Args:
             features: As for `decide`, NaN for the columns of later steps.
@@ -87,17 +87,17 @@ class RoutingModel:
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
-        """A decision for each question; each is the same bits alone and in a batch.
+        """Decide a route for each question, with the same bits alone and in a batch.
 
         Args:
             features: (n, width) float64, in the order of the featurizer's names.
-            forced: A route to take whatever the score; the score is still given.
-            max_latency_ms: Most time that an answer may take.
+            forced: A route to take whatever the score, which is still computed.
+            max_latency_ms: Time budget of an answer in ms.
             explain: Whether to add contributions and the nearest change.
 
         Raises:
-            FeatureError: Features that the scorer cannot take.
-            PolicyError: A budget without known latencies, or not above 0.
+            FeatureError: The scorer cannot take these features.
+            PolicyError: The budget is not above 0, or latencies are not known.
         """
         policy = self.policy
         budget = (

@@ -1,22 +1,22 @@
-"""The scorer of questions: z-scores into networks, lines or trees; their mean logit is calibrated.
+"""Scores questions: z-scores go through networks, linear models or trees, whose mean is calibrated.
 
-The attention-MLP runs without autograd: one question's logit, and gradients in closed form. Source:
-EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256, 128 and 64
-with residual connections where dimensions match, output attention, logit. It leaves the rest open.
-Here, with x the z-scored features:
+The attention MLP runs without autograd: it computes a logit per question, and gradients in closed
+form. Source: EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256,
+128 and 64 units with residual connections where dimensions match, output attention, logit. The
+paper leaves the rest open. Here, with x the z-scored features:
 
-    u   = x ⊙ sigmoid(W_f x + b_f)              feature attention: one weight in (0, 1) a feature
-    h_1 = silu(W_1 u + b_1)  (+ u when as wide)
-    h_i = silu(W_i h_{i-1} + b_i)  (+ h_{i-1} when as wide)
-    v   = h ⊙ sigmoid(W_o h + b_o)              output attention: the same over hidden units
+    u   = x ⊙ sigmoid(W_f x + b_f)              feature attention: a weight in (0, 1) per feature
+    h_1 = silu(W_1 u + b_1)  (+ u if equally wide)
+    h_i = silu(W_i h_{i-1} + b_i)  (+ h_{i-1} if equally wide)
+    v   = h ⊙ sigmoid(W_o h + b_o)              output attention: a weight per hidden unit
     logit = w · v + b
 
 Attention is a gate and not a softmax, so that a feature's weight does not fall because others
-matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018), which is smooth: the
+matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018). It is smooth: the
 gradient exists everywhere, and a few points suffice to integrate it.
 
-Arrays of several networks of one shape have an axis more in front, here written (…). NumPy then
-works on all of them in one call, which is what most of the time of small networks goes into.
+The arrays of several networks of one shape have an additional first axis, written (…) here. NumPy
+then handles all networks in one call; for small networks, calls take most of the time.
 """
 
 import math
@@ -50,7 +50,7 @@ class Layer:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Floats], name: str, dtype: Kind) -> "Layer":
-        """The layer of that name.
+        """The layer with a name.
 
         Raises:
             KeyError: A tensor is missing.
@@ -59,7 +59,7 @@ class Layer:
         return cls(np.ascontiguousarray(weight, dtype), np.ascontiguousarray(bias, dtype))
 
     def of_one(self, x: Floats) -> Floats:
-        """(…, inputs) to (…, outputs): a dot product each, whose bits depend on nothing else."""
+        """(…, inputs) to (…, outputs), by a dot product each, so bits do not depend on a batch."""
         result: Floats = np.vecdot(self.weight, x[..., None, :])
         result += self.bias
         return result
@@ -73,13 +73,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All layers of one network or of several side by side, in one precision.
+    """All layers of one network, or of several stacked, in one precision.
 
     Attributes:
-        features: (…, d, d) attention over features.
+        features: Attention over features, (…, d, d).
         hidden: Hidden layers, in order.
-        output: (…, h, h) attention over the last hidden layer.
-        head: (…, 1, h) to the logit.
+        output: Attention over the last hidden layer, (…, h, h).
+        head: Last layer, (…, 1, h), which gives the logit.
     """
 
     features: Layer
@@ -89,11 +89,11 @@ class Weights:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Floats], dtype: Kind) -> "Weights":
-        """All layers by their names.
+        """Assemble the layers from named tensors.
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: Shapes that do not follow from each other.
+            ValueError: The shapes do not fit together.
         """
         count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
         found = cls(
@@ -106,7 +106,7 @@ class Weights:
         return found
 
     def logits(self, x: Float64) -> Floats:
-        """(d,) z-scores to (…) logits, by the equations at the head of this file."""
+        """(d,) z-scores to (…) logits, by the equations in the module's docstring."""
         hidden = x * sigmoid(self.features.of_one(x))
         for layer in self.hidden:
             sums = layer.of_one(hidden)
@@ -117,7 +117,7 @@ class Weights:
         return result
 
     def gradients(self, points: Floats) -> Floats:
-        """(…, p, d) of ∂logit/∂x at (p, d) points, by the chain rule written out."""
+        """∂logit/∂x, (…, p, d), at points (p, d), by the chain rule."""
         gate = sigmoid(self.features.of_rows(points))
         hidden = points * gate
         slopes: list[Floats] = []
@@ -155,7 +155,7 @@ def _checked(name: str, layer: Layer, inputs: int, outputs: int | None) -> int:
 
 
 def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floats:
-    """Gradient of y = x ⊙ gate times `back`, with gate = sigmoid(W x + b)."""
+    """Propagate the gradient `back` through y = x ⊙ gate, with gate = sigmoid(W x + b)."""
     kept = back * gate
     result: Floats = (kept * x * (1 - gate)) @ weight
     result += kept
@@ -163,7 +163,7 @@ def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floa
 
 
 def sigmoid(x: Floats) -> Floats:
-    """1 / (1 + exp(-x)), without overflow."""
+    """1 / (1 + exp(-x)), elementwise, without overflow."""
     result: Floats = np.tanh(x * 0.5)
     result += 1
     result *= 0.5
@@ -181,18 +181,18 @@ class AttentionMlp:
     kind = "attention-mlp"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take over weights.
+        """Check and keep the weights.
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: Shapes that do not follow from each other.
+            ValueError: The shapes do not fit together.
         """
         self.tensors = dict(tensors)
         self._single = Weights.of(self.tensors, np.float32)
 
     @property
     def width(self) -> int:
-        """How many features it takes."""
+        """The number of features."""
         return int(self._single.features.weight.shape[-1])
 
     @cached_property
@@ -200,22 +200,22 @@ class AttentionMlp:
         return Weights.of(self.tensors, np.float64)
 
     def logit(self, x: Float64) -> float:
-        """The logit of (d,) z-scored features, the same bits whatever else is scored."""
+        """The logit of z-scored features (d,)."""
         return float(self._double.logits(x))
 
     def gradients(self, points: Floats) -> Floats:
-        """(p, d) of ∂logit/∂x at (p, d) points, float64 or float32, in that precision."""
+        """∂logit/∂x, (p, d), at points (p, d), in the points' precision (float64 or float32)."""
         return (self._double if points.dtype == np.float64 else self._single).gradients(points)
 
 
 class Stack:
-    """Networks of one shape, run side by side: the same values, in fewer and larger steps."""
+    """Networks of one shape, stacked: the same values as one by one, in fewer NumPy calls."""
 
     def __init__(self, members: Sequence[AttentionMlp]) -> None:
         """Copy the members' weights.
 
         Raises:
-            ValueError: Members of different shapes.
+            ValueError: The members differ in shape.
         """
         tensors = {
             name: np.stack([member.tensors[name] for member in members])
@@ -225,11 +225,11 @@ class Stack:
         self._single = Weights.of(tensors, np.float32)
 
     def logits(self, x: Float64) -> Floats:
-        """(d,) z-scores to (m,) logits, to the bit those of each member."""
+        """(d,) z-scores to (m,) logits, bit for bit those of each member."""
         return self._double.logits(x)
 
     def gradients(self, points: Floats) -> Floats:
-        """Sum over members of ∂logit/∂x at (p, d) points, in their precision."""
+        """Sum over the members of ∂logit/∂x, (p, d), at points (p, d), in the points' precision."""
         weights = self._double if points.dtype == np.float64 else self._single
         result: Floats = weights.gradients(points).sum(axis=0)
         return result
@@ -241,11 +241,11 @@ class Linear:
     kind = "linear"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take over "head.weight" (1, d) and "head.bias" (1,).
+        """Check and keep "head.weight" (1, d) and "head.bias" (1,).
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: Shapes that do not follow from each other.
+            ValueError: The shapes do not fit together.
         """
         self.tensors = dict(tensors)
         self._head = Layer.of(tensors, "head", np.float64)
@@ -254,43 +254,43 @@ class Linear:
 
     @property
     def width(self) -> int:
-        """How many features it takes."""
+        """The number of features."""
         return int(self._head.weight.shape[1])
 
     def logit(self, x: Float64) -> float:
-        """The logit of (d,) z-scored features, the same bits whatever else is scored."""
+        """The logit of z-scored features (d,)."""
         return float(self._head.of_one(x)[0])
 
     def logits(self, x: Float64) -> Float64:
-        """The same as an array (1,)."""
+        """The logit as an array (1,)."""
         return np.array([self.logit(x)])
 
     def gradients(self, points: Floats) -> Floats:
-        """The weights, once for each of the (p, d) points."""
+        """∂logit/∂x, (p, d), at points (p, d): the weights, repeated."""
         return np.repeat(self._head.weight.astype(points.dtype), len(points), axis=0)
 
 
 class Trees:
-    """Extremely randomised trees: the mean, over trees, of the share of label 1 in a leaf.
+    """Extremely randomised trees: the mean over trees of the share of label 1 in the leaf.
 
-    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006). Trees look at single features, so
-    one odd value moves a few of them only, and where training has nothing alike their mean stays in
-    the middle.
+    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006). A split looks at one feature, so an
+    odd value affects only some trees. For questions unlike any in training, the mean stays in the
+    middle.
 
     Attributes:
-        tensors: (t, m) arrays, a row each tree and a column each node, the root first: "feature"
-            and "threshold" of its split, "left" (up to the threshold) and "right" child, and
+        tensors: Arrays (t, m), a row per tree and a column per node, the root first: "feature" and
+            "threshold" of the split, "left" child (up to the threshold), "right" child, and
             "value", the share of label 1. A leaf is its own child. Threshold and value are float32.
     """
 
     kind = "extra-trees"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take over trees.
+        """Check and keep the trees.
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: Shapes or children that do not fit.
+            ValueError: The shapes differ, or a feature or child is out of range or in a cycle.
         """
         self.tensors = dict(tensors)
         feature, left, right = (tensors[name] for name in ("feature", "left", "right"))
@@ -305,7 +305,7 @@ class Trees:
         self._roots = np.arange(count) * nodes
         self._feature = feature.ravel().astype(np.intp)
         self._threshold = np.ascontiguousarray(tensors["threshold"], np.float32).ravel()
-        # The right and the left child of node i at 2 i and 2 i + 1.
+        # The right child of node i is at 2 i, the left one at 2 i + 1.
         self._children = np.stack(
             [(side + self._roots[:, None]).ravel().astype(np.intp) for side in (right, left)],
             axis=1,
@@ -314,7 +314,7 @@ class Trees:
         self._depth = self._deepest()
 
     def _deepest(self) -> int:
-        """Steps after which every walk has come to a leaf."""
+        """The number of steps after which every walk has reached a leaf."""
         level, depth = np.unique(self._roots), 0
         while True:
             below = np.unique(self._children.reshape(-1, 2)[level])
@@ -328,30 +328,30 @@ class Trees:
 
     @property
     def width(self) -> int:
-        """How many features it takes at least."""
+        """The least number of features that covers every split."""
         return int(self._feature.max()) + 1
 
     @property
     def baseline(self) -> float:
-        """Logit of the mean of the roots: of a question of which nothing is known."""
+        """Logit of the roots' mean: the logit before any feature is known."""
         return _logit_of(float(self._value[self._roots].mean()))
 
     def logit(self, x: Float64) -> float:
-        """The logit of (d,) z-scored features, the same bits whatever else is scored."""
+        """The logit of z-scored features (d,)."""
         return float(self.logits(x)[0])
 
     def logits(self, x: Float64) -> Float64:
-        """The same as an array (1,)."""
+        """The logit as an array (1,)."""
         single, node = x.astype(np.float32), self._roots
         for _ in range(self._depth):
             node = self._step(single, node)
         return np.array([_logit_of(float(self._value[node].mean()))])
 
     def contributions(self, x: Float64) -> Float64:
-        """(d,) what each feature adds to the logit on the way from the roots to the leaves.
+        """What each feature (d,) adds to the logit on the way from the roots to the leaves.
 
-        At each split, the share of label 1 moves; the feature that is asked there moved it. The
-        shares' sum is turned into logits by the slope of the line between both ends.
+        Each split changes the share of label 1, which counts for the feature of the split. These
+        changes are scaled so that they add up to the change of the logit.
 
         Source: Saabas (2014), interpreting random forests.
         """
@@ -372,7 +372,7 @@ class Trees:
 
 
 _SUREST = 0.002
-"""A share of trees is taken to be no nearer to 0 and 1: some hundred trees cannot tell."""
+"""Shares are kept this far from 0 and 1: some hundred trees cannot be surer."""
 
 
 def _logit_of(share: float) -> float:
@@ -388,13 +388,12 @@ KINDS: Mapping[str, type[AttentionMlp] | type[Linear] | type[Trees]] = {
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """z-scores, as the training data has them.
+    """Standardises features by the statistics of the training questions.
 
     Attributes:
-        mean: (d,) of the training questions.
-        scale: (d,) standard deviation of the training questions, above 0.
-        clip: z-scores beyond ±clip are pulled back to it, so that one odd value of a question
-            unlike any in training cannot decide by itself.
+        mean: Mean over the training questions, (d,).
+        scale: Standard deviation over the training questions, (d,), above 0.
+        clip: z-scores are clipped to ±clip, so that one odd value cannot decide by itself.
     """
 
     mean: Float64
@@ -408,7 +407,7 @@ class Standard:
 
 
 UNKNOWN = 0.0
-"""Logit of a question that the router knows nothing about: as likely as not."""
+"""Logit of a question that the router knows nothing about: a score of one half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,40 +415,40 @@ class Familiarity:
     """How unlike the training questions a question is: its Mahalanobis distance from their mean.
 
     Attributes:
-        precision: (d, d) inverse of the z-scores' covariance, with a ridge.
-        limit: Squared distance beyond which a question counts as unlike all of training.
+        precision: Inverse of the z-scores' covariance with a ridge, (d, d).
+        limit: Squared distance beyond which a question counts as unfamiliar.
     """
 
     precision: Float64
     limit: float
 
     def distances(self, inputs: Float64) -> Float64:
-        """(n,) squared distances of (n, d) z-scores, each the same bits alone and among others."""
+        """Squared distances (n,) of z-scores (n, d); a row's bits do not depend on the others."""
         rows = np.ascontiguousarray(inputs)
-        # One dot product a row of the matrix: BLAS would sum in an order that depends on n.
+        # A dot product per row: BLAS would sum in an order that depends on n.
         return np.array([np.vecdot(np.vecdot(self.precision, row), row) for row in rows])
 
     def knows(self, inputs: Float64) -> Mask:
-        """(n,) which of (n, d) z-scores are like those of training."""
+        """Mask (n,) of the z-scores (n, d) within the limit."""
         found: Mask = self.distances(inputs) <= self.limit
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """One or several networks whose mean logit is calibrated.
+    """One or more models whose mean logit is calibrated.
 
     Every question is scored by itself, so its score has the same bits alone and in a batch.
 
     Attributes:
-        names: The d features it looks at, in order.
-        columns: (d,) where these are in the feature matrix.
-        width: How many columns that matrix has.
-        standard: How they become z-scores.
-        members: At least one.
-        temperature: Above 0; the mean logit is divided by it.
-        bias: Then added.
-        familiarity: Tells which questions it may speak about; None where it speaks about all.
+        names: The d features that the models use, in order.
+        columns: Their columns (d,) in the feature matrix.
+        width: Number of columns of the feature matrix.
+        standard: Makes z-scores of the features.
+        members: The models, at least one.
+        temperature: Divides the mean logit; above 0.
+        bias: Added after that.
+        familiarity: Tells which questions are like those of training; None if all count as such.
     """
 
     names: tuple[str, ...]
@@ -466,23 +465,23 @@ class Scorer:
         object.__setattr__(self, "_parts", _parts(self.members))
 
     def inputs(self, features: Float64) -> Float64:
-        """The z-scores that the networks see.
+        """The models' input.
 
         Args:
-            features: (n, width), one row a question.
+            features: (n, width), a row per question.
 
         Returns:
-            (n, d).
+            z-scores (n, d).
 
         Raises:
-            FeatureError: Another number of columns, or a value that is no finite number.
+            FeatureError: The number of columns is wrong, or a value is not finite.
         """
         if features.ndim != 2 or features.shape[1] != self.width:
             raise FeatureError(
                 f"The feature matrix has shape {features.shape}; this router was made for "
                 f"(questions, {self.width}). Give it all features in the featurizer's order."
             )
-        # C-contiguous, since a dot product of strided numbers is summed in another order.
+        # C-contiguous, since strided arrays are summed in another order.
         chosen = np.ascontiguousarray(features[:, self.columns], np.float64)
         finite = np.isfinite(chosen)
         if not finite.all():
@@ -494,7 +493,7 @@ class Scorer:
         return self.standard(chosen)
 
     def logits(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) calibrated logits, 0 for questions unlike all of training.
+        """(n, width) features to (n,) calibrated logits, 0 for unfamiliar questions.
 
         Raises:
             FeatureError: See `inputs`.
@@ -503,7 +502,7 @@ class Scorer:
         return np.where(self.knows(inputs), self.calibrated(self.raw(inputs)), UNKNOWN)
 
     def knows(self, inputs: Float64) -> Mask:
-        """(n,) which of (n, d) z-scores are like those of training."""
+        """Mask (n,) of the z-scores (n, d) that are familiar."""
         if self.familiarity is None:
             return np.ones(len(inputs), np.bool_)
         return self.familiarity.knows(inputs)
@@ -517,14 +516,14 @@ class Scorer:
         return to_scores(self.logits(features))
 
     def raw(self, inputs: Float64) -> Float64:
-        """(n, d) z-scores to (n,) mean logits over the members, not calibrated."""
+        """(n, d) z-scores to the members' mean logits (n,), not calibrated."""
         rows = np.ascontiguousarray(inputs)
-        # Rounded once, so that the order of the members changes no bit.
+        # fsum rounds once, so the order of the members changes no bit.
         sums = [math.fsum(x for part in self._parts for x in part.logits(row)) for row in rows]
         return np.array(sums, np.float64) / len(self.members)
 
     def calibrated(self, raw: Float64) -> Float64:
-        """Mean logits of the members to calibrated ones.
+        """Calibrate the members' mean logits.
 
         Source: Guo et al. (ICML 2017), temperature scaling, with an offset.
         """
@@ -532,28 +531,28 @@ class Scorer:
 
     @property
     def trees(self) -> tuple[Trees, ...]:
-        """Members that have no gradient."""
+        """The members that are trees, which have no gradient."""
         return tuple(part for part in self._parts if isinstance(part, Trees))
 
     def gradients(self, inputs: Floats) -> Floats:
-        """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision, without trees."""
+        """∂(calibrated logit)/∂(z-score) at points (p, d), without trees, in their precision."""
         smooth = (part for part in self._parts if not isinstance(part, Trees))
         total = sum((part.gradients(inputs) for part in smooth), start=np.zeros_like(inputs))
         result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
         return result.astype(inputs.dtype, copy=False)
 
     def along_paths(self, inputs: Float64) -> Float64:
-        """(d,) what each feature of (d,) z-scores adds to the calibrated logit in trees."""
+        """What each z-score (d,) adds to the calibrated logit by way of trees."""
         added = sum((one.contributions(inputs) for one in self.trees), start=np.zeros(len(inputs)))
         return added / (len(self.members) * self.temperature)
 
     def with_calibration(self, temperature: float, bias: float = 0.0) -> "Scorer":
-        """The same networks, calibrated otherwise."""
+        """The same models with another calibration."""
         return replace(self, temperature=temperature, bias=bias)
 
 
 def _parts(members: Sequence[Member]) -> tuple[Stack | Linear | Trees, ...]:
-    """Networks of one shape together, everything else by itself."""
+    """Stack the networks of one shape; every other member stays by itself."""
     stacks: dict[object, list[AttentionMlp]] = {}
     lines: list[Linear | Trees] = []
     for member in members:
@@ -572,10 +571,10 @@ def to_scores(logits: Float64) -> Float64:
 
 
 def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int64]:
-    """Where features are among those that a build computes.
+    """The columns of some features among those that this build computes.
 
     Raises:
-        FeatureError: One is not there.
+        FeatureError: A feature is missing.
     """
     place = {name: column for column, name in enumerate(available)}
     missing = [name for name in names if name not in place]
