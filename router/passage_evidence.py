@@ -1,10 +1,10 @@
-"""What the passages that another search returned say about a question, without its corpus.
+"""Signals of a question from the passages that another search returned, without its corpus.
 
-Of a corpus that lives elsewhere there is no vocabulary, no document frequency and no graph: a word
-weighs as much as any other, and a name is what the question writes with capitals, or a title that
-stands in its words. The numbers are made as those of `router.text_evidence`, on that footing. They
-are other numbers than those of an index, so they have other names, and a router that learned from
-the one is refused by whoever has the other.
+A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
+same, and a name is what the question writes with capitals, or a title that is part of its words.
+Otherwise the signals are computed like those of `router.text_evidence`. Their values differ from
+those of an index, so they have names of their own, and a router trained on one kind is refused
+where there is the other.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from router.types import ArmResults
 
 PREFIX = "returned_"
 VERSION = 1
-"""Raised when the value of some column changes."""
-# How sure a name is meant is not known without a graph, and nor is how rare it is.
+"""Incremented when the value of some column changes."""
+# Without a graph, a name's confidence and rarity are not known.
 _UNKNOWN = LIST_SIGNALS | {
     "names_value_best",
     "names_value_sum",
@@ -36,10 +36,10 @@ _UNKNOWN = LIST_SIGNALS | {
 }
 _SIGNALS = tuple(name for name in TEXT_SIGNALS if name not in _UNKNOWN)
 PASSAGE_NAMES: tuple[str, ...] = tuple(f"{PREFIX}{name}" for name in _SIGNALS)
-"""The columns that a router without an index may look at, in order."""
+"""The columns that a router without an index may use, in order."""
 PASSAGE_MEANINGS: Mapping[str, str] = {f"{PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS}
 WITHOUT: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
-"""Signals that take an index: of its vectors, of BM25 and of the entities of its texts."""
+"""Signals that need an index: its vectors, its BM25 weights or its entities."""
 
 _CAPITAL = "A-Z0-9\u00c0-\u00de"
 _NAME_WORD = rf"[{_CAPITAL}][\w'\u2019.&-]*"
@@ -54,7 +54,7 @@ class Returned:
     """What a search returned for a question.
 
     Attributes:
-        passages: Title and text of each, best first; those after the fifth say nothing.
+        passages: Title and text of each, best first; those after the fifth are not looked at.
     """
 
     question: str
@@ -68,7 +68,7 @@ def passage_schema() -> str:
 
 
 def passage_columns(asked: Sequence[Returned]) -> Float64:
-    """(n, len(PASSAGE_NAMES)) what a router looks at."""
+    """The router's input, (n, len(PASSAGE_NAMES))."""
     nothing = np.zeros(0, np.float32)
     found = [
         ArmResults(Query(one.question, nothing), coverage=passage_coverage(one)) for one in asked
@@ -77,7 +77,7 @@ def passage_columns(asked: Sequence[Returned]) -> Float64:
 
 
 def passage_coverage(asked: Returned) -> Coverage:
-    """What the first passages hold of a question: its words, and what it names."""
+    """How the first passages cover a question's words and names."""
     shown = asked.passages[:SEEN]
     heads = [frozenset(terms(title)) for title, _ in shown]
     bodies = [head.union(terms(text)) for head, (_, text) in zip(heads, shown, strict=True)]
@@ -99,7 +99,7 @@ def _names(question: str, shown: Sequence[tuple[str, str]]) -> list[NameCoverage
         for title in own:
             if title in asked and is_informative(title.strip()):
                 named.setdefault(title, title.strip())
-    # A name within a longer one is not another name.
+    # A name within a longer one does not count.
     found = [one for one in named if not any(one != other and one in other for other in named)]
     covered = []
     for one in found:
@@ -110,7 +110,7 @@ def _names(question: str, shown: Sequence[tuple[str, str]]) -> list[NameCoverage
 
 
 def _capitalised(question: str) -> list[str]:
-    """What is written with capitals, but for words that say nothing at its ends."""
+    """Runs of capitalised words, without words at their ends that are no content words."""
     found = []
     for match in _CAPITALISED.finditer(question):
         words = match.group().rstrip(" .,?!").split()
@@ -124,6 +124,6 @@ def _capitalised(question: str) -> list[str]:
 
 
 def _spoken(text: str) -> str:
-    """Its words in order, without case or possessives, with a blank around each."""
+    """The words of a text in order, in lower case and without possessives, separated by blanks."""
     words = (token.casefold() for token in tokenise(text) if token[0].isalnum())
     return f" {' '.join(words)} "

@@ -1,4 +1,4 @@
-"""From a score to a route: two thresholds, and what a caller may ask for instead. Pure."""
+"""Turns a score into a route by two thresholds, or by what the caller asks for. Pure functions."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from router.types import Route, Thresholds
 SCORE = "score"
 FORCED = "forced"
 SURE = 0.05
-"""A score up to which the simple route is taken without a look at whether there is a plan."""
+"""Up to this score the simple route is taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
@@ -23,7 +23,7 @@ class LatencyBudget:
     """How long an answer may take.
 
     Attributes:
-        estimates: What each route takes, in milliseconds.
+        estimates: Estimated time of each route in ms.
     """
 
     max_latency_ms: float
@@ -38,14 +38,13 @@ class LatencyBudget:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What becomes of a score; `wye tune` writes it, a person reviews it.
+    """How scores become routes; `wye tune` writes it, a person reviews it.
 
     Attributes:
-        latency_ms: What each route takes by the median, as replayed; may lack routes, and then
-            no budget can be held to.
-        router: Name and version of the router whose scores it is for, "name/v1"; empty where
-            nobody said.
-        points: Further thresholds by name, for who would rather have better or faster answers.
+        latency_ms: Median time of each route in the replay, in ms. If a route is missing, budgets
+            are refused.
+        router: Name and version of the router whose scores it is for, "name/v1"; "" if not known.
+        points: Operating points: further thresholds by name, for better or for faster answers.
     """
 
     thresholds: Thresholds
@@ -73,7 +72,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A route and why.
+    """A route and the reason for it.
 
     Attributes:
         reason: "score", "plan: …", "forced", "unfamiliar: …" or "budget: …" in words.
@@ -91,20 +90,20 @@ def decide(
     forced: Route | None = None,
     budget: LatencyBudget | None = None,
 ) -> Choice:
-    """Which route a question takes.
+    """Decide which route a question takes.
 
-    Simple routes come before fusion and fusion before graph; in this order the choice never moves
-    down when the score rises, and never up when a threshold rises.
+    The order is simple route, fusion, graph. The choice never moves down when the score rises, and
+    never up when a threshold rises.
 
-    A budget moves the choice to the nearest route in that order which fits. When fusion does not
-    fit and both of its neighbours do, scores from the middle of the band on go to graph. When
+    A budget moves the choice to the nearest route in that order which fits. If fusion does not fit
+    and both of its neighbours do, scores from the middle of the band upwards go to graph. If
     nothing fits, the fastest route is taken.
 
     Args:
         forced: Taken whatever the score and the budget.
 
     Raises:
-        PolicyError: The score is no number from 0 to 1, or the budget lacks an estimate.
+        PolicyError: The score is not from 0 to 1, or the budget lacks an estimate.
     """
     if forced is not None:
         return Choice(forced, FORCED)
@@ -125,15 +124,15 @@ def may_take_steps(
     thresholds: Thresholds,
     budget: LatencyBudget | None = None,
 ) -> bool:
-    """Whether a question takes the route of steps instead, if it has a plan.
+    """Whether a question goes in steps instead of by its chosen route, if it has a plan.
 
-    Where the text arms found a passage about all that the question needs, there is little left to
-    resolve. A plan takes a parse, for which a question that is surely simple is too cheap.
+    If the text arms found passages about all that the question needs, there is little left to
+    resolve. A plan needs a parse, which would cost more than a surely simple question is worth.
 
     Args:
-        choice: By the score, or fusion for an unfamiliar question.
-        found: See `query_performance.at_hand`; NaN where nobody looked.
-        budget: Steps are not taken where nobody knows what they take.
+        choice: The choice by the score, or fusion for an unfamiliar question.
+        found: See `query_performance.at_hand`; NaN if not known.
+        budget: Steps do not fit a budget that lacks their estimate.
     """
     if choice.reason not in {SCORE, UNFAMILIAR}:
         return False
@@ -144,16 +143,16 @@ def may_take_steps(
 
 
 def with_plan(reason: str) -> str:
-    """Why a question goes in steps, that would go to fusion or to the graph for a reason."""
+    """The reason for going in steps, given the reason for the route that they replace."""
     return f"{reason}; {PLAN}" if reason == UNFAMILIAR else PLAN
 
 
 def bands(scores: Float64, thresholds: Thresholds) -> Int64:
-    """(n,) place of each score among the `routes`: 0 simple, 1 fusion, 2 graph.
+    """Index (n,) of each score's route among the `routes`: 0 simple, 1 fusion, 2 graph.
 
     Source: EA-GraphRAG, equation 2 and algorithm 1. A score at τ_H goes to graph, one at τ_L to the
-    simple route. Where both thresholds are equal, fusion gets nothing, and a score that hits them
-    both goes to graph, since the algorithm looks at τ_H first.
+    simple route. If both are equal, fusion gets nothing, and a score that equals them goes to
+    graph, since the algorithm looks at τ_H first.
     """
     found = np.ones(len(scores), np.int64)
     found[scores <= thresholds.low] = 0
@@ -162,7 +161,7 @@ def bands(scores: Float64, thresholds: Thresholds) -> Int64:
 
 
 def routes(simple: Route) -> tuple[Route, Route, Route]:
-    """The three routes in the order in which a rising score takes them.
+    """The three routes, from low to high scores.
 
     Raises:
         PolicyError: The simple route is graph or fusion.

@@ -1,9 +1,9 @@
-"""What the arms say about a question before anyone has judged their answers, as numbers.
+"""Signals of the corpus: features of a question from what the arms found for it.
 
-The corpus group of features. None depends on the size of the corpus or on an arm's own scale, so
-that what is learned from them on one corpus means the same on another. Those of the text arms
-(`router.text_evidence`) need no parse; those of seeds and of the dense list are known before the
-graph is walked; the others need every arm.
+None depends on the size of the corpus or on an arm's own scale, so that what is learned from them
+on one corpus holds on another. Signals of the text arms (`router.text_evidence`) need no parse.
+Those of seeds and of the dense list are known before the graph is walked. The others need every
+arm.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from router.types import ArmResults, Route
 _NOTHING = Ranking("", ())
 _Group = Callable[[ArmResults], Sequence[float]]
 SIGNALS_VERSION = 3
-"""Raised when the value of some signal changes."""
+"""Incremented when the value of some signal changes."""
 LEAST_SHARE = 1e-6
-"""Of the best passage's mass: less counts as so much."""
+"""Smaller shares of the best passage's mass count as this."""
 TOP = 5
-"""How many passages of a list margins and agreement look at: what a reader is given."""
+"""Passages of a list that margins and agreement look at: as many as a reader is given."""
 
 TITLE_SIGNALS = ("seed_title_value", "seed_title_uniqueness")
 SEED_SIGNALS = (
@@ -56,51 +56,51 @@ AGREEMENT_SIGNALS = (
     "dense_best_in_graph",
 )
 NAMED, SIDES = "names_title_5", "question_and"
-"""Share of the names of a question that head the first passages; how often it says "and" or "or".
-What `at_hand` looks at."""
+"""Signals that `at_hand` uses: the share of the question's names that are titles of the first five
+passages, and how often it says "and" or "or"."""
 CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS + TEXT_SIGNALS
-"""No graph is walked for these."""
+"""These need no walk of the graph."""
 STAGE_1 = DENSE_SIGNALS + TEXT_SIGNALS
-"""Nothing is parsed for these."""
+"""These need no parse."""
 MEANINGS: Mapping[str, str] = {
-    "seed_count": "ln(1 + the entities of the graph that the question names).",
+    "seed_count": "ln(1 + number of seeds: entities of the graph that the question names).",
     "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
-    "seed_coverage": "Share of the question's content words that these names are made of.",
-    "seed_value_best": "How sure the surest of them is: 1 for the same name; 0 without any.",
-    "seed_value_sum": "The same of all of them, added up.",
-    "seed_lower_case": "Share of them that the question writes without a capital.",
-    "seed_degree": "ln(1 + passages that mention the rarest of them).",
-    "seed_specificity": "How sure a name is over the passages that mention it, at best.",
-    "seed_title_value": "How sure the surest is of those that are titles; 0 where none is one.",
-    "seed_title_uniqueness": "The same over the passages that have it for a title, at best.",
-    "dense_best": "Cosine of the passage that is nearest to the question.",
-    "dense_margin_2": "How much nearer it is than the second.",
-    "dense_margin_5": "How much nearer it is than the fifth.",
+    "seed_coverage": "Share of the question's content words that are part of a seed's name.",
+    "seed_value_best": "Highest confidence of a seed, 1 for an exact name; 0 without a seed.",
+    "seed_value_sum": "Sum of the seeds' confidences.",
+    "seed_lower_case": "Share of the seeds that the question writes without a capital.",
+    "seed_degree": "ln(1 + number of passages that mention the rarest seed).",
+    "seed_specificity": "Highest ratio of a seed's confidence to passages that mention it.",
+    "seed_title_value": "Highest confidence of a seed that is a title; 0 without one.",
+    "seed_title_uniqueness": "Highest ratio of a title seed's confidence to passages so titled.",
+    "dense_best": "Cosine of the nearest passage.",
+    "dense_margin_2": "Cosine of the nearest passage minus that of the second.",
+    "dense_margin_5": "Cosine of the nearest passage minus that of the fifth.",
     **TEXT_MEANINGS,
 }
-"""Of the `CHEAP_SIGNALS`."""
+"""Signal of `CHEAP_SIGNALS` -> what it means."""
 SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
 
 
 def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES) -> Float64:
-    """Signals of questions.
+    """Compute signals of questions.
 
-    Margins are the best score minus the 2nd or 5th (the last, where there are fewer): cosines for
-    dense, shares of the best for lexical, logarithms of them for the graph. Agreement is the share
-    of the first five passages that two lists have in common. The standing of one arm's best
-    passage in another's list is 1 at its head and falls to 0 at its end, in ranks on a log scale.
-    Whatever is not there (no seed, no hit) counts as 0.
+    A margin is the best score minus the 2nd or 5th (or the last, if there are fewer). Scores are
+    cosines for dense, shares of the best for lexical, and logarithms of such shares for the graph.
+    Agreement is the share of the first five passages that two lists have in common. The standing
+    of one arm's best passage in another's list falls from 1 at the head to 0 at the end, with the
+    logarithm of its rank. What is missing (no seed, no hit) counts as 0.
 
     Args:
         evidence: One for each question. Arms that were not asked count as having found nothing, so
-            ask for `CHEAP_SIGNALS` alone where only the dense arm was.
-        names: Which signals, and in which order.
+            ask only for signals of those that were.
+        names: The signals, in the order of the columns.
 
     Returns:
         (n, m) float64, finite.
 
     Raises:
-        KeyError: A name is no signal's.
+        KeyError: There is no signal of some name.
     """
     groups, places = _layout(tuple(names))
     rows = [[value for of in groups for value in of(one)] for one in evidence]
@@ -110,7 +110,7 @@ def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES)
 
 @cache
 def _layout(names: tuple[str, ...]) -> tuple[tuple[_Group, ...], Int64]:
-    """The groups that signals are in, and which of their values, end to end, each signal is."""
+    """The groups of some signals, and each signal's index in the groups' concatenated values."""
     wanted = set(names)
     groups = [(own, of) for own, of in _groups() if not wanted.isdisjoint(own)]
     place = {name: at for at, name in enumerate(name for own, _ in groups for name in own)}
@@ -118,7 +118,7 @@ def _layout(names: tuple[str, ...]) -> tuple[tuple[_Group, ...], Int64]:
 
 
 def log_share(scores: Float64, best: float) -> Float64:
-    """ln(score / best), at least ln(LEAST_SHARE); 0 where the best is not above 0."""
+    """ln(score / best), at least ln(LEAST_SHARE); 0 if the best is not above 0."""
     return np.log(np.maximum(scores / best, LEAST_SHARE)) if best > 0 else np.zeros_like(scores)
 
 
@@ -190,7 +190,7 @@ def _of_agreement(evidence: ArmResults) -> Sequence[float]:
 
 
 def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
-    """Share of the question's content words that seeds stand for."""
+    """Share of the question's content words that are part of a seed's name."""
     words = content_terms(query.text)
     named = {term for seed in seeds for term in content_terms(seed.mention)}
     return sum(word in named for word in words) / len(words) if words else 0.0
@@ -222,20 +222,16 @@ def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
     return 0.0 if rank is None else 1 - math.log(rank) / math.log(len(hits) + 1)
 
 
-# The columns that a router may look at: what a question is like, and what the corpus says to it.
-#
-# The corpus group is what text arms and seeds tell before the graph is walked. A router that looks
-# at none of it needs no index to decide.
-
 NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
-"""Of the columns, in order."""
+"""The columns that a router may use, in order: features of the question, then signals of the corpus
+that are known before the graph is walked. A router that uses no signal decides without an index."""
 
 
 def at_hand(columns: Float64) -> Float64:
-    """(n,) share, from 0 to 1, of what questions need that the first passages are about.
+    """Share (n,), from 0 to 1, of what questions need that the first passages are about.
 
-    Names of things that are put side by side are all that such a question needs first. Another that
-    has a plan describes something which has no name in it, so its names are half of that.
+    A question that puts things side by side names all that it needs first. Any other question with
+    a plan also describes something that it does not name, so its names count for half.
 
     Args:
         columns: (n, len(NAMES)); a row of NaN gives NaN.
@@ -245,21 +241,25 @@ def at_hand(columns: Float64) -> Float64:
 
 
 def schema_id(parsers: Mapping[str, str]) -> str:
-    """Identity of the columns' values: equal ids mean equal columns, made by the same models.
+    """Identity of the columns: equal ids mean that the same models make the same values.
 
-    It is the first 16 hexadecimal digits of a SHA-256; `parsers` is `Analyser.syntax_fingerprint`.
+    Args:
+        parsers: `Analyser.syntax_fingerprint`.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256.
     """
     content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def asks_corpus(names: Sequence[str]) -> bool:
-    """Whether some of these columns depend on the corpus."""
+    """Whether any of these columns depends on the corpus."""
     return not set(CHEAP_SIGNALS).isdisjoint(names)
 
 
 def stages(names: Sequence[str]) -> tuple[str, ...]:
-    """The stages of `Reply.seconds` that deciding by these columns takes, whatever is decided."""
+    """The stages of `Reply.seconds` that any decision by these columns takes."""
     wanted = set(names)
     found: dict[str, None] = {"routing": None}
     if not wanted.isdisjoint(FEATURE_NAMES):
@@ -276,16 +276,16 @@ def stages(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
-    """(n, len(NAMES)) columns of questions asked of an index.
+    """Columns (n, len(NAMES)) of questions asked of an index.
 
     Args:
-        features: (n, d) of `FEATURE_NAMES`.
-        evidence: Seeds, lists of the text arms and coverage of each question.
+        features: (n, d), columns as in `FEATURE_NAMES`.
+        evidence: Seeds, rankings of the text arms and coverage of each question.
     """
     return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
 
 
 def without_corpus(features: Float64) -> Float64:
-    """(n, len(NAMES)) columns for a router that does not look at the corpus: zeros stand for it."""
+    """Columns (n, len(NAMES)) for a router that uses no signals: they are zeros."""
     empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
     return np.concatenate([features, empty], axis=1)

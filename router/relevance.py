@@ -1,12 +1,12 @@
-"""Probabilities: that a passage of a reply is relevant, and that the corpus has an answer at all.
+"""The probabilities that a passage of a reply is relevant, and that the corpus has an answer.
 
-A route's scores mean something within one reply only. Here they become probabilities, by what was
-measured on judged questions, some of which their corpus cannot answer. Each probability is a sum of
-curves on the logit scale, one for each kind of evidence; a curve never falls, so that more evidence
-never makes a passage less likely. Evidence takes no model: the route's own score and rank, and how
-the words of the question stand in the passage and in its title.
+A route's scores are comparable within one reply only. Here they become probabilities, fitted on
+judged questions, some of which their corpus cannot answer. Each probability is a sum of curves on
+the logit scale, one for each kind of evidence. A curve never falls, so more evidence never makes a
+passage less likely. Evidence needs no model: it is the route's score and rank, and which words of
+the question are in the passage and in its title.
 
-A model holds for the encoder and the fusion that it was fitted with, and for no others.
+The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
 
 import hashlib
@@ -30,26 +30,26 @@ from router.types import FURTHER, USUAL, FusedHit, Route
 FORMAT = 1
 RELEVANCE = "relevance.json"
 ABSTAIN_BELOW = 0.1
-"""Answerability from which on an answer is given, unless another one is asked for."""
+"""Below this answerability no answer is given, unless the caller sets another bound."""
 FIRST = 5
-"""Passages that an answer is looked for in."""
+"""How many of the first passages are searched for an answer."""
 PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title")
-"""Of one passage: the route's score (for the graph ln of its share of the best), -ln of its rank,
-the share of the question's content words that it has, and the share of its title's content words
-that the question has."""
+"""Evidence on one passage: the route's score (for the graph, ln of its share of the best), -ln of
+its rank, the share of the question's content words that it has, and the share of its title's
+content words that the question has."""
 ANSWER_EVIDENCE = ("score", "coverage", "together", "title")
-"""Of the first passages: the score of the first, the best coverage, the share of the question's
-content words that one of them has, and the best title."""
+"""Evidence on the first passages: the first one's score, the highest coverage, the share of the
+question's content words that they have together, and the highest title share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What one kind of evidence adds to a logit: linear between knots, level beyond them.
+    """What one kind of evidence adds to a logit: linear between knots, constant beyond them.
 
     Attributes:
-        knots: (m,) rising.
-        values: (m,) never falling.
-        unknown: What is added where there is no such evidence (NaN).
+        knots: Rising, (m,).
+        values: Never falling, (m,).
+        unknown: What is added where the evidence is missing (NaN).
     """
 
     knots: Float64
@@ -73,7 +73,7 @@ class CurveSum:
     """A logit that is a sum of curves.
 
     Attributes:
-        curves: By the name of their evidence, in the order of its columns.
+        curves: Name of the evidence -> its curve, in the order of the columns.
     """
 
     bias: float
@@ -90,10 +90,10 @@ class CurveSum:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is to be thought of a ranking.
+    """The probabilities of a ranking.
 
     Attributes:
-        relevance: Of each hit, the probability that it is relevant.
+        relevance: Probability of each hit that it is relevant.
         answerability: Probability that the corpus has an answer; None without a hit.
     """
 
@@ -106,11 +106,11 @@ class RelevanceModel:
     """The curves of each route.
 
     Attributes:
-        depth: Hits of each list that were fused; a fused score is how far a passage stands above
-            the last of them.
-        made_with: Digest of what the scores depend on, as `fingerprint` gives it.
-        passages: Of one passage.
-        answers: Of the first passages of a reply.
+        depth: Hits of each list that were fused. A fused score says how far a passage is above the
+            last of them, so it depends on this.
+        made_with: Digest of what the scores depend on; see `fingerprint`.
+        passages: Curves for the relevance of a passage.
+        answers: Curves for the answerability of a question.
     """
 
     depth: int
@@ -119,11 +119,11 @@ class RelevanceModel:
     answers: Mapping[Route, CurveSum]
 
     def judge(self, asked: Sequence["Asked"]) -> list[Judged]:
-        """Probabilities for the first hits of rankings, each the same with others and alone.
+        """Probabilities of rankings, each with the same bits alone and with others.
 
         Args:
-            asked: Each with at least `FIRST` hits, where there are so many. Of the routes of
-                `FURTHER` nothing is known.
+            asked: Rankings with at least `FIRST` hits, if there are as many. Those of the routes in
+                `FURTHER` get none.
         """
         found: dict[int, tuple[Route, Evidence]] = {}
         for place, one in enumerate(asked):
@@ -144,10 +144,10 @@ class RelevanceModel:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A ranking that is to be judged.
+    """A ranking to be judged.
 
     Attributes:
-        route: That made it.
+        route: The route that made it.
         texts: Title and text of each hit.
     """
 
@@ -160,7 +160,7 @@ class Asked:
 def likely(
     ranking: Ranking, relevance: tuple[float, ...], least: float, k: int
 ) -> tuple[Ranking, tuple[float, ...]]:
-    """The first k hits of those that are likely enough to be relevant, with their relevance."""
+    """The first k hits whose relevance is at least `least`, with their relevance."""
     if not least:
         whole = len(ranking.hits) <= k
         return ranking if whole else replace(ranking, hits=ranking.hits[:k]), relevance[:k]
@@ -170,11 +170,11 @@ def likely(
 
 
 def scores_of(route: Route, ranking: Ranking, depth: int) -> tuple[Route, Float64]:
-    """Which route's curves a ranking is judged by, and the (n,) scores for it.
+    """The route whose curves judge a ranking, and the scores (n,) that they take.
 
-    Where lists were not cut off at the depth (few passages, a filter, more hits asked for), a fused
-    score stands above another mark than it did when the curves were fitted. Such a ranking is
-    judged by its cosines, as one of the dense route.
+    If the lists were not cut off at the depth (few passages, a filter, more hits asked for), fused
+    scores have another zero than when the curves were fitted. Such a ranking is judged by its
+    cosines, like one of the dense route.
     """
     hits = ranking.hits
     if route == Route.GRAPH:
@@ -191,19 +191,19 @@ def _cosine(hit: RankedHit) -> float:
 
 
 class Evidence:
-    """What speaks for the passages of a ranking.
+    """Evidence on the passages of a ranking.
 
     Attributes:
-        passages: (n, d) of `PASSAGE_EVIDENCE`.
-        answer: (d,) of `ANSWER_EVIDENCE`.
+        passages: (n, d), columns as in `PASSAGE_EVIDENCE`.
+        answer: (d,), as in `ANSWER_EVIDENCE`.
     """
 
     def __init__(self, question: str, scores: Float64, texts: Sequence[tuple[str, str]]) -> None:
-        """Compare words.
+        """Compare the words of a question with those of its passages.
 
         Args:
-            scores: (n,) of the route, NaN where it is not known.
-            texts: n titles and texts.
+            scores: Scores (n,) by the route; NaN if not known.
+            texts: Title and text of each passage.
         """
         asked = set(content_terms(question))
         wanted = list(map(forms, asked))
@@ -224,17 +224,17 @@ class Evidence:
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
-    """Digest of what scores depend on: the models of an index, and the settings of its arms."""
+    """Digest of what scores depend on: the index's models and the settings of the arms."""
     parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]
     content = canonical_json([dict(index), *parts])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def load_relevance(folder: Path) -> RelevanceModel:
-    """The model of a folder.
+    """Load the model in a folder.
 
     Raises:
-        ModelFileError: It is missing or damaged.
+        ModelFileError: The file is missing or damaged.
     """
     path = folder / RELEVANCE
     try:
@@ -255,7 +255,7 @@ def load_relevance(folder: Path) -> RelevanceModel:
 
 
 def relevance_json(model: RelevanceModel) -> str:
-    """The text of a model's file."""
+    """The content of a model's file."""
     content = {
         "format": FORMAT,
         "depth": model.depth,
@@ -277,10 +277,10 @@ def _of_routes(content: Mapping[str, Any], names: Sequence[str]) -> dict[Route, 
 
 
 def read_curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
-    """Curves as `curves_json` has them.
+    """Read what `curves_json` made.
 
     Raises:
-        KeyError, TypeError, ValueError: They are damaged.
+        KeyError, TypeError, ValueError: The content is damaged.
     """
     curves = {
         name: Curve(
@@ -294,7 +294,7 @@ def read_curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
 
 
 def curves_json(curves: CurveSum) -> dict[str, object]:
-    """Curves as JSON has them."""
+    """Curves as an object for JSON."""
     return {
         "bias": curves.bias,
         "curves": {

@@ -1,7 +1,8 @@
-"""How likely passages of remote arms are relevant, by what the arms said to judged questions.
+"""Relevance and answerability of rankings that remote arms took part in.
 
-The curves of an index were fitted for its own scores. These were fitted for the lists of certain
-remote arms, each way of putting them together on its own, and hold for those arms and no others.
+The curves of `router.relevance` were fitted to the scores of an index. These were fitted to the
+lists of certain remote arms and hold for those arms only. Each way, a combination of lists, has
+curves of its own.
 """
 
 import json
@@ -33,10 +34,10 @@ _SUMMED = " summed"
 
 
 def way_of(lists: Iterable[str], *, summed: bool = False) -> str:
-    """Whose lists made a ranking, and whether their scores were added up.
+    """Name of the way a ranking was made: whose lists, and whether their scores were added up.
 
     Args:
-        lists: Names of arms; our own side, or the simple arm in its place, is its route.
+        lists: Names of arms. Our own arms, or the simple arm instead of them, go by their route.
     """
     return "+".join(sorted(lists)) + (_SUMMED if summed else "")
 
@@ -46,10 +47,10 @@ class RemoteRelevance:
     """The curves of each way.
 
     Attributes:
-        depth: Most hits of a request that they hold for.
-        made_with: Digest of the arms, as `made_with_arms` gives it.
-        passages: Of one passage.
-        answers: Of the first passages of a reply.
+        depth: Most hits of a request that the curves hold for.
+        made_with: Digest of the arms; see `made_with_arms`.
+        passages: Way -> curves for the relevance of a passage.
+        answers: Way -> curves for the answerability of a question.
     """
 
     depth: int
@@ -66,12 +67,12 @@ class RemoteRelevance:
         *,
         filtered: bool,
     ) -> Judged:
-        """Probabilities for the first hits of a ranking, where there are curves for its way.
+        """Probabilities of a ranking; empty if there are no curves for its way.
 
         Args:
             texts: Title and text of each hit.
-            filtered: Whether a filter made the lists shorter. A sum of scores tells how far a
-                passage stands above the last of each list, and means something else then.
+            filtered: Whether a filter shortened the lists. A sum of scores says how far a passage
+                is above the last of each list, so its scale is another then and it is not used.
         """
         if not ranking.hits or way not in self.passages:
             return Judged()
@@ -84,10 +85,10 @@ class RemoteRelevance:
 
 
 def made_with_arms(arms: Sequence[ArmFacts], settings: Settings, *, has_index: bool) -> str:
-    """Digest of what the lists of arms are put together by; where they are does not count.
+    """Digest of the arms and of how their lists are fused; addresses and prices do not count.
 
     Args:
-        has_index: Whether there is an index beside them.
+        has_index: Whether there is also an index.
     """
     told = {arm.name: canonical_json({**asdict(arm), "address": "", "price": 0}) for arm in arms}
     encoder = settings.analyser.encoder.model if has_index else ""
@@ -95,10 +96,10 @@ def made_with_arms(arms: Sequence[ArmFacts], settings: Settings, *, has_index: b
 
 
 def load_remote_relevance(folder: Path) -> RemoteRelevance:
-    """The model of a folder.
+    """Load the model in a folder.
 
     Raises:
-        ModelFileError: It is missing or damaged.
+        ModelFileError: The file is missing or damaged.
     """
     path = folder / REMOTE_RELEVANCE
     try:
@@ -121,7 +122,7 @@ def load_remote_relevance(folder: Path) -> RemoteRelevance:
 
 
 def remote_relevance_json(model: RemoteRelevance) -> str:
-    """The text of a model's file."""
+    """The content of a model's file."""
     content = {
         "format": FORMAT,
         "depth": model.depth,

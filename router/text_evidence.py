@@ -1,10 +1,9 @@
-"""What the text arms found for a question, as numbers: known before anything is parsed.
+"""Signals of what the text arms found for a question; they need no parse.
 
-Whether the graph would make an answer better shows in what dense and lexical search found already:
-how far their best passages stand out, whether both found the same ones, and how much of what the
-question says and names stands in the first passages. None of it depends on the size of the corpus
-or on an arm's own scale, and none needs a parse, so a question that the text arms answer costs
-nothing more.
+Whether the graph would improve an answer shows in what dense and lexical search found: how far
+their best passages stand out, whether both found the same, and how much of what the question says
+and names is in the first passages. No signal depends on the size of the corpus or on an arm's own
+scale. A question that the text arms answer costs nothing more.
 """
 
 import math
@@ -18,16 +17,16 @@ from backends.words import tokenise
 from router.types import ArmResults, Route
 
 SEEN = 5
-"""First passages of the text arms' ranking that are looked into: what a reader is given."""
+"""First passages of the text arms whose text is looked at: as many as a reader is given."""
 SCORED = 10
-"""First hits of a list that are looked at; a deeper list says the same."""
+"""First hits of a list whose scores are looked at; deeper ones add nothing."""
 
 _DENSE_SPREAD = 0.05
 _LEXICAL_SPREAD = 0.1
 _DEPTHS = (1, 3, 5)
 _TITLE_DEPTHS = (1, 2, 3, 5)
 _FIRST = {count: (1 << count) - 1 for count in range(1, SEEN + 1)}
-"""Count -> bits of so many first passages."""
+"""Number of first passages -> mask of their bits."""
 _ALL = (1.0,) * len(_DEPTHS)
 _MARGINS = (2, 3, 5, 10)
 _NOTHING = Ranking("", ())
@@ -40,17 +39,17 @@ _AUXILIARIES = frozenset(
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 
 _LISTS = {
-    "text_dense_margin_3": "How much nearer the best of the dense list is than the third.",
-    "text_dense_margin_10": "How much nearer it is than the tenth.",
+    "text_dense_margin_3": "Cosine of the nearest passage minus that of the third.",
+    "text_dense_margin_10": "Cosine of the nearest passage minus that of the tenth.",
     "text_dense_entropy": "Evenness of the ten best cosines, from 0 (one stands out) to 1.",
     "text_lexical_best": "Best BM25 score over the summed weights of the question's words.",
     **{
-        f"text_lexical_margin_{k}": f"Share of that score by which it is above passage {k}."
+        f"text_lexical_margin_{k}": f"Best BM25 score minus that of passage {k}, over the best."
         for k in _MARGINS
     },
     "text_lexical_entropy": "Evenness of the ten best BM25 scores, from 0 to 1.",
     **{
-        f"text_hybrid_margin_{k}": f"How far the best of both lists together is above passage {k}."
+        f"text_hybrid_margin_{k}": f"Best fused score of the text arms minus that of passage {k}."
         for k in _MARGINS
     },
     **{
@@ -58,62 +57,68 @@ _LISTS = {
         for k in (1, 3, 5, 10)
     },
     "text_dense_in_lexical": "Standing of the dense best in the lexical list, 1 at its head.",
-    "text_lexical_in_dense": "Standing of the lexical best in the dense list, likewise.",
+    "text_lexical_in_dense": "Standing of the lexical best in the dense list, 1 at its head.",
 }
 _WORDS = {
     **{
         f"words_title_{k}": f"Share of the question's words, by idf, in titles of the first {k}."
         for k in _DEPTHS
     },
-    **{f"words_text_{k}": f"The same in the titles and texts of the first {k}." for k in _DEPTHS},
-    "words_together": "The same in that of the first five which holds most of them.",
-    "rest_share": "Weighted share of the question's words that are part of no known name.",
-    "rest_count": "How many these are.",
     **{
-        f"rest_text_{k}": f"Weighted share of them in the first {k}; 1 without any."
+        f"words_text_{k}": f"Share of the question's words, by idf, in all of the first {k}."
+        for k in _DEPTHS
+    },
+    "words_together": "Highest share of the question's words, by idf, in one of the first five.",
+    "rest_share": "Share of the question's words, by idf, that are part of no known name.",
+    "rest_count": "Number of the question's words that are part of no known name.",
+    **{
+        f"rest_text_{k}": f"Share of such words, by idf, in the first {k}; 1 without any."
         for k in _DEPTHS
     },
 }
 _QUESTION = {
-    "question_words": "Content words of the question.",
-    "question_tokens": "Words and marks of the question.",
+    "question_words": "Number of content words in the question.",
+    "question_tokens": "Number of words and punctuation marks in the question.",
     "question_of": "How often the question says 'of'.",
-    "question_and": "How often it says 'and' or 'or'.",
-    "question_possessives": "How many words it has with 's.",
-    "question_commas": "How many commas it has.",
+    "question_and": "How often the question says 'and' or 'or'.",
+    "question_possessives": "Number of words with 's.",
+    "question_commas": "Number of commas.",
     "question_relatives": "How often it says who, which, that, when or the like after its start.",
     "question_prepositions": "How often it says in, by, from or the like.",
     "question_articles": "How often it says a, an or the.",
     "question_auxiliaries": "How often it says is, did, has or the like after its start.",
 }
 _NAMES = {
-    "names_count": "ln(1 + known names that stand in the question's words).",
-    "names_value_best": "How sure the surest of them is; 0 without any.",
-    "names_value_sum": "The same of all of them, added up.",
-    "names_lower_case": "Share of them that the question writes without a capital.",
+    "names_count": "ln(1 + number of known names in the question's words).",
+    "names_value_best": "Highest confidence of a known name; 0 without any.",
+    "names_value_sum": "Sum of the known names' confidences.",
+    "names_lower_case": "Share of the known names that the question writes without a capital.",
     **{
-        f"names_title_{k}": f"Share of them that are titles of the first {k}, by how sure they are."
+        f"names_title_{k}": f"Share of the names, by confidence, that are titles of the first {k}."
         for k in _DEPTHS
     },
-    **{f"names_text_{k}": f"Share of them that the first {k} mention, likewise." for k in _DEPTHS},
-    "names_together": "Share of them in that of the first five which has most of them.",
-    "names_degree_least": "ln(1 + passages that mention the rarest of them).",
-    "names_degree_most": "The same of the commonest.",
-    "names_specificity": "How sure a name is over the passages that mention it, at best.",
-    "titled_value": "How sure the surest is of those that are titles; 0 where none is.",
-    "titled_sum": "The same of all of those, added up.",
-    "titled_uniqueness": "The same over the passages that have it for a title, at best.",
-    "titled_degree": "ln(1 + passages that mention the rarest of those).",
     **{
-        f"titled_found_{k}": f"Share of those that are titles of the first {k}."
+        f"names_text_{k}": f"Share of the names, by confidence, that the first {k} mention."
+        for k in _DEPTHS
+    },
+    "names_together": "Highest share of the names, by confidence, in one of the first five.",
+    "names_degree_least": "ln(1 + number of passages that mention the rarest name).",
+    "names_degree_most": "ln(1 + number of passages that mention the commonest name).",
+    "names_specificity": "Highest ratio of a name's confidence to the passages that mention it.",
+    "titled_value": "Highest confidence of a titled name, one that is a title; 0 without any.",
+    "titled_sum": "Sum of the confidences of titled names.",
+    "titled_uniqueness": "Highest ratio of a titled name's confidence to passages so titled.",
+    "titled_degree": "ln(1 + number of passages that mention the rarest titled name).",
+    **{
+        f"titled_found_{k}": f"Share of titled names, by confidence, that head the first {k}."
         for k in (1, 2, 3, 5)
     },
     **{
-        f"titled_missing_{k}": f"Values of those that are no title of the first {k}, added up."
+        f"titled_missing_{k}": f"Sum of confidences of titled names heading none of the first {k}."
         for k in (1, 2, 3, 5)
     },
-    "untitled_sum": "Values of names that are no title, added up.",
-    "untitled_text_5": "Share of those that the first five mention.",
+    "untitled_sum": "Sum of the confidences of names that are no titles.",
+    "untitled_text_5": "Share of untitled names, by confidence, that the first five mention.",
     **{
         f"passages_titled_{k}": f"How many of the first {k} have a name of the question as title."
         for k in (1, 2, 3, 5)
@@ -121,26 +126,26 @@ _NAMES = {
     "passages_naming_5": "How many of the first five mention a name of the question.",
 }
 TEXT_MEANINGS: Mapping[str, str] = {**_LISTS, **_WORDS, **_QUESTION, **_NAMES}
-"""Of each signal, in order."""
+"""Signal -> what it means, in order."""
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
 LIST_SIGNALS = frozenset(_LISTS)
-"""Those that are about the lists of the text arms."""
+"""Signals of the text arms' rankings."""
 WORD_SIGNALS = frozenset(_WORDS)
-"""Those that are about the question's words in the first passages."""
+"""Signals of the question's words in the first passages."""
 NAME_SIGNALS = frozenset(_NAMES)
-"""Those that are about names."""
+"""Signals of the names in the question."""
 QUESTION_SIGNALS = frozenset(_QUESTION)
-"""Those that are about the question's own words, whatever was found."""
+"""Signals of the question's words alone."""
 
 
 _NO_NAMES = (0.0,) * len(_NAMES)
 
 
 def text_signals(evidence: ArmResults) -> list[float]:
-    """The `TEXT_SIGNALS` of a question, in order; whatever is not there counts as 0.
+    """The `TEXT_SIGNALS` of a question, in order; what is missing counts as 0.
 
     Args:
-        evidence: With both text arms' lists, and how the first passages cover the question.
+        evidence: Has the rankings of both text arms and the coverage of the first passages.
     """
     coverage = evidence.coverage
     dense, lexical = (evidence.rankings.get(arm, _NOTHING) for arm in (Route.DENSE, Route.LEXICAL))
@@ -232,12 +237,12 @@ def _of_names(names: Sequence[NameCoverage]) -> list[float]:
 
 
 def _margins(scores: Sequence[float], places: Sequence[int] = _MARGINS) -> list[float]:
-    """The best score less that of some places, or of the last where there are fewer."""
+    """The best score minus the k-th for each k, or minus the last if there are fewer."""
     return [scores[0] - scores[:k][-1] if scores else 0.0 for k in places]
 
 
 def _entropy(scores: Sequence[float], spread: float) -> float:
-    """Entropy of the softmax of scores over `spread`, as a share of the most there can be."""
+    """Entropy of the softmax of scores at temperature `spread`, over its maximum."""
     if len(scores) < 2:
         return 0.0
     weights = [math.exp((score - scores[0]) / spread) for score in scores]
@@ -247,17 +252,17 @@ def _entropy(scores: Sequence[float], spread: float) -> float:
 
 
 def _standing(ids: Sequence[str], others: Sequence[str]) -> float:
-    """1 where the first of a list heads the other, falling with its rank there to 0."""
+    """1 if the first of a list also heads the other, falling to 0 with its rank there."""
     if not ids or ids[0] not in others:
         return 0.0
     return 1 - math.log(others.index(ids[0]) + 1) / math.log(len(others) + 1)
 
 
 def _shares(weighed: Sequence[tuple[float, int]], depths: Sequence[int]) -> list[float]:
-    """Weight of what the first passages have over all weight, by depth; 0 of nothing.
+    """Share of the weight that the first passages have, by depth; 0 without weight.
 
     Args:
-        weighed: Weights, each with a bit for every passage.
+        weighed: Weights, each with a bit for every passage that has the item.
     """
     total = sum([weight for weight, _ in weighed])
     if not total:
@@ -266,7 +271,7 @@ def _shares(weighed: Sequence[tuple[float, int]], depths: Sequence[int]) -> list
 
 
 def _most_in_one(weighed: Sequence[tuple[float, int]]) -> float:
-    """The same in that of the first passages which has most of it."""
+    """Highest share of the weight that one of the first passages has."""
     total = sum([weight for weight, _ in weighed])
     if not total:
         return 0.0
