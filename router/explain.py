@@ -1,4 +1,4 @@
-"""Why a score is what it is, what would change the route, and both in words."""
+"""Explains a score by its features, finds what would change the route, and puts both in words."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
 from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
 POINTS = 8
-"""Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""
+"""Points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 _PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]
@@ -25,33 +25,33 @@ _SHARES = (_WEIGHTS / 2).astype(np.float32)
 
 
 class Scored(Protocol):
-    """What can be explained: a function of z-scores with a gradient."""
+    """A scorer that can be explained."""
 
     def raw(self, inputs: Float64) -> Float64:
         """(n, d) z-scores to (n,) uncalibrated logits."""
         ...
 
     def calibrated(self, raw: Float64) -> Float64:
-        """Uncalibrated logits to calibrated ones."""
+        """Calibrate logits."""
         ...
 
     def gradients(self, inputs: Floats) -> Floats:
-        """Gradients of the calibrated logit at (p, d) points."""
+        """Gradients (p, d) of the calibrated logit at points (p, d)."""
         ...
 
     def along_paths(self, inputs: Float64) -> Float64:
-        """(d,) what each feature adds to the calibrated logit in members without a gradient."""
+        """What each feature (d,) adds to the calibrated logit by members without a gradient."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A logit in parts: baseline + Σ values = logit.
+    """A logit as a sum: baseline + Σ values = logit.
 
     Attributes:
         baseline: Calibrated logit of a question with every feature at its training mean.
-        values: (d,) what each feature adds.
-        residual: How far the integral missed the logit before it was shared out among `values`.
+        values: What each feature adds, (d,).
+        residual: Error of the integral, which was distributed among the `values`.
     """
 
     baseline: float
@@ -66,7 +66,7 @@ class Explainer:
         """Score the baseline once.
 
         Args:
-            width: How many features it takes, d.
+            width: Number of features, d.
         """
         self._scorer = scorer
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
@@ -74,24 +74,24 @@ class Explainer:
 
     @classmethod
     def of(cls, scorer: Scorer) -> "Explainer":
-        """For a scorer."""
+        """The explainer of a scorer."""
         return cls(scorer, len(scorer.names))
 
     def attribute(self, inputs: Float64, logit: float) -> Attribution:
         """Integrated gradients from the training mean to a question.
 
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
-        mean is the origin. The integral is a Gauss-Legendre sum in single precision. What it misses
-        of logit - baseline is returned as `residual` and shared out in proportion to |value_i|, so
-        that a feature that says nothing is still given nothing. Trees have no gradient; what a
-        feature adds in them is what its splits do on the way down, less the same at the mean.
+        mean is the origin. The integral is a Gauss-Legendre sum in single precision. Its error
+        against logit - baseline is returned as `residual` and distributed in proportion to
+        |value_i|, so that a feature without effect still gets nothing. Trees have no gradient; a
+        feature's value there is what its splits add on the way down, minus the same at the mean.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
 
         Args:
-            inputs: (d,) z-scores.
-            logit: Calibrated, as the scorer gives it for these inputs.
+            inputs: z-scores (d,).
+            logit: The scorer's calibrated logit for these inputs.
         """
         points = _PATH * inputs.astype(np.float32)
         slopes = _SHARES @ self._scorer.gradients(points)
@@ -102,20 +102,20 @@ class Explainer:
         if total > 0:
             values += residual * (sizes / total)
             return Attribution(self._baseline, values, residual)
-        # No feature moves the logit, so what is left is rounding.
+        # No feature moves the logit, so the residual is rounding.
         return Attribution(self._baseline + residual, values, residual)
 
 
 def contributions(
     attribution: Attribution, names: tuple[str, ...], features: Float64
 ) -> tuple[Contribution, ...]:
-    """An attribution in words.
+    """An attribution as named contributions.
 
     Args:
-        features: (d,) their values, as extracted.
+        features: Values of the features as extracted, (d,).
 
     Returns:
-        The baseline, then every feature by falling |logit|, equal ones by name.
+        The baseline, then every feature by descending |logit|, ties by name.
     """
     parts = [
         Contribution(name, logit, value)
@@ -130,13 +130,13 @@ def contributions(
 def nearest_change(
     score: float, thresholds: Thresholds, simple: Route = Route.DENSE
 ) -> Change | None:
-    """The smallest move of the score that changes the route which the score asks for.
+    """The smallest change of the score that changes the route.
 
-    Scores of 0 and 1 are out of reach, as no logit gives them.
+    Scores of 0 and 1 cannot be reached, since no logit gives them.
 
     Returns:
-        The nearer of the borders below and above, the one above if they are equally near; None
-        when every score takes the same route.
+        The change to the nearer threshold, to the higher one if both are equally near; None if
+        every score takes the same route.
     """
     here = decide(score, thresholds, simple=simple).route
     found: list[Change] = []
@@ -151,7 +151,7 @@ def nearest_change(
 
 
 def _past(threshold: float, score: float) -> list[float]:
-    """Where a move to a threshold ends: on it, or right behind it where it belongs to this side."""
+    """Scores to try for a move to a threshold: on it, and just beyond it."""
     above, below = math.nextafter(threshold, math.inf), math.nextafter(threshold, -math.inf)
     if threshold == score:
         return [above, below]
@@ -165,9 +165,9 @@ def _logit(score: float) -> float:
 
 
 _SURE = 0.5
-"""Value of a seed from which on the question is said to name it."""
+"""The question is said to name seeds of at least this confidence; weaker ones it "may name"."""
 _TOLD = 0.1
-"""A group that adds less than this share of the strongest is not told of."""
+"""A group that adds less than this share of the strongest is left out."""
 _SHOWN = 4
 _COUNTS = (
     "",
@@ -184,14 +184,14 @@ GROUPS: Mapping[Group, str] = {
     "passages": "what the first passages hold",
     "build": "how it is built",
 }
-"""What features are about."""
+"""Group of features -> what they are about, in words."""
 
 
 _PASSAGES = frozenset(CHEAP_SIGNALS) - frozenset(SEED_SIGNALS) - NAME_SIGNALS - QUESTION_SIGNALS
 
 
 def group_of(feature: str) -> Group:
-    """Which of the `GROUPS` a feature belongs to."""
+    """The group that a feature belongs to."""
     feature = feature.removeprefix(PREFIX)
     if feature in SEED_SIGNALS or feature in NAME_SIGNALS:
         return "names"
@@ -202,8 +202,8 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
     """Why a question takes its route, in a sentence or two.
 
     Args:
-        decision: With its contributions.
-        seeds: What the question names; None where nobody looked at the graph.
+        decision: A decision with its contributions.
+        seeds: The entities that the question names; None if the graph was not asked.
     """
     told = [] if seeds is None else [_named(seeds)]
     outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")
@@ -212,7 +212,7 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
 
 
 def _named(seeds: Sequence[SeedStats]) -> str:
-    """What the question names, and whether passages are called so."""
+    """What the question names, and whether passages have it as their title."""
     sure = [seed for seed in seeds if seed.value >= _SURE]
     shown = {seed.mention: seed.titles > 0 for seed in sure or seeds}
     if not shown:
@@ -235,10 +235,10 @@ def _titles(shown: dict[str, bool]) -> str:
 
 
 def _outcome(decision: Decision, names: str) -> str:
-    """What speaks for the graph and against it, and what came of that.
+    """What speaks for the graph and against it, and the resulting route.
 
     Args:
-        names: What to say instead of "what it names"; "" for just that.
+        names: Text to use instead of "what it names"; "" to keep that.
     """
     if decision.score is None:
         return decision.reason
@@ -265,7 +265,7 @@ def _outcome(decision: Decision, names: str) -> str:
 
 
 def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Who speaks for the graph and who against it, the stronger side first."""
+    """What speaks for the graph and what against it, the stronger side first."""
     first = [
         f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {side} the graph"
         for side, names in sides[:1]
@@ -274,7 +274,7 @@ def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 
 def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[str, float]:
-    """Sum of the logits of each group of features that counts beside the strongest."""
+    """Sum of logits by group, strongest first, without groups that add little."""
     sums: dict[str, float] = {}
     for part in parts:
         if part.name != BASELINE:

@@ -1,9 +1,9 @@
-"""Fusion: several rankings of one question become one, by rank or by score.
+"""Fuses several rankings of one question into one, by rank or by score.
 
-`fuse` adds up reciprocal ranks. Ranks say that one passage stands before another and not by how
-much, so a list that knows nothing weighs as much as one that knows. `combine_scores` adds up the
-scores themselves, on scales that can be added. How much the graph counts is the router's score, a
-constant, or `graph_weights`, which looks at each question's seeds and walk.
+`fuse` adds up reciprocal ranks. Ranks say which passage is better but not by how much, so a list
+without information weighs as much as one with it. `combine_scores` adds up the scores themselves,
+on scales that can be added. The graph's weight is the router's score, a constant, or
+`graph_weights`, which looks at each question's seeds and walk.
 """
 
 import math
@@ -20,10 +20,10 @@ from router.scorer import sigmoid
 from router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
-"""What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
+"""Inputs of a `GraphWeightModel`, in order. More of either never lowers the graph's weight."""
 
 ROUNDING = 1e-12
-"""Of the highest sum: sums in floating point are no farther off."""
+"""Bound on the rounding error of a sum, relative to the highest sum."""
 
 METHODS = ("adaptive", "convex", "rrf")
 _FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
@@ -34,23 +34,22 @@ def fuse(
 ) -> Ranking:
     """Fuse rankings of one question: score(p) = Σ_i w_i / (rrf_k + rank_i(p)), ranks from 1.
 
-    A list that does not hold a passage adds nothing to it. The result depends only on the set of
-    (ranking, weight) pairs: their order changes no bit of it, since each sum is rounded once.
-    Equal scores are ordered by id. A list of weight 0 is as if it had not been given.
+    A list without a passage adds nothing to its score. The order of the lists changes no bit of the
+    result, since each sum is rounded once. Ties break by id. A list of weight 0 is ignored.
 
     Source: Cormack, Clarke and Buettcher (SIGIR 2009); weighted as in EA-GraphRAG's equation 8.
 
     Args:
-        rankings: One for each arm, never several run together.
+        rankings: One for each arm, never several concatenated.
         weights: One for each ranking, finite and at least 0; at least one above 0.
-        rrf_k: How slowly a list's say falls with rank; at least 0.
+        rrf_k: How slowly a list's contribution falls with rank; at least 0.
         k: Most hits to return, at least 1.
 
     Returns:
-        A ranking named "fusion" of `FusedHit`s. It is degraded when every list in it is.
+        A ranking named "fusion" of `FusedHit`s. It is degraded if every list in it is.
 
     Raises:
-        FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
+        FusionError: The weights do not fit, a list has a passage twice, or its ranks are not
             1, 2, 3, …
     """
     kept = _weighted(rankings, weights)
@@ -66,23 +65,23 @@ def combine_scores(
 
     v_i is the arm's score on its scale: cosine, BM25 / best, ln(mass / best), since the walk's mass
     falls off like a power of the rank. No scale depends on the corpus. f_i is the last value of a
-    list that was cut off: of a passage that is not in it, it is known only that it has no more, so
-    the list adds nothing. (The exact scores of such passages were no better on the train and dev
-    questions of three datasets.) A list that has all there is adds BM25 / best from 0 on.
+    list. A passage that was cut off has at most that value, so the list adds nothing to it. (The
+    exact scores of such passages were no better on the train and dev questions of three datasets.)
+    For a BM25 list that was not cut off, f_i is 0.
 
     As with `fuse`, the order of the rankings changes no bit, and ties break by id.
 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
 
     Args:
-        sources: Whether hits tell which list gave them what, which takes half of the time.
+        sources: Whether hits say which list gave them what; this takes half of the time.
 
     Returns:
-        A ranking named "fusion" of `FusedHit`s. It is degraded when every list in it is.
+        A ranking named "fusion" of `FusedHit`s. It is degraded if every list in it is.
 
     Raises:
-        FusionError: Weights that do not fit, a ranking that is of no arm known here, or one that
-            `fuse` would refuse.
+        FusionError: The weights do not fit, a ranking is of an unknown arm, or `fuse` would refuse
+            it.
     """
     parts = []
     for ranking, weight in _weighted(rankings, weights):
@@ -99,8 +98,8 @@ def score_weights(
 
     Args:
         graph_weight: t, from 0 (text alone) to 1 (graph alone).
-        lexical_share: Weight b of BM25 beside cosine.
-        graph_scale: Weight c: how much of a cosine a unit of log mass is worth.
+        lexical_share: b, the weight of BM25 relative to cosine.
+        graph_scale: c, the weight of log mass relative to cosine.
 
     Returns:
         dense 1 - t, lexical b·(1 - t), graph c·t.
@@ -114,10 +113,10 @@ def score_weights(
 
 
 def scaled(ranking: Ranking) -> Float64:
-    """(m,) scores of a ranking on the scale of its arm, in order.
+    """A ranking's scores (m,) on the scale of its arm, in order.
 
     Raises:
-        FusionError: The ranking is of no arm known here.
+        FusionError: The ranking is of an unknown arm.
     """
     scale = _SCALES.get(ranking.retriever)
     if scale is None:
@@ -136,7 +135,7 @@ _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
 
 
 def _floor(ranking: Ranking, values: Float64) -> float:
-    """What a passage has that the list lacks, at most."""
+    """The highest value that a passage missing from the list can have."""
     if not len(values):
         return 0.0
     whole = len(ranking.hits) >= ranking.candidates
@@ -144,12 +143,12 @@ def _floor(ranking: Ranking, values: Float64) -> float:
 
 
 def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool = True) -> Ranking:
-    """Order passages by the sum of what each list adds to them, equal sums by id.
+    """Rank passages by the sum of what each list adds to them; ties break by id.
 
     Args:
-        parts: At least one ranking, each with what it adds for each of its hits.
+        parts: At least one ranking, each with what it adds to each of its hits, (m,).
         k: Most hits to return, at least 1.
-        sources: Whether hits tell which list gave them what.
+        sources: Whether hits say which list gave them what.
 
     Raises:
         FusionError: k is below 1.
@@ -175,7 +174,7 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool 
         given = zip(shares[:, chosen].T.tolist(), ranks[:, chosen].T.tolist(), strict=True)
         lists = [(one.retriever, one.scores.tolist()) for one, _ in parts]
         told = (_sources(lists, *own) for own in given)
-    # Where one arm has nothing to say, the others are asked for that very reason.
+    # One degraded list is what the others are there for, so it does not degrade the fusion.
     degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
     silent = all(one.degraded for one, _ in parts)
     return Ranking(
@@ -190,7 +189,7 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool 
 
 
 def _columns(rankings: Sequence[Ranking]) -> tuple[Callable[[int], str], list[Int64]]:
-    """A number for each passage of some lists: its id by that, and those of each list."""
+    """Number the passages of some lists: number -> id, and the numbers of each list's hits."""
     found = [one.hits for one in rankings]
     known = [hits for hits in found if isinstance(hits, RowHits)]
     if len(known) == len(found) and all(hits.ids is known[0].ids for hits in known):
@@ -205,7 +204,7 @@ def _columns(rankings: Sequence[Ranking]) -> tuple[Callable[[int], str], list[In
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
-    """Places of the k highest, and of all that may be as high once their sums are rounded once."""
+    """Indices of the k highest totals, and of all that could tie with them once summed exactly."""
     if k >= len(totals):
         return np.arange(len(totals))
     cut = np.partition(totals, len(totals) - k)[len(totals) - k]
@@ -215,10 +214,12 @@ def _foremost(totals: Float64, k: int) -> Int64:
 def _sources(
     lists: Sequence[tuple[str, list[float]]], shares: Sequence[float], ranks: Sequence[int]
 ) -> tuple[Source, ...]:
-    """The lists that hold one passage, which gave it these shares at these ranks (0: not there).
+    """The sources of one passage.
 
     Args:
-        lists: Name and scores of each.
+        lists: Name and scores of each list.
+        shares: What each list added to the passage.
+        ranks: The passage's rank in each list; 0 if it is not there.
     """
     found = zip(lists, ranks, shares, strict=True)
     return tuple(
@@ -229,10 +230,10 @@ def _sources(
 
 
 def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
-    """Rankings with their weights, without those that weigh nothing.
+    """Pair rankings with their weights, dropping those of weight 0.
 
     Raises:
-        FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
+        FusionError: The weights do not fit, a list has a passage twice, or its ranks are not
             1, 2, 3, …
     """
     if len(rankings) != len(weights):
@@ -269,20 +270,20 @@ def _check_list(ranking: Ranking) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GraphWeightModel:
-    """A logistic model of whether the graph's list is the better one, with few numbers to know.
+    """A logistic model, with three parameters, of whether the graph's list is the better one.
 
-    A walk from a title that stands over one passage finds it, and its mass falls off steeply; a
-    walk from words that many passages share spreads, and cannot tell these passages apart. That is
-    so whatever the corpus is about and however its questions are spelt, so what is fitted on some
-    datasets holds on others, where a score of the question's words does not.
+    A walk from the title of one passage finds it, and the mass falls off steeply. A walk from words
+    that many passages share spreads and cannot tell them apart. That does not depend on the topic
+    of a corpus or the spelling of its questions, so a fit on some datasets holds on others; a
+    score of the question's words does not.
 
     `python -m benchmarks fusion` fits it and prints both: the defaults lie on the plateau around
     what it finds for the train and dev questions of 2wiki, popqa and nq over one corpus.
 
     Attributes:
-        bias: Logit of a question without a title among its seeds whose walk tells nothing apart.
-        seed_title_uniqueness: Of a seed's value over the passages that have it for a title, best.
-        graph_margin_5: Of the logarithm of the first passage's mass over the fifth's.
+        bias: Logit of a question without a title among its seeds and without a margin.
+        seed_title_uniqueness: Weight of the signal of that name.
+        graph_margin_5: Weight of the logarithm of the first passage's mass over the fifth's.
     """
 
     bias: float = -4.5
@@ -300,32 +301,32 @@ class GraphWeightModel:
 
 
 def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Float64:
-    """(n,) weight t of each question's graph list, from 0 (text alone) to 1 (the graph alone).
+    """The weight t (n,) of each question's graph list, from 0 (text alone) to 1 (graph alone).
 
     Args:
-        results: One for each question, of all arms.
+        results: The results of all arms, for each question.
     """
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
-    # One by one: a product of matrices rounds a row otherwise with others beside it than alone.
+    # Row by row: in a product of matrices, a row's rounding depends on the other rows.
     return sigmoid(model.bias + np.vecdot(signals(results, GRAPH_WEIGHT_SIGNALS), slopes))
 
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How rankings become one.
+    """How rankings are fused.
 
     Attributes:
-        method: "adaptive" adds up scores of all arms, the graph's by how far seeds and walk speak
-            for it; "convex" does so by s alone; "rrf" adds up reciprocal ranks, as EA-GraphRAG
-            does.
-        lists: Arms that "rrf" fuses, with commas between them.
-        s: How complex a question is taken to be while nothing scores it, from 0 to 1: the graph
-            list weighs s and every other list 1 - s.
-        rrf_k: How slowly a list's say falls with rank; 0 or more.
-        depth: Hits that each list brings in, at least as many as are asked for.
-        lexical_share: Weight of a passage's share of the best BM25 beside its cosine.
-        graph_scale: Weight of the logarithm of its share of the largest mass.
-        graph_weight: What "adaptive" goes by.
+        method: "adaptive" adds up the scores of all arms and weighs the graph by each question's
+            seeds and walk; "convex" does the same with weight s; "rrf" adds up reciprocal ranks,
+            as EA-GraphRAG does.
+        lists: Arms that "rrf" fuses, separated by commas.
+        s: Weight of the graph's list, from 0 to 1, for a question without a score by the router;
+            every other list weighs 1 - s.
+        rrf_k: How slowly a list's contribution falls with rank; 0 or more.
+        depth: Hits that each list contributes; never fewer than are asked for.
+        lexical_share: Weight of BM25, as a share of the best score, relative to cosine.
+        graph_scale: Weight of the logarithm of the share of the largest mass, relative to cosine.
+        graph_weight: Model of the graph's weight in "adaptive".
     """
 
     method: str = "adaptive"
@@ -363,18 +364,18 @@ class FusionSettings:
                 )
 
     def rank_weight(self, arm: str, score: float | None = None) -> float:
-        """Weight of an arm's list where lists are fused by rank.
+        """Weight of an arm's list in fusion by rank.
 
         Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
 
         Args:
-            score: The question's s; the setting's where nothing scored it.
+            score: The question's s; None for the setting's.
         """
         s = self.s if score is None else score
         return s if arm == Route.GRAPH else 1 - s
 
     def arms(self) -> tuple[Route, ...]:
-        """The arms whose lists are fused; one that weighs nothing need not be asked.
+        """The arms whose lists are fused, without those of weight 0.
 
         Raises:
             FusionError: Every list weighs 0.
@@ -402,11 +403,10 @@ def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
 
 
 def stages_of(route: Route) -> tuple[str, ...]:
-    """The stages of `Reply.seconds` that a route takes beside reading the question and deciding.
+    """The stages of `Reply.seconds` that a route takes after reading the question and deciding.
 
-    Fusion is taken to run every arm. The graph's prior takes the scores of the text arms, whichever
-    route asks for it: where their lists are wanted as well, the time of the scores is theirs, else
-    it is part of the graph's.
+    Fusion counts as running every arm. The graph's prior always needs the text arms' scores. Their
+    time counts as the text arms' if those are also asked, else as the graph's.
     """
     match route:
         case Route.HYBRID:
@@ -428,12 +428,12 @@ def fuse_all(
     *,
     sources: bool = True,
 ) -> list[Ranking]:
-    """One ranking for each question, by the method of the settings.
+    """Fuse each question's rankings by the method of the settings.
 
     Args:
-        results: Of the arms that `FusionSettings.arms` names, of which more may be there.
-        scores: s of each question; None where nothing scored it.
-        sources: Whether hits have to tell which list gave them what.
+        results: Results of at least the arms in `FusionSettings.arms`, for each question.
+        scores: s of each question; None without a score by the router.
+        sources: Whether hits must say which list gave them what.
 
     Raises:
         FusionError: Every list weighs 0.
@@ -453,12 +453,12 @@ def fuse_all(
 def fuse_text(
     results: Sequence[ArmResults], settings: FusionSettings, k: int, *, sources: bool = True
 ) -> list[Ranking]:
-    """The text arms without the graph: dense and lexical scores, added up."""
+    """Fuse the text arms without the graph: dense and lexical scores, added up."""
     return [_by_score(one, settings, 0.0, k, sources=sources) for one in results]
 
 
 def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:
-    # A replay has every arm's list, also those that the gateway would not have asked for.
+    # A replay also has lists that the gateway would not have asked for.
     lists = {arm: results.rankings[arm] for arm in settings.arms() if arm in results.rankings}
     weights = [settings.rank_weight(arm, score) for arm in lists]
     return fuse(list(lists.values()), weights, rrf_k=settings.rrf_k, k=k)

@@ -1,8 +1,8 @@
-"""Routers as folders of plain files: written whole and never changed, and checked when read.
+"""Routers on disk: folders of plain files, written atomically, never changed, checked when read.
 
 models/<name>/<version>/ holds manifest.json, weights.safetensors, thresholds.json and CARD.md. The
-manifest has the checksums of the others and a digest of itself. A thresholds file may also stand by
-itself, to be reviewed and used instead of a router's own.
+manifest has the checksums of the others and a digest of itself. A thresholds file may also be
+elsewhere, to be reviewed and used instead of a router's own.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from router.scorer import KINDS, Familiarity, Floats, Member, Scorer, Standard, 
 from router.types import Route, Thresholds
 
 FORMAT = 1
-"""Of the folder; raised when an older build could misread a newer router."""
+"""Format of the folder; incremented when an older build could misread a newer router."""
 
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
@@ -43,10 +43,10 @@ _VERSION = re.compile(r"v([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class TrainedRouter:
-    """A router that is to be written.
+    """A router to be written.
 
     Attributes:
-        schema_id: Of the features that it was trained on.
+        schema_id: Schema id of the features that it was trained on.
         card: The text of CARD.md.
         training: What it was trained on and how, as JSON.
         notes: How the thresholds were found, as JSON.
@@ -62,12 +62,11 @@ class TrainedRouter:
 
 @dataclass(frozen=True, slots=True)
 class RouterInfo:
-    """What a router says of itself, for whoever has its scores already and asks for no other.
+    """A router without its weights, for work with scores that are known already.
 
     Attributes:
         name: Name and version, "name/v1".
-        asks_corpus: Whether it looks at what the corpus says, so that the dense arm and the
-            graph's seeds are asked before it decides.
+        asks_corpus: Whether it uses signals of the corpus, so that arms run before it decides.
     """
 
     name: str
@@ -77,17 +76,17 @@ class RouterInfo:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `manifest.json` says.
+    """The content of `manifest.json`.
 
     Attributes:
         format: `FORMAT` of the build that wrote it.
-        features: Those that it looks at, in order.
+        features: The features that the router uses, in order.
         mean: Their means in training.
         scale: Their standard deviations in training.
         clip: Bound of z-scores.
-        temperature: Of the calibration, as `bias`.
-        members: Kind of each network.
-        files: SHA-256 of each other file of the folder.
+        temperature: Temperature of the calibration; `bias` is its offset.
+        members: Kind of each member, a key of `KINDS`.
+        files: File name -> SHA-256, for the other files in the folder.
         training: What it was trained on and how, in words and numbers.
     """
 
@@ -125,14 +124,14 @@ class Manifest:
 
 
 def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
-    """Read a router, having checked all of it.
+    """Read a router after checking all of its files.
 
     Args:
-        schema_id: Of the features that this build computes.
-        names: Of these features, in the order of the columns.
+        schema_id: Schema id of the features that this build computes.
+        names: Names of these features, in the order of the columns.
 
     Raises:
-        ModelFileError: A file is missing, is not what was written, or was made for other features.
+        ModelFileError: A file is missing or was changed, or the router needs other features.
     """
     manifest = _read_manifest(folder)
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
@@ -161,10 +160,10 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
 
 
 def read_info(folder: Path) -> RouterInfo:
-    """Read a router without what scores.
+    """Read a router without its weights.
 
     Raises:
-        ModelFileError: A file is missing, or is not what was written.
+        ModelFileError: A file is missing or was changed.
     """
     manifest, path = _read_manifest(folder), folder / THRESHOLDS
     policy = _parse_policy(_checked(path, manifest), path)
@@ -172,16 +171,16 @@ def read_info(folder: Path) -> RouterInfo:
 
 
 def save_router(models: Path, name: str, router: TrainedRouter, version: str | None = None) -> Path:
-    """Write a new version of a router. Nobody sees a part of it, and none is written twice.
+    """Write a new version of a router, atomically; existing versions are never overwritten.
 
     Args:
-        version: "v1" and so on; None takes the one after the last.
+        version: "v1" and so on; None for the one after the last.
 
     Returns:
         The folder of the version.
 
     Raises:
-        ModelFileError: The version is there already, or a name that cannot be a folder.
+        ModelFileError: The version exists already, or the name or version is not valid.
     """
     if not _NAME.fullmatch(name):
         raise ModelFileError(
@@ -204,19 +203,19 @@ def save_router(models: Path, name: str, router: TrainedRouter, version: str | N
 
 
 def versions(models: Path, name: str) -> list[int]:
-    """Numbers of the versions of a router, rising; empty when there is none."""
+    """Numbers of a router's versions, ascending; empty if there are none."""
     found = (_VERSION.fullmatch(folder.name) for folder in (models / name).glob("v*"))
     return sorted(int(match[1]) for match in found if match)
 
 
 def read_policy(path: Path, router: str = "") -> Policy:
-    """Read a thresholds file that was reviewed, to be used instead of a router's own.
+    """Read a thresholds file, to be used instead of a router's own.
 
     Args:
-        router: Name and version of the router that is to use it; empty for any.
+        router: Name and version of the router that will use it; "" for any.
 
     Raises:
-        ModelFileError: It is missing, is none, or names another router.
+        ModelFileError: The file is missing, is not valid, or names another router.
     """
     try:
         data = path.read_bytes()
@@ -235,13 +234,13 @@ def read_policy(path: Path, router: str = "") -> Policy:
 
 
 def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
-    """Write a thresholds file; who reads it meanwhile has the older one or this one, whole.
+    """Write a thresholds file atomically.
 
     Args:
-        path: Of the file; an older one is replaced.
-        notes: How it was found, for whoever reviews it; reading ignores them.
+        path: The file; an older one is replaced.
+        notes: How the thresholds were found, for the reviewer; ignored when reading.
     """
-    target = path.resolve()  # what a link leads to is replaced, not the link
+    target = path.resolve()  # replaces a link's target, not the link
     target.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(target) as file:
         file.write(_policy_text(policy, notes))
@@ -379,7 +378,7 @@ def _of_member(tensors: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
 
 
 def _written(target: Path, router: TrainedRouter, name: str) -> bool:
-    """Whether the version could be written; not when another process was faster."""
+    """Write the version; False if another process was faster."""
     scorer = router.scorer
     tensors = {
         f"members.{place}.{tensor}": np.ascontiguousarray(values)
@@ -412,14 +411,14 @@ def _written(target: Path, router: TrainedRouter, name: str) -> bool:
         )
     )
     content[MANIFEST] = _text({**manifest, "digest": _sha256(_text(manifest))})
-    # Beside the target, since a rename is atomic on one file system only.
+    # Next to the target, since a rename is atomic only within a file system.
     made = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         for file, data in content.items():
             with write_atomically(made / file) as written:
                 written.write(data)
         made.chmod(0o755)
-        # A folder with files in it is never replaced by a rename.
+        # A rename never replaces a folder that has files in it.
         made.rename(target)
     except OSError:
         shutil.rmtree(made)
