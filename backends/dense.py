@@ -71,9 +71,9 @@ class DenseSettings:
     """How passages are found by vector.
 
     Attributes:
-        kind: "exact" looks at every vector, "compressed" at codes of a sixteenth of their size and
-            then at the vectors of the best, "auto" is compressed in a large corpus.
-        compressed_from: Passages from which on "auto" is compressed.
+        kind: "exact" compares every vector; "compressed" compares codes of a sixteenth of their
+            size and then the vectors of the best; "auto" is compressed in a large corpus.
+        compressed_from: Passages from which "auto" is compressed.
     """
 
     kind: Literal["auto", "exact", "compressed"] = "auto"

@@ -64,9 +64,9 @@ class LexicalSettings:
 
     Attributes:
         k1: Saturation of term frequency; at least 0.
-        b: Share of length normalisation, 0 to 1.
-        stemmer: "s" takes plural endings off (Harman 1991); "none" leaves words as they are.
-        stopwords: Words left out of passages and questions, in the form `terms` gives them
+        b: Degree of length normalisation, 0 to 1.
+        stemmer: "s" removes plural endings (Harman 1991); "none" leaves words as they are.
+        stopwords: Words left out of passages and questions, in the form that `terms` gives them
             before stemming.
     """
 

@@ -58,14 +58,14 @@ class AnalyserSettings:
     """Which models, and how sentences become vectors.
 
     Attributes:
-        pipeline: An installed spaCy pipeline's name, or a folder.
-        processes: That parse long lists of passages beside the encoder, which takes longer; 0
-            takes one for two processors, and 1 parses where it encodes.
-        sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
-            pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
-            sentence alone, as LinearRAG does.
+        pipeline: Name of an installed spaCy pipeline, or a folder.
+        processes: Processes that parse long lists of passages while the encoder runs, which takes
+            longer; 0 means one for every two processors, 1 parses in the encoder's process.
+        sentence_vectors: "pooled" averages a sentence's tokens in its passage (one pass instead of
+            two); "contextual" encodes "title: sentence"; "plain" encodes the sentence alone, as
+            LinearRAG does.
         title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
-            looked for in titles too, and a title is part of the first sentence.
+            also found in titles, and a title is part of the first sentence.
     """
 
     pipeline: str = DEFAULT_PIPELINE

@@ -32,12 +32,12 @@ class EncoderSettings:
 
     Attributes:
         model: The default's package name, or a folder in sentence-transformers' format.
-        dtype: "auto" computes in bfloat16 where the processor multiplies that (AVX512-BF16, AMX),
-            in less than half the time; vectors agree with those in float32 to a cosine of .9999.
-            "float32" makes them the same on all processors, but for the last digits.
-        threads: Texts computed side by side; 0 takes one for each processor.
-        question_prefix: What the encoder was trained to see before a question.
-        passage_prefix: Likewise before a passage.
+        dtype: "auto" computes in bfloat16 if the processor multiplies it (AVX512-BF16, AMX), in
+            less than half the time; vectors agree with those in float32 to a cosine of .9999.
+            "float32" gives the same vectors on all processors, except for the last digits.
+        threads: Texts encoded in parallel; 0 means one for each processor.
+        question_prefix: Prefix that the encoder was trained to see before a question.
+        passage_prefix: Prefix that the encoder was trained to see before a passage.
     """
 
     model: str = DEFAULT_ENCODER

@@ -1,4 +1,4 @@
-"""Every setting of Wye: an environment variable each, read in one place and checked when it is.
+"""Every setting of Wye: each is an environment variable, read and checked here.
 
 `python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
 """
@@ -28,12 +28,12 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
 RELEVANCE_MODEL = "relevance-en"
 PASSAGE_ROUTER = "router-passages-en/v1"
-"""Decides where there is no index, by what another search returned."""
+"""The router that decides without an index, by what another search returned."""
 
 PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"
 SEPARATOR = "__"
-# Slices of the service, which lies above and checks their names itself.
+# Parts of the settings that the service adds, and whose names it checks itself.
 ELSEWHERE = ("serve", "generator", "documents", "arms")
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ", re.MULTILINE)
@@ -45,10 +45,10 @@ class RoutingSettings:
     """Which router decides, and by which thresholds.
 
     Attributes:
-        model: "name/version" of one in the folder `models` of Wye or of the working folder, or the
-            path of such a folder, as `wye train` writes it.
-        thresholds: A reviewed thresholds file, as `wye tune` writes it, instead of the router's
-            own; empty for the router's own.
+        model: "name/version" of a router in the folder `models` of Wye or of the working folder, or
+            the path of a folder that `wye train` wrote.
+        thresholds: A thresholds file that `wye tune` wrote and a person reviewed; empty for the
+            router's own thresholds.
     """
 
     model: str = DEFAULT_ROUTER
@@ -58,7 +58,7 @@ class RoutingSettings:
         """The folder of the router's version.
 
         Raises:
-            ModelFileError: There is none.
+            ModelFileError: There is no such folder.
         """
         return _folder(
             self.model,
@@ -73,8 +73,8 @@ class RelevanceSettings:
     """Which curves make probabilities of scores.
 
     Attributes:
-        model: Name of a folder in `models` of Wye or of the working folder, or the path of one, as
-            `wye train --relevance` writes it.
+        model: Name of a folder in `models` of Wye or of the working folder, or the path of a folder
+            that `wye train --relevance` wrote.
     """
 
     model: str = RELEVANCE_MODEL
@@ -83,7 +83,7 @@ class RelevanceSettings:
         """The folder of the curves.
 
         Raises:
-            ModelFileError: There is none.
+            ModelFileError: There is no such folder.
         """
         return _folder(
             self.model,
@@ -105,12 +105,12 @@ def _folder(name: str, what: str, point: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RerankerSettings:
-    """Which model reads what `clue` and the graph by facts start from; for work at leisure.
+    """Which model reranks the texts that `clue` and the graph by facts start from.
 
     Attributes:
         model: A folder with a cross-encoder, or the address of an API that has /rerank; empty for
-            none. A server takes none, for its other questions would wait.
-        name: Of the model at that address.
+            none. A server refuses to start with one, since other questions would have to wait.
+        name: Name of the model at that address.
     """
 
     model: str = ""
@@ -122,7 +122,7 @@ class IngestSettings:
     """How passages get into an index.
 
     Attributes:
-        batch_passages: Passages to a commit; an ingest that is killed loses at most so many.
+        batch_passages: Passages per commit; an ingest that is killed loses no more than these.
         entity_vectors: Keep a vector of every entity's name, which the "published" preset needs.
     """
 
@@ -130,7 +130,7 @@ class IngestSettings:
     entity_vectors: bool = False
 
 
-# What a preset does beside the graph's own; what it leaves out stays at its default.
+# What a preset sets besides the graph's settings; all others keep their defaults.
 _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "default": {},
     "published": {
@@ -141,12 +141,12 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 
 
 def retire(part: str, names: str, instead: str) -> dict[str, str]:
-    """Names that were variables once, or are fields that presets, tests and benchmarks alone set.
+    """Retire variables: former ones, or fields that only presets, tests and benchmarks set.
 
     Args:
-        part: Slice of the settings, such as "GRAPH__SEEDS".
-        names: Of the variables, with blanks between them.
-        instead: A sentence on what to do.
+        part: Part of the settings, such as "GRAPH__SEEDS".
+        names: Names of the variables, separated by blanks.
+        instead: A sentence on what to do instead.
 
     Returns:
         Variable -> that sentence.
@@ -185,7 +185,7 @@ RETIRED: Mapping[str, str] = {
     **retire("FUSION__TRUST", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 SCORE", _FITTED),
     **retire("FUSION__WEIGHTS", "DENSE LEXICAL GRAPH", "Weigh the lists with WYE_FUSION__S."),
 }
-"""Variable that is no setting -> what to do instead."""
+"""Retired variable -> what to do instead."""
 
 
 class Settings(BaseSettings):
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _start_from_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """What is said in particular goes on top of the preset, and so does not undo it."""
+        """Start from the preset, and put what is set explicitly on top of it."""
         preset = values.get("preset", "default")
         if preset not in PRESETS:
             raise SettingsError(f"There is no preset '{preset}'; take {' or '.join(PRESETS)}.")
@@ -243,19 +243,19 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - as many types as settings
-    """Settings from the environment, with some said otherwise; see `load`."""
+    """Settings from the environment, with overrides; see `load`."""
     return load(Settings, **overrides)
 
 
 def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types as settings
-    """Settings from the environment, with some said otherwise.
+    """Settings from the environment, with overrides.
 
     Args:
-        model: `Settings`, or those with slices that a layer above adds.
+        model: `Settings`, or a subclass with parts that a layer above adds.
         overrides: Top-level settings by name; None leaves one to the environment.
 
     Raises:
-        SettingsError: A variable that names no setting, or a value that a setting cannot have.
+        SettingsError: A variable names no setting, or a value is not valid.
     """
     refuse_unknown(model)
     try:
@@ -265,19 +265,19 @@ def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types
 
 
 KEY = "WYE_KEY"
-"""Variable with the API key for a server that is asked; no setting, though it has our prefix."""
+"""Variable with the API key for another server. It is no setting, though it has our prefix."""
 
 
 def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None) -> None:
-    """Refuse a variable with our prefix that sets nothing: retired, or most likely misspelt.
+    """Refuse a variable with our prefix that sets nothing: a retired or misspelt one.
 
-    Slices that the model lacks because a layer above has them are left to that layer.
+    Variables of parts that only a layer above knows are left to that layer.
 
     Args:
-        environment: The process's own by default.
+        environment: Variables to check; by default those of the process.
 
     Raises:
-        SettingsError: Names the variable, and what to do instead or those like it.
+        SettingsError: There is such a variable. The message says what to do or what is similar.
     """
     known = {variable.name for variable in variables(model)}
     above = tuple(
@@ -305,7 +305,7 @@ _BOUNDS = {
 
 
 def _sentence(fault: Mapping[str, Any]) -> str:
-    """One fault in words, by the name of the variable that would set it."""
+    """A validation error in words, with the name of the variable."""
     variable = PREFIX + SEPARATOR.join(str(part) for part in fault["loc"]).upper()
     context = fault.get("ctx", {})
     if isinstance(context.get("error"), Exception):
@@ -329,7 +329,7 @@ def _merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_lists(given: object, default: object) -> object:
-    """The same, with lists where the environment has words with commas between them."""
+    """Split comma-separated text from the environment where the default is a tuple."""
     if isinstance(given, str) and isinstance(default, tuple):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     if isinstance(given, Mapping):
@@ -341,11 +341,11 @@ def _with_lists(given: object, default: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One setting as the environment says it.
+    """A setting as an environment variable.
 
     Attributes:
-        part: First line of the docstring of the settings it belongs to.
-        default: As it would be written in the environment; "" for nothing.
+        part: First line of the docstring of its settings class.
+        default: Default, as it would be written in the environment; "" for none.
         doc: What it means.
     """
 
@@ -356,10 +356,10 @@ class Variable:
 
 
 def variables(model: type[S]) -> list[Variable]:
-    """Every variable of a settings model, its own first, then those of each part in order."""
+    """Every variable of a settings model: its own, then those of each part in order."""
     docs: dict[str, str] = {}
     for owner in reversed(model.__mro__):
-        docs |= attribute_docs(getdoc(owner))  # what a layer above adds to a model is on top
+        docs |= attribute_docs(getdoc(owner))  # subclasses last
     own: list[Variable] = []
     parts: list[Variable] = []
     for name, info in model.model_fields.items():
@@ -373,7 +373,7 @@ def variables(model: type[S]) -> list[Variable]:
 
 
 def attribute_docs(docstring: str | None) -> dict[str, str]:
-    """Attribute -> text of its entry under "Attributes:" in a class's docstring, on one line."""
+    """Attribute -> its text under "Attributes:" in a class's docstring, as one line."""
     _, _, section = (docstring or "").partition("Attributes:\n")
     found = list(_ATTRIBUTE.finditer(section))
     ends = [*(match.start() for match in found), len(section)][1:]
@@ -384,7 +384,7 @@ def attribute_docs(docstring: str | None) -> dict[str, str]:
 
 
 def markdown(model: type[S]) -> str:
-    """The settings as a page of tables, one for each part."""
+    """The settings as a Markdown page with a table for each part."""
     lines = [
         "# Settings",
         "",
@@ -403,7 +403,7 @@ def markdown(model: type[S]) -> str:
 
 
 def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - any dataclass
-    """The variables of a settings dataclass, parts within it last."""
+    """The variables of a settings dataclass, nested parts last."""
     docs = attribute_docs(getdoc(type(value)))
     nested: list[Variable] = []
     for entry in fields(value):
@@ -422,7 +422,7 @@ def _first_line(owner: type) -> str:
 
 
 def _written(value: object) -> str:
-    """A default as the environment would say it."""
+    """A default as it would be written in the environment."""
     if value is None:
         return ""
     if isinstance(value, tuple | list):

@@ -54,10 +54,10 @@ class AssemblySettings:
 
     Attributes:
         title_entities: A passage's title is an entity of the passage and of each of its sentences.
-        link_text: A sentence mentions every known entity whose name stands in it word for word,
+        link_text: A sentence mentions every known entity whose name it contains word for word,
             tagged or not.
-        noun_phrases: Whether noun phrases that recur are entities as well: "on", "off", or "auto",
-            which means on in a corpus with fewer than one named entity to four noun phrases
+        noun_phrases: Whether recurring noun phrases are also entities: "on", "off", or "auto",
+            which is on in a corpus with fewer than one named entity to four noun phrases
             (technical texts have one to ten, encyclopaedic ones two to three).
     """
 

@@ -90,27 +90,27 @@ class TriGraphSettings:
     Attributes:
         assembly: What counts as an entity and as a mention.
         seeds: How a question's mentions become entities.
-        activation: "bridging" goes from the names of the question along its closest sentences;
-            "eq5" does so along all sentences, as LinearRAG's equation 5 is printed; "facts" starts
-            from what the closest sentences of the whole corpus mention, as EA-GraphRAG's graph arm
-            does.
-        steps: T, at most so many steps of bridging, the seeds' own included.
-        threshold: δ, values below it activate nothing.
-        sentences_per_entity: k, sentences that each active entity passes its value on through.
+        activation: How entities are activated. "bridging" goes from the names in the question along
+            the sentences most similar to it; "eq5" goes along all sentences, as LinearRAG's
+            equation 5 is printed; "facts" starts from the entities of the most similar sentences
+            of the whole corpus, as EA-GraphRAG's graph arm does.
+        steps: T, the most steps of bridging; the seeds count as the first.
+        threshold: δ, the least value that activates an entity.
+        sentences_per_entity: k, the sentences through which each active entity passes on its value.
         summed: An entity reached repeatedly restarts the walk with the sum of its values rather
             than the largest.
         similarity_weight: λ, weight of the passage's similarity in its prior.
-        lexical_weight: Weight of BM25 beside similarity in the prior, when no seed is a title.
-        lexical_weight_titled: The same when a seed is the title of a passage.
-        passage_weight: W_p, passages' share of the restart mass against entities'.
+        lexical_weight: Weight of BM25 relative to similarity in the prior, if no seed is a title.
+        lexical_weight_titled: The same if a seed is the title of a passage.
+        passage_weight: W_p, weight of the passages' restart mass relative to the entities'.
         degree_power: An entity's restart mass is divided by its number of passages to this power.
         title_weight: Restart mass that an activated title gives its passages, in units of its
             squared value times the passage's similarity.
         damping: Probability of following an edge instead of restarting.
         tolerance: Largest relative error of a full walk.
-        walk: "full" sweeps the whole graph; "local" follows the mass from where it stands out, at
-            a cost that hardly grows with the corpus; "auto" is local in a large corpus.
-        local_from: Passages from which on "auto" is local; with fewer, a batch of full walks takes
+        walk: "full" iterates over the whole graph; "local" expands only where the mass is, at a
+            cost that hardly grows with the corpus; "auto" is local in a large corpus.
+        local_from: Passages from which "auto" is local; with fewer, a batch of full walks takes
             no longer.
     """
 

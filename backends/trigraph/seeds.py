@@ -25,14 +25,14 @@ class SeedSettings:
 
     Attributes:
         vocabulary: Names of known entities are found in the question word for word, tagged or not.
-        lower_case_word: Value of a single word found so when nothing in the question's spelling
-            says that it is a name. Web questions are typed without capitals.
-        lower_case_name: The same for several words.
-        noun_phrase: Value of a noun phrase of the question that the graph knows.
+        lower_case_word: Value of a single word found this way that is not written like a name,
+            since web questions are typed without capitals.
+        lower_case_name: Value of several such words.
+        noun_phrase: Value of a noun phrase of the question that is an entity of the graph.
         nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
-            vector, as in LinearRAG. Needs an index with entity vectors, which took a third of the
-            indexing time and changed no result measurably, so it is off by default.
-        similarity_floor: The least similarity for that.
+            vector, as in LinearRAG. This needs an index with entity vectors, which took a third of
+            the indexing time and changed no result measurably, so it is off by default.
+        similarity_floor: The least similarity for `nearest`.
     """
 
     vocabulary: bool = True

@@ -40,9 +40,9 @@ class ConstituencySettings:
     """Which constituency model.
 
     Attributes:
-        model: One of this repository's folder `models` by its name, or the path of a folder with
-            model.safetensors, or of a Stanza .pt file, which needs PyTorch.
-        vectors: Of a .pt file: Stanza's file of word vectors; by default vectors.pt beside it.
+        model: Name of a model in this repository's folder `models`, or the path of a folder with
+            model.safetensors or of a Stanza .pt file, which needs PyTorch.
+        vectors: Stanza's file of word vectors for a .pt file; by default vectors.pt next to it.
     """
 
     model: str = DEFAULT_MODEL
