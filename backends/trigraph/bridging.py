@@ -1,8 +1,8 @@
-"""Semantic bridging: from the entities a question names to those its sentences lead to.
+"""Semantic bridging: from the entities that a question names, over sentences, to further entities.
 
-From each active entity the walk goes to the sentences that mention it and are closest to the
+From each active entity the search goes to the sentences that mention it and are closest to the
 question, and from these to the other entities they mention, each time multiplying by the
-sentence's similarity (LinearRAG, section 3.2.1). Only sentences next to active entities are ever
+sentence's similarity (LinearRAG, section 3.2.1). Only sentences that mention active entities are
 compared with the question.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Similarity = Callable[[Int64], Float32]
 HUB = 2000
-"""Sentences or passages that an entity is mentioned in, from which on it says next to nothing."""
+"""Number of sentences or passages with an entity above which it says next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Bridge:
 
     Attributes:
         sentence: Row of the sentence.
-        similarity: To the question.
+        similarity: Similarity of the sentence to the question.
         source: The entity it was reached from.
     """
 
@@ -42,13 +42,13 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What bridging found; entities in ascending order.
+    """The active entities that bridging found, in ascending order.
 
     Attributes:
-        entities: (a,) int64 active entities, the seeds among them.
+        entities: (a,) int64 active entities, seeds included.
         value: (a,) float64 largest value a_e with which each was reached.
-        weight: (a,) float64 sum of the values with which it was reached.
-        level: (a,) int64 step L_e at which it was first reached; seeds have 1.
+        weight: (a,) float64 sum of the values with which each was reached.
+        level: (a,) int64 step L_e at which each was first reached; seeds have 1.
         bridges: For each entity that is not a seed, how it was first reached.
     """
 
@@ -61,7 +61,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class MentionGraph:
-    """Who mentions whom, both ways.
+    """Mentions between sentences and entities, in both directions.
 
     Attributes:
         sentences: For each of e entities, rows of the sentences that mention it, ascending.
@@ -73,7 +73,7 @@ class MentionGraph:
 
     @classmethod
     def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
-        """From M, (s, e): whether sentence i mentions entity j."""
+        """From the matrix M (s, e), where sentence i mentions entity j."""
         by_entity = mentions.T.tocsr()
         by_entity.sort_indices()
         by_sentence = mentions.copy()
@@ -103,15 +103,15 @@ def bridge(
     sentences_per_entity: int,
     within: Callable[[], Int64] | None = None,
 ) -> Activation:
-    """Activate entities step by step; equal in values to `reference.bridge`.
+    """Activate entities step by step. The values equal those of `reference.bridge`.
 
     Args:
         seeds: Value of each seed entity.
         similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
-        steps: T, the seeds' own step included; 1 leaves it at the seeds.
-        threshold: An entity whose value is below is neither activated nor expanded.
-        sentences_per_entity: Of the sentences not used before, each entity takes its best so many.
-        within: Gives the rows of sentences, ascending, to which those of hubs are restricted.
+        steps: T, the seeds' own step included; 1 activates only the seeds.
+        threshold: An entity with a lower value is neither activated nor expanded.
+        sentences_per_entity: How many of its best unused sentences each entity takes.
+        within: Returns the rows (ascending) to which the sentences of hubs are restricted.
     """
     value, weight = dict(seeds), dict(seeds)
     level = dict.fromkeys(seeds, 1)
@@ -160,17 +160,17 @@ def equation_5(
     steps: int,
     threshold: float,
 ) -> Activation:
-    """Activation as LinearRAG prints it; equal in values to `reference.equation_5`.
+    """Activation as LinearRAG prints it. The values equal those of `reference.equation_5`.
 
-    a becomes max(a, M' (s * (M a))) with s the similarities of the sentences, after which what is
-    below the threshold is 0. Every sentence of an active entity counts, and counts again at each
-    step, so that values grow beyond 1. A similarity below 0 counts as 0.
+    a becomes max(a, M' (s * (M a))) with s the similarities of the sentences; then values below the
+    threshold become 0. Every sentence of an active entity counts, and counts again at each step, so
+    values may exceed 1. A similarity below 0 counts as 0.
 
     Args:
         seeds: Value of each seed entity.
         similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
         steps: T, the seeds' own step included.
-        threshold: An entity whose value is below is not active.
+        threshold: An entity with a lower value is not active, unless it is a seed.
     """
     entities = np.array(sorted(seeds), np.int64)
     value = np.array([seeds[entity] for entity in entities.tolist()])
@@ -184,7 +184,7 @@ def equation_5(
         reached = graph.entities.of(sentences)
         known, place = np.unique(np.concatenate([entities, reached]), return_inverse=True)
         each = np.repeat(passed_on, graph.entities.lengths(sentences))
-        # NumPy adds up nothing to whole numbers.
+        # NumPy's sum of nothing is an integer.
         found = sums(place[len(entities) :], each, len(known)).astype(np.float64)
         found[place[: len(entities)]] = np.maximum(found[place[: len(entities)]], value)
         active = (found >= threshold) & (found > 0) | np.isin(known, list(seeds))
@@ -205,30 +205,30 @@ def _compare_sentences(
     """Compare the sentences of entities with the question, in one call for all of them."""
     if not entities:
         return
-    # Entities share few sentences: to compare one twice costs less than to find it.
+    # Entities share few sentences: comparing some twice costs less than finding duplicates.
     own = [graph.sentences_of(entity) for entity in entities]
     if within is not None and any(len(one) > HUB for one in own):
         near = within()
         own = [_among(one, near) if len(one) > HUB else one for one in own]
     ends = np.cumsum([len(one) for one in own])[:-1]
     sentences = np.concatenate(own).astype(np.int64)
-    # A copy, for sentences will be struck out in it.
+    # A copy, since used sentences are overwritten in it.
     sigma = similarity(sentences).copy()
     lists = zip(np.split(sentences, ends), np.split(sigma, ends), strict=True)
     known.update(zip(entities, lists, strict=True))
 
 
 def _among(sentences: Numbers, within: Int64) -> Int64:
-    """Those of an entity's sentences that are in a list."""
+    """The entity's sentences that are also in `within`."""
     return within[located(within, sentences)[1]]
 
 
 def _best_unused(
     sentences: Int64, sigma: Float32, used: set[int], count: int
 ) -> list[tuple[int, float]]:
-    """Best sentences first, of equal ones the lower row; each that is looked at is struck out.
+    """The best `count` unused sentences with their similarities, best first, ties by row.
 
-    What is struck out is used, or about to be, so nobody asks for it again.
+    Each sentence that is looked at gets a similarity of -inf: it is used, or is about to be.
     """
     best: list[tuple[int, float]] = []
     while len(best) < count and len(sentences):

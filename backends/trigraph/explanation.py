@@ -1,4 +1,4 @@
-"""Why the graph arm ranked as it did, in the numbers that made the ranking."""
+"""Explanations of the graph arm's rankings, by the numbers that produced them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from backends.types import Float64
 
 @dataclass(frozen=True, slots=True)
 class SeedNote:
-    """A stretch of the question and the entity it was taken for.
+    """A span of the question and the entity that it was linked to.
 
     Attributes:
         mention: The question's words.
         entity: Name of the entity.
-        value: In (0, 1]; 1 for the same name, less where spelling or likeness leave a doubt.
+        value: In (0, 1]; 1 for the same name, less where spelling or similarity leaves a doubt.
         origin: How it was found: name, nearest, vocabulary or phrase.
     """
 
@@ -36,8 +36,8 @@ class BridgeNote:
     Attributes:
         source: Name of the entity it was reached from; empty for the question itself.
         passage: Id of the sentence's passage.
-        sentence: Its text.
-        similarity: To the question.
+        sentence: Text of the sentence.
+        similarity: Similarity of the sentence to the question.
     """
 
     source: str
@@ -48,7 +48,7 @@ class BridgeNote:
 
 @dataclass(frozen=True, slots=True)
 class EntityNote:
-    """An entity that became active.
+    """An active entity.
 
     Attributes:
         entity: Its name.
@@ -69,13 +69,13 @@ class EntityNote:
 
 @dataclass(frozen=True, slots=True)
 class PassageNote:
-    """What a passage's rank is made of.
+    """The numbers behind a passage's rank.
 
     Attributes:
-        id: Of the passage.
-        prior: Its share of the restart mass, before any walking.
-        pagerank: Its share of the mass that settled on passages.
-        entities: Names of the active entities it mentions, strongest first.
+        id: Id of the passage.
+        prior: Its share of the restart mass, before the walk.
+        pagerank: Its share of the mass on passages after the walk.
+        entities: Names of the active entities that it mentions, highest weight first.
     """
 
     id: str
@@ -89,9 +89,9 @@ class Explanation:
     """How the graph arm came to its ranking, from the question's words to the passages.
 
     Attributes:
-        seeds: What the question names.
-        entities: By level, then by falling weight.
-        passages: Those of the ranking, in its order.
+        seeds: Entities that the question names.
+        entities: Active entities by level, then by descending weight.
+        passages: The passages of the ranking, in its order.
     """
 
     seeds: tuple[SeedNote, ...]
@@ -100,7 +100,7 @@ class Explanation:
 
 
 def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
-    """Seeds by name."""
+    """Seeds with the names of their entities."""
     return tuple(
         SeedNote(s.mention, graph.display_names.of(s.entity), s.value, s.origin) for s in seeds
     )
@@ -109,7 +109,7 @@ def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...
 def explain_entities(
     graph: TriGraph, corpus: Corpus, activation: Activation
 ) -> tuple[EntityNote, ...]:
-    """Active entities by level, then by weight, with the sentences that led to them."""
+    """Active entities by level, then by descending weight, with the sentences that led to them."""
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
     passages_of = graph.passages.lengths(activation.entities)
     notes = [
@@ -136,14 +136,12 @@ def explain_entities(
 def explain_passages(
     graph: TriGraph, ids: Sequence[str], rows: Sequence[int], activation: Activation, mass: Float64
 ) -> tuple[PassageNote, ...]:
-    """What each ranked passage got, and from whom.
+    """Notes on the ranked passages: their mass, and the active entities that they mention.
 
     Args:
-        graph: The Tri-Graph.
-        ids: Of all passages.
-        rows: Of the ranked ones.
-        activation: The active entities.
-        mass: (2, r) their shares of the restart mass and of the settled mass.
+        ids: Ids of all passages.
+        rows: r rows of the ranked passages.
+        mass: (2, r) their shares of the restart mass and of the mass after the walk.
     """
     order = np.lexsort((activation.entities, -activation.weight))
     active = activation.entities[order]

@@ -1,14 +1,14 @@
-"""Activation by facts, as in EA-GraphRAG's graph arm, with sentences for facts.
+"""Activation by facts, as in EA-GraphRAG's graph arm, with sentences as facts.
 
-Where bridging starts from the names of a question and goes from sentence to sentence, this takes
-the sentences of the whole corpus that are closest to the question, orders them again by their words
-as well, and starts from what the first of them mention. No language model extracts triples or picks
-among them: a sentence is the fact, and the entities in it are what would be its head and tail.
+Bridging starts from the names in a question and goes from sentence to sentence. This takes the
+sentences of the whole corpus that are closest to the question, reranks them by their words as well,
+and starts from the entities that the best of them mention. No language model extracts triples or
+selects among them: a sentence is the fact, and its entities stand for head and tail.
 
 Source: EA-GraphRAG (arXiv 2602.03578), section 3.4.2 and algorithm 1, after HippoRAG 2. The paper
-does not say how scores are normalised nor how many facts and entities are kept: scores are scaled
-to [0, 1] over those that are ordered again, 5 facts and 20 entities are kept, and of several facts
-an entity has the highest.
+does not say how scores are normalised nor how many facts and entities are kept: here scores are
+scaled to [0, 1] over the reranked sentences, 5 facts and 20 entities are kept, and an entity has
+the score of its best fact.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ QUESTION = -1
 
 
 def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64, Float64]:
-    """The sentences that the walk starts from.
+    """The sentences closest to a question.
 
     Args:
-        allowed: (n,) passages that take part; None for all.
+        allowed: (n,) mask over the passages; None for all.
 
     Returns:
-        Their rows, best first, equal ones by row, and their scores in [0, 1].
+        Their rows, best first, ties by row, and their scores in [0, 1].
     """
     pool = np.sort(units.nearest(query.vector, POOL, allowed))
     sets = units.narrowed(query, [(row,) for row in pool.tolist()], "mix", allowed)
@@ -53,13 +53,13 @@ def activate(
     degree: Callable[[Int64], Int64],
     entities: int = ENTITIES,
 ) -> Activation:
-    """The entities of some facts; equal in values to `reference.activate_facts`.
+    """Activate the entities of some facts. The values equal those of `reference.activate_facts`.
 
     Args:
         facts: (f,) rows of sentences.
-        scores: (f,) of these.
-        degree: How many passages that take part mention each of some entities.
-        entities: So many are kept whose score over that number is highest, equal ones by number.
+        scores: (f,) their scores.
+        degree: How many allowed passages mention each of the given entities.
+        entities: How many entities are kept, by highest score / degree, ties by number.
     """
     bridges: dict[int, Bridge] = {}
     for sentence, score in zip(facts.tolist(), scores.tolist(), strict=True):

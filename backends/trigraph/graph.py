@@ -1,8 +1,8 @@
-"""A corpus to its Tri-Graph: passages, sentences and entities, and who mentions whom.
+"""The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
-Everything here follows from one version's content. Nothing depends on the order of the corpus
-file: entities are numbered by their key, passages by their id, and two passages are neighbours
-only where they are consecutive chunks of one document.
+It depends on one version's content alone, not on the order of the corpus file: entities are
+numbered by key, passages by id, and two passages are neighbours only if they are consecutive chunks
+of one document.
 """
 
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ from backends.words import SentenceWords, Strings, Words, ascending, places
 if TYPE_CHECKING:
     from scipy import sparse
 
-# A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
+# A noun phrase links passages if it recurs, and says nothing if it is everywhere.
 MIN_PHRASE_PASSAGES = 2
 MAX_PHRASE_PASSAGES = 20
 MAX_PHRASE_SHARE = 0.02
-# Named entities to noun phrases below which "auto" takes the noun phrases in.
+# "auto" includes noun phrases below this ratio of named entities to noun phrases.
 FEW_ENTITIES = 0.25
 
 
@@ -68,16 +68,16 @@ class AssemblySettings:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a graph was made from, as far as one that is laid over it needs it.
+    """The sources of a graph that an overlay on it needs.
 
     Attributes:
         keys: e entity keys, ascending.
-        words: The numbers of words.
-        sentences: s sentences in words; none where names in running text do not count.
-        starts: Where words stand in them.
+        words: The vocabulary of sentences and names.
+        sentences: s tokenised sentences; none where names in running text are not linked.
+        starts: Where words occur in the sentences.
         surfaces: Named-entity surfaces.
-        phrases: Noun phrases; none where they do not count.
-        titles: The entities of each passage's title, as `title_keys` has them.
+        phrases: Noun phrases; none where they are no entities.
+        titles: For each passage, the entities of its title in the order of `title_keys`.
     """
 
     keys: Strings
@@ -90,13 +90,13 @@ class Ground:
     _found: dict[str, int] = field(init=False, default_factory=dict, compare=False)
 
     def find(self, key: str) -> int:
-        """The entity with a key, -1 where there is none; remembered, as `Spellings.of` does."""
+        """The entity with a key, -1 if there is none; cached, since each version asks again."""
         if key not in self._found:
             self._found[key] = self.keys.find(key)
         return self._found[key]
 
     def to_arrays(self) -> Arrays:
-        """All of it, for `from_arrays`."""
+        """All fields as arrays, for `from_arrays`."""
         return {
             **pack_strings("keys", self.keys),
             **pack_table("words", self.words.table),
@@ -111,7 +111,7 @@ class Ground:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Ground":
-        """What gave these arrays."""
+        """The inverse of `to_arrays`."""
         return cls(
             unpack_strings("keys", arrays),
             Words(unpack_table("words", arrays)),
@@ -129,14 +129,14 @@ class TriGraph:
 
     Attributes:
         keys: e entity keys, ascending.
-        is_phrase: (e,) whether an entity is known as a noun phrase only.
-        passages: For each of e entities the passages that mention it, ascending, and how often;
-            then for each of j edges its two chunks. A chunk edge counts as one mention in both, so
-            walks may cross from chunk to chunk.
+        is_phrase: (e,) whether an entity is known only as a noun phrase.
+        passages: For each of e entities the passages that mention it, ascending, with counts; then
+            for each of j edges its two chunks. A chunk edge counts as one mention in both chunks,
+            so walks may cross from chunk to chunk.
         totals: (n,) sum of the counts of each passage.
         mentions: M: which sentence mentions which entity.
         titled: For each entity the passages whose title it is, ascending.
-        kept: What all this was made from; None where it was laid over another.
+        kept: The graph's sources; None for an overlay.
     """
 
     keys: Keys
@@ -150,15 +150,15 @@ class TriGraph:
     kept: Ground | None
 
     def __len__(self) -> int:
-        """How many entities there are."""
+        """Number of entities."""
         return len(self.keys)
 
     @property
     def ground(self) -> Ground:
-        """What all this was made from.
+        """The graph's sources.
 
         Raises:
-            ValueError: It was laid over another graph.
+            ValueError: The graph is an overlay on another.
         """
         if self.kept is None:
             raise ValueError("This graph was laid over another, which has what it was made from")
@@ -171,14 +171,14 @@ class TriGraph:
 
     @cached_property
     def chunk_edges(self) -> Int32 | Int64:
-        """(j, 2) passages of each edge between chunks."""
+        """(j, 2) passages of each edge between consecutive chunks."""
         edges = np.arange(len(self), len(self.passages), dtype=np.int64)
         return self.passages.of(edges).reshape(-1, 2)
 
     @property
     def counts(self) -> "sparse.csc_array":
         """(n, e + j) CSC float32, C: how often passage i mentions entity j."""
-        from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where all is mapped
+        from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped graph need not pay
 
         own = self.passages.plain()
         return sparse.csc_array(
@@ -186,7 +186,7 @@ class TriGraph:
         )
 
     def to_arrays(self) -> Arrays:
-        """All of it, for `from_arrays`."""
+        """All fields as arrays, for `from_arrays`."""
         counts, titled = self.passages.plain(), self.titled.plain()
         sentences, entities = self.mentions.sentences.plain(), self.mentions.entities.plain()
         arrays: dict[str, NDArray[Any]] = {
@@ -208,7 +208,7 @@ class TriGraph:
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
-        """The graph that gave these arrays, of the same corpus."""
+        """The inverse of `to_arrays`, given the same corpus."""
         ground = Ground.from_arrays(arrays)
 
         def lists(*names: str) -> PlainLists:
@@ -232,7 +232,7 @@ class TriGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Entity numbers of what the corpus calls things; -1 where a name is no entity."""
+    """Entity numbers of the names in a corpus; -1 for a name that is no entity."""
 
     keys: Strings
     surface: Int64  # of each named-entity surface
@@ -245,7 +245,7 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
     """Build the Tri-Graph of a corpus.
 
     Args:
-        room: Where to lay the words of its sentences; None to hold them in memory.
+        room: Folder for the tokenised sentences; None to hold them in memory.
     """
     sizes = len(corpus.entities.code), len(corpus.phrases.code)
     wanted = wants_phrases(settings, *sizes)
@@ -261,7 +261,7 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
     tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
     titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
     tagged_pairs = _pairs(titled, size)
-    del titled  # of a large corpus each of these is a tenth of a gigabyte
+    del titled  # in a large corpus each of these takes a tenth of a gigabyte
     found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
     if settings.link_text:
         found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
@@ -293,7 +293,7 @@ def _ground(
     corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
 ) -> Ground:
     mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
-    # Keys and entities have one order; what is no entity has the empty key.
+    # Entities are numbered in key order; a name that is no entity has the empty key.
     by_key = np.argsort(numbers.surface, kind="stable")
     phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
     phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
@@ -341,39 +341,39 @@ def _number(
 
 
 def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
-    """Whether noun phrases are entities in a corpus with so many mentions of either kind."""
+    """Whether noun phrases are entities, given the numbers of mentions of either kind."""
     if settings.noun_phrases == "auto":
         return entities < FEW_ENTITIES * phrases
     return settings.noun_phrases == "on"
 
 
 def phrase_frequency(corpus: Corpus) -> Int64:
-    """(m,) how many passages have each noun phrase."""
+    """(m,) number of passages with each noun phrase."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
     pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
     return np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
 
 
 def recurring(frequency: Int64, passages: int) -> Mask:
-    """Which noun phrases occur in more than one of some passages, and not in too many."""
+    """Mask of the noun phrases that occur in more than one passage, and not in too many."""
     most = most_passages(passages)
     found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
     return found
 
 
 def most_passages(passages: int) -> float:
-    """In how many of some passages a noun phrase may be."""
+    """In how many of `passages` passages a noun phrase may occur at most."""
     return max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:
-    """(2, m) sentence and entity of the mentions that are of an entity."""
+    """(2, m) sentence and entity of the mentions whose name is an entity."""
     known = entity >= 0
     return np.stack([sentence[known].astype(np.int64), entity[known]])
 
 
 def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
-    """(2, m) every sentence mentions its passage's title."""
+    """(2, m) sentence and entity for titles: every sentence mentions its passage's title."""
     first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
     last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
     length = last - first
@@ -384,14 +384,14 @@ def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
 
 
 def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int64:
-    """(2, m) names that stand in a sentence word for word, tagged or not."""
+    """(2, m) sentence and entity of names that occur word for word, tagged or not."""
     sentence, entity = trie.find_all(normalised.sentences)
     linked = rows.linked[entity]
     return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
 
 
 def _pairs(entries: Int64, size: int) -> Int64:
-    """Distinct (row, entity) pairs as one ascending number each."""
+    """Distinct (sentence, entity) pairs, ascending, each as the number sentence * size + entity."""
     return distinct(entries[0] * size + entries[1])
 
 
@@ -405,7 +405,7 @@ def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
 def _counts(
     corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
 ) -> "sparse.csc_array":
-    """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
+    """C: tagged mentions, the title once, and one per sentence in which a name was found."""
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     owner = corpus.sentence_passage.astype(np.int64)
@@ -419,7 +419,7 @@ def _counts(
 
 
 def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
-    """A further column for each pair of consecutive chunks of one document."""
+    """Add a column for each pair of consecutive chunks of one document."""
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     if not corpus.chunks.any():

@@ -1,9 +1,8 @@
-"""Names in a corpus: normalised, found in running text, and written as a reader expects.
+"""Names in a corpus: normalising them, linking them in running text, and displaying them.
 
 A corpus is normalised once: every name to its entity key, every sentence to the numbers of its
-words. Assembling a Tri-Graph spends its time here, one string after the other.
-`NameTrie` then links the names of entities in sentences and questions, and `DisplayNames` turns
-entities back into names.
+words. This is where assembling a Tri-Graph spends its time. `NameTrie` then links the names of
+entities in sentences and questions, and `DisplayNames` turns entities back into names.
 """
 
 from array import array
@@ -33,9 +32,9 @@ from backends.words import (
 )
 
 MAX_WORDS = 8
-# A capital letter at the start of a sentence proves nothing for a shorter single word.
+# A single word that is shorter is not linked: it may just be capitalised at a sentence's start.
 MIN_SINGLE_WORD = 4
-# Words of running text that are looked at together, to bound memory.
+# Words of running text that are processed together, to bound memory.
 _BLOCK = 2_000_000
 _TRIE_ARRAYS = ("_edges", "_ends", "_first", "others")
 # Bits of a word's number in an edge.
@@ -44,13 +43,13 @@ _SHIFT = 32
 
 @dataclass(frozen=True, slots=True)
 class NormalisedCorpus:
-    """The names and sentences of one version of a corpus, normalised.
+    """The normalised names and sentences of one version of a corpus.
 
     Attributes:
-        words: The numbers of words.
-        sentences: s sentences in words; none where names in running text do not count.
+        words: The vocabulary of the sentences.
+        sentences: s tokenised sentences; none where names in running text are not linked.
         surfaces: The key of each named-entity surface.
-        phrases: The key of each noun phrase; empty where they do not count.
+        phrases: The key of each noun phrase; empty where they are no entities.
         titles: The keys of each passage's title.
     """
 
@@ -67,9 +66,9 @@ def normalise(
     """Normalise a corpus.
 
     Args:
-        sentences: Whether names in running text count.
-        phrases: Whether noun phrases do.
-        room: Where to lay sentences on the disk; None to hold them in memory.
+        sentences: Whether to tokenise sentences, for linking names in running text.
+        phrases: Whether noun phrases are entities.
+        room: Folder for the tokenised sentences; None to hold them in memory.
     """
     words = Words()
     memo, packed, lengths = PackedWords(words), *(GrowingArray(room, np.int32) for _ in range(2))
@@ -88,19 +87,19 @@ def normalise(
 
 
 def says_enough(key: str) -> bool:
-    """Whether a name is linked wherever it stands."""
+    """Whether a name is long enough to be linked wherever it occurs in running text."""
     return len(key) >= MIN_SINGLE_WORD or " " in key
 
 
 @dataclass(frozen=True, slots=True)
 class NameWords:
-    """The names of e entities in words.
+    """The tokenised names of e entities.
 
     Attributes:
-        words: (m,) int32 numbers of words, name after name.
-        lengths: (e,) int32 how many words each has.
-        informative: (e,) whether a name says enough to be looked for; see `is_informative`.
-        linked: (e,) whether it also says enough to be linked wherever it stands.
+        words: (m,) int32 word numbers, name after name.
+        lengths: (e,) int32 number of words of each name.
+        informative: (e,) whether to look for a name at all; see `is_informative`.
+        linked: (e,) whether a name is linked in running text; see `says_enough`.
     """
 
     words: Int32
@@ -110,7 +109,7 @@ class NameWords:
 
     @classmethod
     def of(cls, keys: Iterable[str], words: Words) -> "NameWords":
-        """From entity keys; words that are new get numbers."""
+        """From entity keys; new words are added to the vocabulary."""
         numbers, lengths = array("i"), array("i")
         informative, linked = bytearray(), bytearray()
         for key in keys:
@@ -129,10 +128,10 @@ class NameWords:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A stretch of tokens that names an entity.
+    """A span of tokens that names an entity.
 
     Attributes:
-        start: First token.
+        start: Position of the first token.
         length: Number of tokens.
     """
 
@@ -144,20 +143,21 @@ class Link:
 class NameTrie:
     """Finds names in token sequences, longest first from left to right.
 
-    The trie is two sorted arrays, so whole corpora are matched with a few array operations: a
-    state and the next word form one number, looked up by binary search.
+    The trie is stored in arrays, so whole corpora are matched with a few array operations: a state
+    and the next word form one number, looked up by binary search.
 
     Attributes:
-        others: (2, m) entities whose words are those of another, and this other, which is found.
+        others: (2, m) entities with the same words as another one, and that one, which is found
+            instead.
     """
 
     _lost: frozenset[int] = frozenset()
 
     def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
-        """Build it level by level.
+        """Build the trie level by level.
 
         Args:
-            entities: Those to find, ascending; of two names with the same words the first counts.
+            entities: Entities to find, ascending; among equal names the first entity is found.
         """
         self._words = words
         lengths = names.lengths[entities]
@@ -174,7 +174,7 @@ class NameTrie:
             known, place = np.unique(steps, return_inverse=True)
             state[alive] = states + place
             states += len(known)
-            # States are numbered level by level, so the edges come out ascending.
+            # States are numbered level by level, so the edges are ascending.
             edges.append(known)
         self._edges: Int64 = np.concatenate(edges)
         self._ends: Int64 = np.full(states, -1, np.int64)
@@ -182,10 +182,10 @@ class NameTrie:
         self._ends[final] = entities[first]
         found = self._ends[state]
         self.others: Int64 = np.stack([entities, found])[:, found != entities]
-        # From the start, where most words lead nowhere, a table is quicker than a search.
+        # For the first word, most of which begin no name, a table is faster than a search.
         self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
         self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
-        # Numbers are taken out of these one by one in a third of the time.
+        # Reading single numbers from memoryviews takes a third of the time.
         self._views = self._edges.data, self._ends.data
 
     @classmethod
@@ -205,7 +205,7 @@ class NameTrie:
 
     @classmethod
     def from_arrays(cls, words: Words, arrays: Arrays) -> "NameTrie":
-        """The trie that gave these arrays, over the same words."""
+        """The inverse of `to_arrays`, given the same words."""
         trie = cls.__new__(cls)
         trie._words = words
         for name in _TRIE_ARRAYS:
@@ -214,22 +214,22 @@ class NameTrie:
         return trie
 
     def without(self, entities: Collection[int]) -> "NameTrie":
-        """The trie that does not find some entities, over the same arrays."""
+        """A trie over the same arrays that does not find some entities."""
         found = copy(self)
         found._lost = frozenset(entities)
         return found
 
     def spelt(self, words: Sequence[int]) -> int:
-        """The entity whose name some words are, by their numbers; -1 if there is none."""
+        """The entity with exactly these words as its name, by number; -1 if there is none."""
         link = self._longest_from(words, 0)
         return link.entity if link is not None and link.length == len(words) else -1
 
     def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
-        """Names in one sequence, none overlapping.
+        """Names in one sequence, without overlaps.
 
         Args:
-            tokens: In any case.
-            starts: Where a name may start; everywhere if None.
+            tokens: In upper or lower case.
+            starts: For each token, whether a name may start there; None for everywhere.
         """
         codes = [self._words.find(token.casefold()) for token in tokens]
         found: list[Link] = []
@@ -242,7 +242,7 @@ class NameTrie:
         return found
 
     def longest(self, tokens: Sequence[str]) -> list[Link]:
-        """The longest name from each token on, where there is one; they may overlap."""
+        """The longest name that starts at each token, if any; they may overlap."""
         codes = [self._words.find(token.casefold()) for token in tokens]
         found = (self._longest_from(codes, start) for start in range(len(codes)))
         return [link for link in found if link is not None]
@@ -251,7 +251,7 @@ class NameTrie:
         """Names in many sentences that start like a name: with a capital letter or a digit.
 
         Returns:
-            Places of the sentences, ascending, and the entities found there; repeats kept.
+            Positions of the sentences, ascending, and the entities found there; repeats kept.
         """
         owners: list[Int32] = [np.empty(0, np.int32)]
         entities: list[Int32] = [np.empty(0, np.int32)]
@@ -269,7 +269,7 @@ class NameTrie:
         return np.concatenate(owners), np.concatenate(entities)
 
     def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
-        """The longest name from one place on: of a few words, steps one by one are quickest."""
+        """The longest name that starts at a position; a loop is fastest for a few words."""
         edges, ends = self._views
         state = int(self._first[codes[start]]) if 0 <= codes[start] < len(self._first) else -1
         found = None
@@ -286,7 +286,7 @@ class NameTrie:
         return found
 
     def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
-        """Longest name from each start: entity, place, number of tokens, where there is one."""
+        """Longest name at each start that has one: entity, position, number of tokens."""
         first = codes[starts]
         known = (first >= 0) & (first < len(self._first))
         starts, first = starts[known], first[known]
@@ -305,7 +305,7 @@ class NameTrie:
             edge = np.searchsorted(self._edges, step)
             edge[edge == len(self._edges)] = 0
             hit = self._edges[edge] == step
-            # An edge leads to the state of its own number, after the one that all begin in.
+            # Edge i leads to state i + 1, since state 0 is the root.
             alive, state = alive[hit], edge[hit] + 1
             ends = self._named(state)
             complete = ends >= 0
@@ -315,7 +315,7 @@ class NameTrie:
         return entity[named], starts[named], length[named]
 
     def _named(self, state: Int64) -> Int64:
-        """The entity whose name ends in each state, -1 where none does."""
+        """The entity whose name ends in each state, -1 if none does."""
         ends = self._ends[state]
         if self._lost:
             ends[np.isin(ends, list(self._lost))] = -1
@@ -323,10 +323,10 @@ class NameTrie:
 
 
 def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:
-    """Matches without those that overlap an earlier one that is kept.
+    """Matches without those that overlap an earlier kept one.
 
     Args:
-        entity: (m,) of each match.
+        entity: (m,) entity of each match.
         start: (m,) ascending.
         length: (m,) at least 1.
     """
@@ -334,7 +334,7 @@ def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64,
         return entity, start, length
     end = start + length
     reach = np.maximum.accumulate(end)
-    # Where nothing from before reaches, a new cluster begins; most have one match.
+    # A cluster begins where no earlier match reaches; most clusters have one match.
     begins = np.concatenate([[True], start[1:] >= reach[:-1]])
     kept = begins.copy()
     crowded = np.flatnonzero(~begins)
@@ -352,20 +352,20 @@ def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64,
 
 
 class DisplayNames:
-    """The names of entities as they are written most often."""
+    """The most frequent spelling of each entity's name."""
 
     def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
-        """Count how names are written; nothing is looked at entity by entity before somebody asks.
+        """Find the most frequent surface and the first title of each entity.
 
         Args:
-            surface: Entity of each named-entity surface, -1 where it is none.
+            surface: Entity of each named-entity surface, -1 if it is none.
             titles: (2, t) passage and entity of each title, ascending by passage.
         """
         self._keys = keys
         self._titles = corpus.titles
         self._surfaces = corpus.entities.names
         frequency = np.bincount(corpus.entities.code, minlength=len(surface))
-        # The first in code point order among those that are as frequent.
+        # Ties in frequency go to the first in code point order.
         order = np.lexsort((np.arange(len(surface)), -frequency))
         order = order[surface[order] >= 0]
         entities, first = np.unique(surface[order], return_index=True)
@@ -377,19 +377,19 @@ class DisplayNames:
         self._titled[entities] = passages[first]
 
     def to_arrays(self) -> Arrays:
-        """What was counted, for `from_arrays`."""
+        """The spellings as arrays, for `from_arrays`."""
         return {"display.tagged": self._tagged, "display.titled": self._titled}
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, keys: Sequence[str], arrays: Arrays) -> "DisplayNames":
-        """The names that gave these arrays, of the same corpus and keys."""
+        """The inverse of `to_arrays`, given the same corpus and keys."""
         self = cls.__new__(cls)
         self._keys, self._titles, self._surfaces = keys, corpus.titles, corpus.entities.names
         self._tagged, self._titled = arrays["display.tagged"], arrays["display.titled"]
         return self
 
     def of(self, entity: int) -> str:
-        """One entity: as most often tagged, else as its first title, else its key."""
+        """An entity's name: as most often tagged, else as its first title, else its key."""
         if self._tagged[entity] >= 0:
             return self._surfaces[int(self._tagged[entity])].strip()
         key = self._keys[entity]
@@ -399,5 +399,5 @@ class DisplayNames:
         return key
 
     def all(self) -> list[str]:
-        """Every entity, by its number."""
+        """The names of all entities, by number."""
         return [self.of(entity) for entity in range(len(self._keys))]

@@ -1,7 +1,6 @@
-"""Lists of numbers end to end: the passages of entities, the entities of sentences, edges.
+"""Adjacency lists: the passages of entities, the entities of sentences, edges between chunks.
 
-What two sides of the graph have to do with each other is such lists, one way or both. Whoever asks
-names a few lists, and is given their items end to end.
+Lists are stored end to end. A caller names a few lists and gets their items, also end to end.
 """
 
 from dataclasses import dataclass, field
@@ -20,19 +19,19 @@ Values = NDArray[Any]
 
 
 class Lists(Protocol):
-    """m lists of items, each item with a value where there are values."""
+    """m lists of items; items may have values."""
 
     def __len__(self) -> int:
-        """How many lists there are."""
+        """Number of lists."""
         ...
 
     @property
     def sizes(self) -> Numbers:
-        """(m,) how many items each list has."""
+        """(m,) number of items of each list."""
         ...
 
     def lengths(self, chosen: Numbers) -> Int64:
-        """How many items each of some lists has."""
+        """Number of items of each chosen list."""
         ...
 
     def one(self, which: int) -> Numbers:
@@ -40,15 +39,15 @@ class Lists(Protocol):
         ...
 
     def of(self, chosen: Numbers) -> Numbers:
-        """The items of some lists, end to end."""
+        """The items of the chosen lists, end to end."""
         ...
 
     def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """The same with the value of each, and how many each list has."""
+        """Items and values of the chosen lists, end to end, and the length of each list."""
         ...
 
     def plain(self) -> "PlainLists":
-        """All of them as three arrays."""
+        """All lists as three arrays."""
         ...
 
 
@@ -57,9 +56,9 @@ class PlainLists:
     """Lists as three arrays.
 
     Attributes:
-        starts: (m + 1,) list i lies at starts[i]:starts[i + 1].
-        items: Of all lists.
-        values: Of all items; empty where they have none.
+        starts: (m + 1,) offsets: list i is at starts[i]:starts[i + 1].
+        items: Items of all lists, end to end.
+        values: Value of each item; empty where items have none.
     """
 
     starts: Numbers
@@ -70,21 +69,21 @@ class PlainLists:
     def from_lengths(
         cls, lengths: Numbers, items: Numbers, values: Values | None = None
     ) -> "PlainLists":
-        """Lists of these lengths."""
+        """Lists from their lengths and all items, end to end."""
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return cls(starts, items) if values is None else cls(starts, items, values)
 
     def __len__(self) -> int:
-        """How many lists there are."""
+        """Number of lists."""
         return len(self.starts) - 1
 
     @property
     def sizes(self) -> Numbers:
-        """(m,) how many items each list has."""
+        """(m,) number of items of each list."""
         return np.diff(self.starts)
 
     def lengths(self, chosen: Numbers) -> Int64:
-        """How many items each of some lists has."""
+        """Number of items of each chosen list."""
         return (self.starts[chosen + 1] - self.starts[chosen]).astype(np.int64)
 
     def one(self, which: int) -> Numbers:
@@ -92,26 +91,26 @@ class PlainLists:
         return self.items[self.starts[which] : self.starts[which + 1]]
 
     def of(self, chosen: Numbers) -> Numbers:
-        """The items of some lists, end to end."""
+        """The items of the chosen lists, end to end."""
         return self.items[spans(self.starts, chosen)]
 
     def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """The same with the value of each, and how many each list has."""
+        """Items and values of the chosen lists, end to end, and the length of each list."""
         places = spans(self.starts, chosen)
         return self.items[places], self.values[places], self.lengths(chosen)
 
     def plain(self) -> "PlainLists":
-        """Themselves."""
+        """The lists themselves."""
         return self
 
 
 class PatchedLists:
-    """Lists of a base, with a few others in place of some of them or between them.
+    """Lists of a base, of which a few are replaced and to which a few are added.
 
-    Owners and items are numbered anew where they are asked for; nothing of the base is copied.
+    Lists and items get their new numbers on access; nothing of the base is copied.
 
     Attributes:
-        patch: The others.
+        patch: The replacing and the added lists.
     """
 
     def __init__(
@@ -120,29 +119,29 @@ class PatchedLists:
         """Put a patch over a base.
 
         Args:
-            owners: Numbers of the lists.
-            items: Numbers of what stands in them.
-            patched: (k,) lists that the patch has, ascending; all that the base lacks among them.
-            patch: Those lists, of new numbers.
+            owners: Layers of the lists.
+            items: Layers of the items.
+            patched: (k,) lists in the patch, ascending, including all that the base lacks.
+            patch: Those k lists, with items by their new numbers.
         """
         self._base, self._owners, self._items = base, owners, items
         self._patched, self.patch = patched, patch
         self._ended = np.append(patched, -1)
 
     def __len__(self) -> int:
-        """How many lists there are."""
+        """Number of lists."""
         return len(self._owners)
 
     @cached_property
     def sizes(self) -> Numbers:
-        """(m,) how many items each list has."""
+        """(m,) number of items of each list."""
         known = self._base.sizes
         found = self._owners.lay(known, np.zeros(len(self._owners.added), known.dtype))
         found[self._patched] = self.patch.sizes
         return found
 
     def lengths(self, chosen: Numbers) -> Int64:
-        """How many items each of some lists has."""
+        """Number of items of each chosen list."""
         return self._lengths(*self._split(chosen))
 
     def one(self, which: int) -> Numbers:
@@ -153,7 +152,7 @@ class PatchedLists:
         return self._items.of_base[self._base.one(self._owners.place(which)[1])]
 
     def of(self, chosen: Numbers) -> Numbers:
-        """The items of some lists, end to end."""
+        """The items of the chosen lists, end to end."""
         is_patched, rows = self._split(chosen)
         own = self._items.of_base[self._base.of(rows[~is_patched])]
         if not is_patched.any():
@@ -162,7 +161,7 @@ class PatchedLists:
         return _mixed(mask, self.patch.of(rows[is_patched]), own)
 
     def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """The same with the value of each, and how many each list has."""
+        """Items and values of the chosen lists, end to end, and the length of each list."""
         is_patched, rows = self._split(chosen)
         items, values, lengths = self._base.valued(rows[~is_patched])
         own = self._items.of_base[items]
@@ -174,7 +173,7 @@ class PatchedLists:
         return _mixed(mask, more, own), _mixed(mask, others, values), lengths
 
     def plain(self) -> PlainLists:
-        """All of them as three arrays, which are made when they are first asked for."""
+        """All lists as three arrays, which are built on first use."""
         return self._plain
 
     @cached_property
@@ -185,7 +184,7 @@ class PatchedLists:
         return PlainLists.from_lengths(self.sizes, *self.valued(every)[:2])
 
     def _split(self, chosen: Numbers) -> tuple[Mask, Int64]:
-        """Which lists the patch has, and the place of each there or in the base."""
+        """Which chosen lists the patch has, and the position of each there or in the base."""
         place = np.searchsorted(self._patched, chosen)
         is_patched: Mask = self._ended[place] == chosen
         return is_patched, np.where(is_patched, place, self._owners.rows(chosen))
@@ -206,14 +205,14 @@ def patched_lists(
     lost: Mask,
     new: tuple[Int64, Int64, Values | None],
 ) -> PatchedLists:
-    """Lists of a base, some of which lose and take in items.
+    """Lists of a base, some of which lose and gain items.
 
     Args:
-        owners: Numbers of the lists.
-        items: Numbers of what stands in them; lists are ascending.
-        patched: Lists that lose or take in any, and all that the base lacks, ascending.
-        lost: Of the base's items, those that all patched lists lose.
-        new: List, item and value of each that is taken in, ascending by list and item.
+        owners: Layers of the lists.
+        items: Layers of the items; each list is ascending.
+        patched: Lists that lose or gain items, and all that the base lacks, ascending.
+        lost: Mask of the base's items that the patched lists lose.
+        new: List, item and value of each gained item, ascending by list and item.
     """
     is_new, rows = owners.split(patched)
     known = np.flatnonzero(~is_new)

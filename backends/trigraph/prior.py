@@ -1,7 +1,7 @@
-"""What passages restart a walk with: similarity, BM25, and what names they mention or stand under.
+"""The restart mass of passages: from similarity, BM25, and the entities they mention or are titled.
 
-Each passage's prior is made for itself, so it is the same whichever others are asked for. What
-they share is the scale: what counts as no similarity and as all of it, and the best BM25.
+Each passage's prior is computed by itself, so it does not depend on which others are computed. They
+share only the scale: the lowest and the highest similarity, and the best BM25.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from backends.trigraph.retriever import FilteredGraph, TriGraphSettings
     from backends.trigraph.seeds import Seed
 
-# Power of a passage's closeness to the question where its title may not have been meant.
+# Exponent of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4
 
 
 class Prior:
-    """Of the passages that take part, for one question.
+    """The prior of the allowed passages, for one question.
 
     Attributes:
-        degree: (a,) how many of them mention each active entity.
-        named: Rows of those that mention an active entity or have it for a title, but
-            for hubs where these are left out.
+        degree: (a,) number of allowed passages that mention each active entity.
+        named: Rows of the allowed passages that mention an active entity or have it as their title;
+            hubs only if `with_hubs`.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Prior:
         *,
         with_hubs: bool,
     ) -> None:
-        """Look up who mentions what is active.
+        """Look up the passages that mention active entities.
 
         Args:
-            with_hubs: Whether passages of entities that more than `HUB` mention are named as well.
-                Where they are asked for, these entities count in any case.
+            with_hubs: Whether `named` includes the passages of entities that more than `HUB`
+                passages mention. These entities count in the prior in any case.
         """
         entities, worth = activation.entities, activation.value / activation.level
         self._settings = settings
@@ -67,18 +67,18 @@ class Prior:
         self._best = 0.0
 
     def scale(self, similar: Float32, lexical: Float32) -> None:
-        """Go by the least and the largest of some similarities, and by the best BM25."""
+        """Set the scale from the extremes of some similarities and the best BM25 score."""
         if len(similar):
             self._ends = float(similar.min()), float(similar.max())
         self._best = float(lexical.max(initial=0.0))
 
     def of(self, passages: Int64, similar: Float32, lexical: Float32) -> Float64:
-        """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity.
+        """(c,) (λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 added to similarity.
 
         Args:
             passages: (c,) rows, ascending.
             similar: (c,) their similarities.
-            lexical: (c,) their BM25.
+            lexical: (c,) their BM25 scores.
         """
         near = _scaled(similar, *self._ends)
         prior = _share(lexical, self._best)
@@ -96,7 +96,7 @@ class Prior:
         """(c,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
         rows, worth = self._mentioned
         places, known = located(rows, passages)
-        # NumPy adds up nothing to whole numbers.
+        # NumPy's sum of nothing is an integer.
         bonus = sums(places[known], worth[known], len(passages)).astype(np.float64)
         for one, listed, counts in self._of_hubs:
             places, known = located(passages, listed)
@@ -104,11 +104,11 @@ class Prior:
         return bonus
 
     def _add_titles(self, prior: Float64, passages: Int64, near: Float64) -> None:
-        """An activated title sends the walk to the passages it stands over.
+        """Add the mass that an active title gives to its passages.
 
-        Squaring the value lets a title named outright, or reached along several bridges, stand
-        out, and an uncertain one recede. Where only lower-case words of the question matched the
-        title, its passage must be close to the question as well.
+        Squaring the value favours a title that is named outright or reached over several bridges
+        against an uncertain one. If only lower-case words of the question matched the title, its
+        passage must be close to the question as well.
         """
         rows, share, meant = self._titled
         places, known = located(rows, passages)
@@ -120,7 +120,7 @@ class Prior:
 def _lexical_weight(
     settings: "TriGraphSettings", filtered: "FilteredGraph", seeds: Sequence["Seed"]
 ) -> float:
-    """BM25 matters where names do not already say what the question is about."""
+    """The weight of BM25, which is lower if the question names a title outright."""
     sure = np.array([seed.entity for seed in seeds if seed.value >= 1], np.int64)
     if filtered.titles(sure)[1].any():
         return settings.lexical_weight_titled
@@ -128,13 +128,13 @@ def _lexical_weight(
 
 
 def _often(counts: Float32) -> Float64:
-    """ln(1 + N) of how often passages mention an entity."""
+    """ln(1 + N) for the number N of times that each passage mentions an entity."""
     often: Float64 = np.log1p(counts.astype(np.float64))
     return often
 
 
 def _scaled(similar: Float32, low: float, high: float) -> Float64:
-    """Similarity, of which the low one becomes 0 and the high one 1; 1 where they are equal."""
+    """Similarities scaled from [low, high] to [0, 1] and clipped; 1 if low and high are equal."""
     if high <= low:
         return np.ones(len(similar))
     scaled = similar.astype(np.float64)

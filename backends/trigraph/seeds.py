@@ -1,4 +1,4 @@
-"""Where a walk starts: the entities that a question names."""
+"""Seeds: the entities that a question names, where a walk starts."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from backends.trigraph.graph import TriGraph
 from backends.types import Float32, Int64, Query
 from backends.words import entity_key, starts_like_a_name, stretch, tokenise
 
-# A seed has a positive value whatever the floor.
+# A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6
 
 Degree = Callable[[Int64], Int64]
-"""(a,) entities to (a,) numbers of the passages that mention them."""
+"""From (a,) entities to (a,) numbers of passages that mention them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Seed:
     """An entity that the question names.
 
     Attributes:
-        value: In (0, 1], what bridging starts from.
+        value: In (0, 1], the value that bridging starts with.
         origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with
             a similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
             phrase.
@@ -62,11 +62,11 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class SeedStats:
-    """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
+    """A seed, and how specific it is: an entity that is everywhere points nowhere.
 
     Attributes:
-        passages: How many passages mention it, of those that take part.
-        titles: How many of them have it for a title.
+        passages: How many allowed passages mention it.
+        titles: How many of these have it as their title.
     """
 
     mention: str
@@ -80,10 +80,10 @@ class SeedFinder:
     """Finds seeds in analysed questions."""
 
     def __init__(self, graph: TriGraph, corpus: Corpus, settings: SeedSettings) -> None:
-        """Prepare for one graph.
+        """Prepare to find seeds in one graph.
 
         Raises:
-            BackendError: Vectors of entities are wanted, and the index has none.
+            BackendError: The settings need entity vectors, and the index has none.
         """
         self._graph = graph
         self._settings = settings
@@ -99,13 +99,13 @@ class SeedFinder:
     ) -> tuple[Seed, ...]:
         """Seeds in the order in which they are found, each entity once, with its best value.
 
-        Where the words suffice, mentions are left out: what a tagger finds beside a name that is
-        spelt as one is dates, nationalities and the like, from which a walk spreads.
+        Where the words suffice, mentions are not used: beside a name that is spelt as one, a tagger
+        finds dates, nationalities and the like, from which a walk spreads too far.
 
         Args:
-            degree: How many passages may be used for each of some entities; one that has none is
-                no seed.
-            words: What `in_words` gives, if that is known.
+            degree: How many allowed passages mention each of the given entities; an entity
+                without any is no seed.
+            words: The result of `in_words`, if it is known.
         """
         words = self.in_words(query, degree) if words is None else words
         if self.suffice(words):
@@ -114,14 +114,14 @@ class SeedFinder:
         return _best(found, degree)
 
     def in_words(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
-        """The same of the question's words alone, for which nothing is parsed."""
+        """Seeds found in the question's words alone, which needs no parse."""
         return _best(self._in_vocabulary(query), degree)
 
     def suffice(self, seeds: Sequence[Seed]) -> bool:
-        """Whether seeds in the words are all that is wanted, so that no parse is needed.
+        """Whether the seeds in the words suffice, so that no parse is needed.
 
-        One of them has to be spelt as a name. Where noun phrases are entities too, they may be
-        what a question is about.
+        At least one of them must be spelt as a name. They never suffice where noun phrases are
+        entities too, since these may be what a question is about.
         """
         return not self._has_phrases and any(seed.value >= 1 for seed in seeds)
 
@@ -138,7 +138,7 @@ class SeedFinder:
             if entity >= 0:
                 seeds.append(Seed(entity, 1.0, mention.text, "name"))
             elif self._vectors is not None and len(self._vectors) and mention.vector is not None:
-                # What a filter leaves out must not stand in front of the nearest that is left.
+                # An entity that the filter excludes must not hide the nearest allowed one.
                 usable = degree(np.arange(len(self._vectors))) > 0
                 similarity = np.where(usable, self._vectors @ mention.vector, -1)
                 entity = int(similarity.argmax())
@@ -169,8 +169,8 @@ class SeedFinder:
 
 
 def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettings) -> float:
-    """Value of a seed that some tokens of a question name."""
-    # The first word of a question has a capital letter whatever it is.
+    """Value of a seed that the tokens from start to end of a question name."""
+    # The first word of a question is capitalised anyway, so it tells nothing.
     if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
         return 1.0
     # An article before the word is part of the name: "the godfather".

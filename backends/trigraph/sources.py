@@ -1,4 +1,4 @@
-"""Whence the entities of a graph come, so that it is known what a few other passages change."""
+"""The names and sentences that a graph's entities come from, for updates by a few passages."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _SPELLINGS = ("entity", "frequency", "order")
 _STARTS = ("first", "places", "ends")
 _AT_ONCE = 2**20
 _PLACE_BITS = 33
-"""Of a place beside the number of a word, which has 30."""
+"""Bits for a position, beside the 30 of a word's number."""
 
 
 class Keys(Protocol):
@@ -25,19 +25,19 @@ class Keys(Protocol):
     def __iter__(self) -> Iterator[str]: ...
     def __getitem__(self, entity: int, /) -> str: ...
     def find(self, key: str, /) -> int:
-        """The entity with a key, -1 where there is none."""
+        """The entity with a key, -1 if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Spellings:
-    """m names as they are written, named-entity surfaces or noun phrases.
+    """m names as written: named-entity surfaces or noun phrases.
 
     Attributes:
-        keys: The key of each.
-        entity: (m,) int32 its entity, -1 where it is none.
-        frequency: (m,) int32 mentions of a surface, passages of a noun phrase.
-        order: (m,) int32 names by key, those of one key by number.
+        keys: The key of each name.
+        entity: (m,) int32 its entity, -1 if it is none.
+        frequency: (m,) int32 number of mentions of a surface, or of passages with a noun phrase.
+        order: (m,) int32 names sorted by key, then by number.
     """
 
     keys: Strings
@@ -47,7 +47,7 @@ class Spellings:
     _found: dict[str, list[int]] = field(init=False, default_factory=dict, compare=False)
 
     def of(self, key: str) -> list[int]:
-        """The names with a key, ascending; remembered, as one version asks after the other."""
+        """The names with a key, ascending; cached, since each version asks again."""
         if key not in self._found:
             self._found[key] = self._find(key)
         return self._found[key]
@@ -62,24 +62,24 @@ class Spellings:
         return found
 
     def to_arrays(self, name: str) -> Arrays:
-        """All of it, for `from_arrays`."""
+        """All fields as arrays, for `from_arrays`."""
         parts = {f"{name}.{part}": getattr(self, part) for part in _SPELLINGS}
         return {**pack_strings(name, self.keys), **parts}
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Arrays) -> "Spellings":
-        """What gave these arrays."""
+        """The inverse of `to_arrays`."""
         return cls(unpack_strings(name, arrays), *(arrays[f"{name}.{part}"] for part in _SPELLINGS))
 
 
 @dataclass(frozen=True, slots=True)
 class NameStarts:
-    """Where each word stands in the sentences of a corpus, written like the beginning of a name.
+    """Where each word occurs in a corpus's sentences, written like the beginning of a name.
 
     Attributes:
-        first: (w + 1,) word i's places lie at first[i]:first[i + 1].
-        places: In the packed words of the sentences, ascending within a word.
-        ends: (s,) where each sentence ends there.
+        first: (w + 1,) offsets: the positions of word i are at first[i]:first[i + 1].
+        places: Positions in the packed words of the sentences, ascending within a word.
+        ends: (s,) position at which each sentence ends.
     """
 
     first: Int64
@@ -89,7 +89,7 @@ class NameStarts:
 
     @classmethod
     def of(cls, sentences: SentenceWords, words: int) -> "NameStarts":
-        """Of sentences in so many different words."""
+        """From sentences over a vocabulary of `words` words."""
         packed, parts = sentences.packed, [np.empty(0, np.int64)]
         for at in range(0, len(packed), _AT_ONCE):
             part = packed[at : at + _AT_ONCE].astype(np.int64)
@@ -107,13 +107,13 @@ class NameStarts:
         )
 
     def sentences_with(self, sentences: SentenceWords, name: tuple[int, ...]) -> Int64:
-        """Rows of the sentences in which a name begins like one, ascending, repeats kept.
+        """Rows of the sentences that contain a name, capitalised or a digit first, repeats kept.
 
-        They are remembered, as one version asks after the other.
+        They are ascending, and cached, since each version asks again.
 
         Args:
-            sentences: Those that all this was made of.
-            name: The numbers of its words, at least one.
+            sentences: The sentences that this was built from.
+            name: The name's word numbers, at least one.
         """
         if name not in self._found:
             self._found[name] = self._find(sentences, name)
@@ -124,15 +124,15 @@ class NameStarts:
             return np.empty(0, np.int64)
         places = self.places[self.first[name[0]] : self.first[name[0] + 1]]
         for after, word in enumerate(name[1:], 1):
-            # None begins at the end of the last sentence, which no word is at.
+            # In bounds: the last sentence ends with END, which is no word and thus matches none.
             places = places[sentences.packed[places + after] >> 1 == word]
         return np.searchsorted(self.ends, places.astype(np.int64), side="right")
 
     def to_arrays(self) -> Arrays:
-        """All of it, for `from_arrays`."""
+        """All fields as arrays, for `from_arrays`."""
         return {f"starts.{part}": getattr(self, part) for part in _STARTS}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "NameStarts":
-        """What gave these arrays."""
+        """The inverse of `to_arrays`."""
         return cls(*(arrays[f"starts.{part}"] for part in _STARTS))
