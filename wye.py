@@ -1,4 +1,4 @@
-"""Wye as a library: open an index, add documents to it, search it, and ask which route is taken.
+"""Wye as a library: open an index, add documents, search, and see which route a question takes.
 
 >>> import wye
 >>> bridge = wye.Document(
@@ -19,9 +19,9 @@
 >>> 0 < decision.score < 1
 True
 
-`wye.open` opens an index that is there, `wye.read` reads files and folders of documents, and every
-mistake that a caller can put right is a `wye.Error`. Settings come from the environment, as for the
-command `wye`, unless others are given. An index is used by one thread at a time.
+`wye.open` opens an existing index, `wye.read` reads files and folders of documents, and every error
+that a caller can correct is a `wye.Error`. Settings come from the environment, as for the command
+`wye`, unless others are given. An index may be used by one thread at a time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Error(RouterError):
-    """Something that the caller can put right; `__cause__` is the error of the part it comes from.
+    """An error that the caller can correct; `__cause__` is the original error.
 
     The message says what is wrong, where, and what to do.
     """
@@ -83,13 +83,13 @@ def _errors() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to be found; a long one is stored as several passages.
+    """A text to search; a long one is stored as several passages.
 
     Attributes:
         id: Unique in an index. Adding another document with the same id replaces this one.
         title: May be empty.
         text: Never empty.
-        metadata: Flat values of JSON, or lists of them, to filter by.
+        metadata: Flat JSON values, or lists of them, to filter by.
     """
 
     id: str
@@ -103,17 +103,17 @@ class Hit:
     """A passage that was found.
 
     Attributes:
-        id: Of the passage: its document's, with "#" and a number where that has several, or is
-            called so itself.
+        id: Id of the passage. It is the document's id, followed by "#" and a number if the document
+            has several passages or its own id ends like that.
         rank: 1 for the best.
-        score: Higher is better; scores of different routes do not compare.
-        title: Of the document.
-        text: Of the passage.
-        metadata: Of the document.
-        relevance: Probability that it is relevant, 0 to 1; None where none is known, because it
-            was fitted for other models or settings.
-        why: Its rank in each arm that was asked and in the searches of steps, what the graph found
-            named in it, and which names it gave to steps; empty unless `explain` was set.
+        score: Higher is better; scores of different routes are not comparable.
+        title: Title of the document.
+        text: Text of the passage.
+        metadata: Metadata of the document.
+        relevance: Probability that it is relevant, 0 to 1; None if it is unknown, since the curves
+            were fitted for other models or settings.
+        why: Its rank in each arm that was asked and in the searches of steps, the active entities
+            that it names, and the names that it gave to steps; empty unless `explain` was set.
     """
 
     id: str
@@ -127,16 +127,16 @@ class Hit:
 
 
 class Hits(tuple[Hit, ...]):
-    """The hits of one question, best first, and how they came about.
+    """The hits of one question, best first, and how they were found.
 
     Attributes:
-        reply: All that the search said, such as the ranking of each arm.
+        reply: The complete reply, such as the ranking of each arm.
     """
 
     reply: Reply
 
     def __new__(cls, hits: Iterable[Hit], reply: Reply) -> Self:
-        """Hits with the reply that they are of."""
+        """Make a tuple of hits with the reply that they come from."""
         made = super().__new__(cls, hits)
         made.reply = reply
         return made
@@ -146,7 +146,7 @@ class Hits(tuple[Hit, ...]):
 
     @property
     def question(self) -> str:
-        """As asked."""
+        """The question as asked."""
         return self.reply.question
 
     @property
@@ -156,34 +156,34 @@ class Hits(tuple[Hit, ...]):
 
     @property
     def answerability(self) -> float | None:
-        """Probability that the index has an answer, 0 to 1; None where none is known."""
+        """Probability that the index has an answer, 0 to 1; None if it is unknown."""
         return self.reply.answerability
 
     @property
     def decision(self) -> Decision | None:
-        """The router's decision; None where the route was given."""
+        """The router's decision; None if the route was given."""
         return self.reply.decision
 
     @property
     def degraded(self) -> str:
-        """Why this is less than was asked for, such as an empty index; "" normally."""
+        """Why the reply is less than was asked for, such as an empty index; normally ""."""
         return self.reply.ranking.degraded
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall time by stage. Questions that are asked together share it equally."""
+        """Wall time by stage; questions of one batch share it equally."""
         return self.reply.seconds
 
     @property
     def explanation(self) -> Explanation | None:
-        """How the graph came to its ranking; None unless `explain` was set and the graph asked."""
+        """How the graph ranked; None unless `explain` was set and the graph was asked."""
         return self.reply.explanation
 
 
 class Index:
-    """An open index: made by `wye.open` or `wye.create`, closed by `with` or `close`.
+    """An open index, made by `wye.open` or `wye.create` and closed by `with` or `close`.
 
-    It sees the version that was the newest when it was opened, and its own changes; `refresh` shows
+    It sees the version that was newest when it was opened, and its own changes; `refresh` shows
     those of others.
     """
 
@@ -197,7 +197,7 @@ class Index:
         self.close()
 
     def __len__(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
         return self._session.index.count()
 
     @property
@@ -207,12 +207,12 @@ class Index:
 
     @property
     def version(self) -> int:
-        """Number of the version in view; it rises with every change."""
+        """Number of the version in view; every change increases it."""
         return self._session.index.version
 
     @property
     def fault(self) -> str:
-        """Why the version in view is not what was committed last; "" where it is."""
+        """Why the version in view is not the last commit; "" if it is."""
         return self._session.fault
 
     @_errors()
@@ -223,13 +223,13 @@ class Index:
         chunk_words: int = CHUNK_WORDS,
         progress: Progress | None = None,
     ) -> IngestReport:
-        """Store documents; those that are stored already, unchanged, cost nothing.
+        """Store documents; unchanged ones that are stored already cost nothing.
 
         Args:
-            documents: New ones are added, and those with a known id replace what is stored. A
-                passage, as `wye.read` gives them, is stored as it is.
-            chunk_words: A longer document is cut at sentence ends into passages of so many words.
-            progress: Told of every passage that is done.
+            documents: A document with a known id replaces the stored one; others are added. A
+                passage, as `wye.read` yields them, is stored as it is.
+            chunk_words: Longer documents are cut at sentence ends into passages of so many words.
+            progress: Called for every passage that is done.
 
         Returns:
             How many passages were added, updated, unchanged and removed.
@@ -251,7 +251,7 @@ class Index:
         documents: Iterable[str] = (),
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
     ) -> list[str]:
-        """Delete passages by id, all those of documents, and all that a filter lets through.
+        """Delete passages by id, all passages of documents, and all that match a filter.
 
         Returns:
             Ids of the passages that were deleted, ascending.
@@ -279,14 +279,14 @@ class Index:
 
         Args:
             question: At least one word.
-            k: Hits wanted.
+            k: Number of hits.
             route: "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or "zoom"; with
                 "auto" the router chooses.
             filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
-            max_latency_ms: Most time for an answer, where the router chooses; steps take no further
-                one after it.
-            min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
-            explain: Whether to say how route and ranking came about.
+            max_latency_ms: Latency limit for the router's choice; the route steps takes no further
+                step after it.
+            min_relevance: Leave out hits with a lower probability of relevance, 0 to 1.
+            explain: Whether to explain the route and the ranking.
             point: Operating point of the router: "quality", "balanced" or "fast"; "" for the
                 thresholds in use.
 
@@ -318,7 +318,7 @@ class Index:
         explain: bool = False,
         point: str = "",
     ) -> list[Hits]:
-        """The same for several questions at once: the same hits, in less time."""
+        """As `search` for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
             questions,
             route_named(route),
@@ -359,30 +359,30 @@ class Index:
         explain: bool = True,
         point: str = "",
     ) -> list[Decision]:
-        """The same for several questions at once."""
+        """As `route` for several questions at once."""
         return self._session.gateway.decide(
             questions, max_latency_ms=max_latency_ms, explain=explain, point=point
         )
 
     @_errors()
     def keep_derived(self) -> None:
-        """Have on the disk what is derived from the passages; otherwise the next to open does it.
+        """Write the structures derived from the passages to disk, for the next to open the index.
 
-        After much was added, it saves who opens the index next a second for 5,000 passages. An
-        index of fewer than 1,000 keeps nothing.
+        After many additions this saves the next to open it one second per 5,000 passages. For an
+        index of fewer than 1,000 passages nothing is written.
         """
         self._session.keep_derived()
 
     @_errors()
     def refresh(self) -> bool:
-        """Move on to the newest version and to the newest thresholds.
+        """Move to the newest version and the newest thresholds.
 
         Returns:
             Whether there was anything newer.
 
         Raises:
-            Error: The index was taken away or made anew with other models, or the thresholds are
-                broken.
+            Error: The index was removed or created again with other models, or the thresholds are
+                invalid.
         """
         before = self._session
         self._session = before.reload() or before
@@ -390,17 +390,17 @@ class Index:
         return self._session is not before
 
     def close(self) -> None:
-        """End what the models started; nothing may be asked after this."""
+        """Stop the models' threads and processes; the index must not be used afterwards."""
         self._session.close()
 
 
 @_errors()
 def open(path: str | Path, *, settings: Settings | None = None) -> Index:  # noqa: A001 - wye.open
-    """Open the newest version of an index; models are loaded when something needs them.
+    """Open the newest version of an index; models are loaded when they are first needed.
 
     Args:
         path: Folder of the index.
-        settings: None takes those of the environment.
+        settings: None for those of the environment.
 
     Raises:
         Error: There is no index, or another version of Wye wrote it.
@@ -410,26 +410,26 @@ def open(path: str | Path, *, settings: Settings | None = None) -> Index:  # noq
 
 @_errors()
 def create(path: str | Path, *, settings: Settings | None = None) -> Index:
-    """Make an empty index, or open the one that is there, to write to.
+    """Create an empty index, or open an existing one for writing.
 
     Args:
         path: A folder that is missing, empty, or an index.
-        settings: None takes those of the environment.
+        settings: None for those of the environment.
 
     Raises:
-        Error: The folder holds something else, the index there was written with other models, or
+        Error: The folder holds something else, the existing index was written with other models, or
             models are missing.
     """
     return Index(Session.create(settings or load_settings(), Path(path)))
 
 
 class Reading(Iterator[Passage]):
-    """The passages of a file or a folder, which is read as they are taken.
+    """Iterator over the passages of a file or a folder, which is read on demand.
 
     Attributes:
-        files: How many files are read.
-        left_out: Ending of a file's name -> how many files of the folder are of no kind that is
-            read.
+        files: Number of files that are read.
+        left_out: File extension -> number of files in the folder that are skipped, since their
+            kind is not supported.
     """
 
     def __init__(self, source: DocumentSource, passages: Iterator[Passage]) -> None:
@@ -444,7 +444,7 @@ class Reading(Iterator[Passage]):
 
     @property
     def expected(self) -> int:
-        """About how many passages there are; the more was read, the better it is known."""
+        """Estimated number of passages, which gets better the more has been read."""
         return self._source.expected
 
 
@@ -457,22 +457,23 @@ def read(
     limits: Limits | None = None,
     on_bad: OnBad = refuse_bad_line,
 ) -> Reading:
-    """Read a BEIR folder, a file of a kind that is read, or a folder of such files at any depth.
+    """Read a BEIR folder, a file, or a folder of files at any depth.
 
-    These are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl, .ndjson and .parquet. A
-    source may be an address in an object store, as s3://bucket/folder, too. A document of a folder
-    has the metadata `path`, `folder` and `modified` (a date).
+    Supported are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl, .ndjson and .parquet. The
+    source may also be in an object store, such as s3://bucket/folder. A document of a folder has
+    the metadata `path`, `folder` and `modified` (a date).
 
     Args:
-        source: What to read, line by line and file by file as the passages are taken.
-        chunk_words: Longest passage. By default texts are cut into passages of 200 words, and lines
-            of .jsonl files stay whole.
-        metadata: Of every document; what a document says of itself goes on top.
-        limits: Of time and memory to read one file that is neither text nor lines.
-        on_bad: Told of every line and file that cannot be read; by default the first is an error.
+        source: What to read, line by line and file by file as passages are consumed.
+        chunk_words: Longest passage in words. By default texts are cut into passages of 200 words,
+            and lines of .jsonl files stay whole.
+        metadata: Metadata of every document; a document's own takes precedence.
+        limits: Limits of time and memory for reading one file that is neither text nor lines.
+        on_bad: Called for every line and file that cannot be read; by default the first is an
+            error.
 
     Raises:
-        Error: There is no such file or folder, or it is of no kind that is read.
+        Error: There is no such file or folder, or its kind is not supported.
     """
     found = DocumentSource(source)
     return Reading(

@@ -1,10 +1,10 @@
-"""The graph of a few passages laid over that of many: equal to one assembled of all, at their cost.
+"""A graph updated by a few passages: equal to one assembled from all, at the cost of the few.
 
-Nothing of the base is copied. What changes is found from the names that come and go with the
-passages: a key that nothing bears any more is no entity, a new one is, and both change what is
-found in sentences that were there before. Those passages are taken apart anew, and the lists of the
-entities that they mention, before or after, are put over those of the base. `assemble` of all
-passages is the slow version of it.
+Nothing of the base is copied. The changes follow from the names that come and go with the passages:
+a key without a name left is no longer an entity, a new key becomes one, and both change which names
+are found in the sentences of the base. The affected passages are analysed again, and the lists of
+the entities that they mention, before or after, replace those of the base. `assemble` of all
+passages is the slow reference.
 """
 
 from bisect import bisect_left
@@ -61,12 +61,12 @@ def overlay(
     """The graph of two corpora together, and the local walk on it.
 
     Args:
-        graph: Of the base alone, with the same settings.
-        walk: On it; None where none is wanted.
+        graph: The graph of the base alone, with the same settings.
+        walk: The local walk on that graph; None if none is wanted.
 
     Returns:
-        None where the corpora together are of another kind than the base, as to whether noun
-        phrases are entities: all has to be assembled then.
+        None if the change decides anew whether noun phrases are entities: then the graph must be
+        assembled from all passages.
     """
     change = _Change(two, graph, settings)
     return change.laid(walk) if change.is_alike else None
@@ -74,15 +74,15 @@ def overlay(
 
 @dataclass(slots=True)
 class _Name:
-    """A key that something bears in passages that come or go.
+    """A key of some name in the added or removed passages.
 
     Attributes:
-        entity: Of the base; -1 where it has none.
-        mentions: How often each surface is mentioned more, or less.
-        phrases: In how many more passages each noun phrase is, or fewer.
-        lost, titled: Passages whose title it was, rows of the base, and is now.
+        entity: Its entity in the base; -1 if it has none.
+        mentions: Change in the number of mentions of each surface.
+        phrases: Change in the number of passages with each noun phrase.
+        lost, titled: Passages that lose it as a title (rows of the base), and that gain it.
         was_named, is_named: Whether it is tagged or a title, before and after.
-        was_phrase, is_phrase: Whether it is a noun phrase that recurs.
+        was_phrase, is_phrase: Whether it is a recurring noun phrase, before and after.
     """
 
     entity: int
@@ -97,21 +97,21 @@ class _Name:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is an entity."""
+        """Whether it is an entity after the change."""
         return self.is_named or self.is_phrase
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some passages taken apart; all is in new numbers.
+    """The names in some passages; everything is in new numbers.
 
     Attributes:
-        passages: Ascending.
-        sentences: Theirs, ascending.
-        owner: The passage of each of them.
-        words: Their words.
+        passages: The passages, ascending.
+        sentences: Their sentences, ascending.
+        owner: The passage of each sentence.
+        words: The tokenised sentences.
         tagged: (2, m) sentence and entity of each tagged mention.
-        found: (2, m) of each noun phrase that is an entity.
+        found: (2, m) sentence and entity of each noun phrase that is an entity.
         titles: (2, m) passage and entity of each title.
     """
 
@@ -125,7 +125,7 @@ class _Part:
 
 
 class _Change:
-    """What two corpora together have that the base has not, and the other way round."""
+    """The difference between the graph of two corpora together and that of the base."""
 
     def __init__(self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings) -> None:
         self._two, self._graph, self._settings = two, graph, settings
@@ -180,7 +180,7 @@ class _Change:
         for code, _ in {*zip(added.phrases.code.tolist(), owner, strict=True)}:
             phrase = added.phrases.names[code]
             self._name(entity_key(phrase)).phrases[phrase] += 1
-        # With other numbers of passages, other phrases are in too many.
+        # The upper limit depends on the number of passages, so other phrases may exceed it.
         least, most = sorted(map(most_passages, self._sizes))
         between = (phrases.frequency > least) & (phrases.frequency <= most)
         for code in np.flatnonzero(between).tolist() if least < most else ():
@@ -198,7 +198,7 @@ class _Change:
                 self._name(key).titled.append(row)
 
     def _judge(self, key: str, name: _Name) -> None:
-        """Whether a key is an entity before and after."""
+        """Set whether a key is an entity before and after."""
         ground = self._ground
         tagged = sum(ground.surfaces.frequency[code] for code in ground.surfaces.of(key))
         titled = len(self._graph.titled.one(name.entity)) if name.entity >= 0 else 0
@@ -252,9 +252,9 @@ class _Change:
         return found, walk and self._walk(walk, passages, totals, ties, touched)
 
     def _tie_chunks(self) -> None:
-        """Edges between chunks of documents that passages come to or go from.
+        """Find the edges between chunks of the documents that gain or lose passages.
 
-        Sets which rows of the base are of these documents, and how edges are numbered.
+        Sets which rows of the base belong to these documents, and how edges are numbered.
         """
         two, edges = self._two, self._graph.chunk_edges
         base, added = two.base, two.added
@@ -289,7 +289,7 @@ class _Change:
         self._ends = self._edges.lay(two.passages.of_base[edges], new)
 
     def _number(self) -> None:
-        """Number the entities, and the edges between chunks behind them."""
+        """Number the entities, and after them the edges between chunks."""
         names, ground = self._names, self._ground
         there = [(key, name) for key, name in names.items() if name.is_there]
         born = sorted(key for key, name in there if name.entity < 0)
@@ -309,7 +309,7 @@ class _Change:
         self._numbers = known | dict(zip(born, self._entities.added.tolist(), strict=True))
 
     def _find_names(self) -> list[Int64]:
-        """Make what finds names; rows of the base where others are found than before."""
+        """Build the new trie, and return the rows of the base in which it may find other names."""
         ground, trie = self._ground, self._graph.names
         words = FurtherWords(ground.words)
         changed = [key for key, name in self._names.items() if name.was_named != name.is_named]
@@ -347,7 +347,7 @@ class _Change:
         return places
 
     def _with_changed_phrases(self) -> Int64:
-        """Rows of the base with noun phrases that are entities now, or were before."""
+        """Rows of the base with noun phrases that become entities or cease to be."""
         codes = [
             self._ground.phrases.of(key)
             for key, name in self._names.items()
@@ -393,7 +393,7 @@ class _Change:
 
     @cached_property
     def _phrase_entities(self) -> Int64:
-        """(m,) entity of each noun phrase of the base, -1 where it is none."""
+        """(m,) entity of each noun phrase of the base, -1 if it is none."""
         phrases = self._ground.phrases
         entity = phrases.entity.astype(np.int64)
         known = entity >= 0
@@ -438,7 +438,7 @@ class _Change:
         )
 
     def _tied(self, parts: Sequence[_Part]) -> "_Ties":
-        """Who mentions what in some passages, as `assemble` has it."""
+        """The mentions in some passages, as `assemble` computes them."""
         size = len(self._nodes)
         mentions: list[Int64] = []
         counts: list[Int64] = []
@@ -469,7 +469,7 @@ class _Change:
         return _Ties(sentences, sentence, entity, passages, row, node, times.astype(np.float32))
 
     def _are_linked(self, entity: Int32) -> Mask:
-        """Which entities that were found say enough to be linked wherever they stand."""
+        """Mask of the found entities whose name is linked in running text; see `says_enough`."""
         is_new, rows = self._entities.split(entity)
         found = np.empty(len(entity), bool)
         base = self._ground.keys.array.take(pa.array(rows[~is_new]))
@@ -481,7 +481,7 @@ class _Change:
         return found
 
     def _touched(self, taken: Mask, node: Int64) -> Int64:
-        """Entities and edges that passages mention which are taken apart, before or after."""
+        """Entities and edges of the analysed passages, before or after the change."""
         graph, rows = self._graph, np.flatnonzero(taken)
         sentences, _ = _sentences_of(self._two.base, rows)
         edges = np.flatnonzero(taken[graph.chunk_edges].any(axis=1))
@@ -516,7 +516,7 @@ class _Change:
         )
 
     def _written(self, entity: int) -> str:
-        """The name of an entity, as `DisplayNames` has it."""
+        """The name of an entity, by the rules of `DisplayNames`."""
         two, key = self._two, self._keys[entity]
         if key not in self._names:
             return self._graph.display_names.of(self._entities.place(entity)[1])
@@ -555,7 +555,7 @@ class _Change:
         ties: "_Ties",
         touched: Int64,
     ) -> LocalWalk:
-        """The walk, whose weights and shares are as `share_of_mentions` and `local_walk` say."""
+        """The new walk, with weights and shares as in `share_of_mentions` and `local_walk`."""
         two, own = self._two, passages.patch
         inverse = reciprocal(totals)
         weights = own.values * inverse[own.items]
@@ -588,7 +588,7 @@ class _Change:
         return LocalWalk(Edges(back), Edges(onto), returned)
 
     def _beside(self, passages: PatchedLists, touched: Int64, own: Int64) -> Int64:
-        """Rows of the base with an entity that has just become shared, or is not any more."""
+        """Rows of the base with an entity that becomes or ceases to be shared by passages."""
         is_new, rows = self._nodes.split(touched)
         was_shared = np.zeros(len(touched), bool)
         was_shared[~is_new] = self._graph.passages.lengths(rows[~is_new]) > 1
@@ -599,13 +599,14 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Ties:
-    """Who mentions what in some passages; all is in new numbers.
+    """The mentions in some passages; everything is in new numbers.
 
     Attributes:
-        sentences: Of the passages, ascending.
-        sentence, entity: Of each mention, ascending by sentence and entity.
-        passages: Ascending.
-        row, node, times: Passage, entity or edge between chunks, and how often; likewise.
+        sentences: The passages' sentences, ascending.
+        sentence, entity: Sentence and entity of each mention, ascending by both.
+        passages: The passages, ascending.
+        row, node, times: Passage, node (entity or edge between chunks) and count of each pair,
+            ascending by passage and node.
     """
 
     sentences: Int64
@@ -621,13 +622,13 @@ class LayeredKeys(LayeredStrings):
     """Keys of entities in two layers."""
 
     def __init__(self, layers: Layers, base: Strings, born: list[str]) -> None:
-        """Of a base, without those that are gone, and others."""
+        """The keys of a base without the removed ones, and the new keys `born`."""
         super().__init__(layers, base, born)
         self._entities, self._known = layers, base
         self._born: dict[str, int] = dict(zip(born, layers.added.tolist(), strict=True))
 
     def find(self, key: str) -> int:
-        """The entity with a key, -1 where there is none."""
+        """The entity with a key, -1 if there is none."""
         if key in self._born:
             return self._born[key]
         known = self._known.find(key)
@@ -635,7 +636,7 @@ class LayeredKeys(LayeredStrings):
 
 
 class _OverlaidTrie(NameTrie):
-    """Finds the names of a base, without some, and others; the longest of either."""
+    """Finds the longest name of two tries: the base's, without some names, and one of new names."""
 
     def __init__(self, words: Words, base: NameTrie, added: NameTrie, entities: Layers) -> None:
         self._words = words
@@ -657,32 +658,32 @@ class _OverlaidTrie(NameTrie):
 
 
 class _OverlaidNames(DisplayNames):
-    """Names of entities of which a few are written otherwise than in the base."""
+    """Display names of which a few differ from those of the base."""
 
     def __init__(self, keys: Sequence[str], name_of: Callable[[int], str]) -> None:
         self._keys = keys
         self._name_of = name_of
 
     def of(self, entity: int) -> str:
-        """One entity: as most often tagged, else as its first title, else its key."""
+        """An entity's name: as most often tagged, else as its first title, else its key."""
         return self._name_of(entity)
 
 
 def _layers(base: int, gone: Int64, before: Int64) -> Layers:
-    """Of a base, without some, and others, by those of the base that they come before."""
+    """Layers of a base, without `gone`, and of rows that each precede row `before` of the base."""
     left = before - np.searchsorted(gone, before)
     return Layers(base, gone, left + np.arange(len(left)))
 
 
 def _sentences_of(corpus: Corpus, rows: Int64) -> tuple[Int64, Int64]:
-    """Sentences of some passages, end to end, and how many each has."""
+    """Sentences of some passages, end to end, and the number of each passage's sentences."""
     owner = corpus.sentence_passage
     first, last = (np.searchsorted(owner, rows.astype(owner.dtype), s) for s in ("left", "right"))
     return ranges(first, last), last - first
 
 
 def _coded(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
-    """What some sentences mention: the place of the sentence among them, and the code of a name."""
+    """Mentions in some sentences: each one's position in `sentences`, and the code of its name."""
     of, wanted = mentions.sentence, sentences.astype(mentions.sentence.dtype)
     first, last = (np.searchsorted(of, wanted, side) for side in ("left", "right"))
     places = ranges(first, last)
@@ -690,13 +691,13 @@ def _coded(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
 
 
 def _pairs(entries: Int64, size: int) -> Int64:
-    """Pairs as one number each."""
+    """Each pair as one number."""
     pairs: Int64 = entries[0] * size + entries[1]
     return pairs
 
 
 def _among(strings: Sequence[str], wanted: Collection[str]) -> Int64:
-    """Places of strings that are wanted, ascending."""
+    """Positions of the wanted strings, ascending."""
     if isinstance(strings, Strings):
         found = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))

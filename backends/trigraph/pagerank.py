@@ -9,10 +9,10 @@ entities can be eliminated:
 With W the edge weights and D, E their sums by passage and by entity, A = W / E and B = W' / D, so
 that A B = sqrt(D) K K' / sqrt(D) with K = W / sqrt(D E): one matrix serves both ways, and the
 eigenvalues are those of K K', in [0, 1]. With these bounds a polynomial in A B comes as close to
-the inverse of 1 - d^2 A B as one likes: a Chebyshev series of degree m is off by a factor of 0.07^m
-at d = 0.5, where power iteration has 0.25^m (Saad, Iterative Methods for Sparse Linear Systems,
-2003, section 12.3). No step looks across columns, so queries advance together without ever mixing,
-and all take as many steps.
+the inverse of 1 - d^2 A B as one likes: the error of a Chebyshev series of degree m falls as 0.07^m
+at d = 0.5, that of power iteration as 0.25^m (Saad, Iterative Methods for Sparse Linear Systems,
+2003, section 12.3). No step mixes columns, so queries advance together and independently, and all
+take the same number of steps.
 """
 
 import math
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 Masses = tuple[Int64, Float64]
-"""Some entities, each at most once, and the mass of each."""
+"""Distinct nodes of one side, entities or passages, and the mass on each."""
 
 COLUMNS = 16
-"""Walks that advance together: more share each look at the graph, but overflow the cache."""
+"""Walks that advance together: more would share passes over the graph but overflow the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """One step of the random walk, in both directions.
 
-    Most entities stand in a single passage: all their mass comes back to it. They are folded into
-    `returned`, so that two steps touch only entities that lead somewhere else.
+    Most entities are mentioned in a single passage, to which all their mass returns. They are
+    folded into `returned`, so that two steps touch only entities that several passages share.
 
     Attributes:
         from_entities: (n, e) CSC float64, A; column j spreads entity j's mass over its passages.
         shared: (c,) entities that several passages share, ascending.
-        kernel: (n, c) CSR float64, K of these.
-        transposed: (c, n) CSC; the same arrays.
-        root: (n, 1) sqrt(D), of the sums of each passage's edge weights.
+        kernel: (n, c) CSR float64, K restricted to the shared entities.
+        transposed: (c, n) CSC, the transpose of `kernel` on the same arrays.
+        root: (n, 1) sqrt(D), where D is the sum of each passage's edge weights.
         shared_root: (c,) sqrt(E) of the shared entities.
-        returned: (n, 1) share of a passage's mass that its own entities give back in two steps.
+        returned: (n, 1) share of a passage's mass that its own entities return in two steps.
     """
 
     from_entities: "sparse.csc_array"
@@ -72,8 +72,8 @@ class Walk:
         return int(self.from_entities.shape[1])
 
     def two_steps(self, mass: Float64) -> Float64:
-        """Where (n, b) mass on passages is after going to entities and back, all over sqrt(D)."""
-        # To multiply a vector is quicker than a matrix of one column, and adds up in one order.
+        """(n, b) mass on passages after a step to entities and back; all divided by sqrt(D)."""
+        # A vector is multiplied faster than a one-column matrix, and summed in the same order.
         if mass.shape[1] == 1:
             moved: Float64 = (self.kernel @ (self.transposed @ mass[:, 0]))[:, None]
         else:
@@ -89,8 +89,8 @@ def share_of_mentions(counts: "sparse.csc_array") -> "sparse.csc_array":
         counts: (n, e) how often passage i mentions entity j.
 
     Returns:
-        (n, e) float64, of the same index arrays; its rows add up to 1, or to 0 for a passage
-        without entities.
+        (n, e) float64 on the same index arrays. Rows sum to 1, or to 0 for a passage without
+        entities.
     """
     totals = sums(counts.indices, counts.data, counts.shape[0])
     shares = counts.data * reciprocal(totals)[counts.indices]
@@ -101,8 +101,8 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
     """The random walk on an undirected bipartite graph.
 
     Args:
-        weights: (n, e) edge weights, above 0, each edge once. A node without edges keeps nothing:
-            mass that would move on from it is lost, as from a dangling node without teleport.
+        weights: (n, e) edge weights, above 0, each edge once. Mass that would move on from a node
+            without edges is lost, as from a dangling node without teleport.
     """
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
@@ -130,7 +130,7 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
 
 
 def restrict(counts: "sparse.csc_array", allowed: NDArray[np.bool_]) -> "sparse.csc_array":
-    """Counts without those of passages that are not allowed.
+    """Counts of the allowed passages alone; the shape stays.
 
     Args:
         counts: (n, e).
@@ -140,7 +140,7 @@ def restrict(counts: "sparse.csc_array", allowed: NDArray[np.bool_]) -> "sparse.
 
 
 def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.csc_array":
-    """Some of the edges, by a mask over those that are stored; the shape stays."""
+    """The edges that a mask over the stored entries keeps; the shape stays."""
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     starts = np.concatenate([[0], np.cumsum(kept)])[weights.indptr].astype(np.int32)
@@ -158,9 +158,9 @@ def personalized_pagerank(
     """Personalized PageRank of b restart vectors at once, on the passages.
 
     Args:
-        restart_passages: (n, b) non-negative.
-        restart_entities: b times non-negative; normalised together with the column of passages. A
-            column without any mass stays all zero.
+        restart_passages: (n, b) non-negative restart mass of passages.
+        restart_entities: b restart masses of entities, non-negative. Each is normalised together
+            with its column of passages; a column without any mass stays zero.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         tolerance: Largest relative error, in the norm of x / sqrt(D).
 
@@ -188,7 +188,7 @@ def personalized_pagerank(
         scaled = np.ascontiguousarray(source[:, part] * inverse)
         solved = _chebyshev(walk, scaled, coefficients)
         solved *= walk.root
-        # A passage without entities keeps what restarts there.
+        # A passage without entities keeps its restart mass.
         np.copyto(source[:, part], solved, where=connected)
     return source
 
@@ -196,7 +196,7 @@ def personalized_pagerank(
 def series(damping: float, tolerance: float) -> list[float]:
     """Chebyshev coefficients of 1 / (1 - d^2 z) for z from 0 to 1.
 
-    They fall off like rho^k; what follows the last one adds up to at most the tolerance.
+    They fall as rho^k; the omitted ones sum to at most the tolerance.
     """
     root = math.sqrt(1 - damping**2)
     rho = (1 - root) / (1 + root)
@@ -207,8 +207,8 @@ def series(damping: float, tolerance: float) -> list[float]:
 
 
 def _chebyshev(walk: Walk, source: Float64, coefficients: Sequence[float]) -> Float64:
-    """Sum of c_k T_k(2 M - 1) y over k, M being two steps: Clenshaw's recurrence."""
-    # b_k = c_k y + 2 (2 M - 1) b_{k+1} - b_{k+2}; the sum has half of the factor.
+    """Sum over k of c_k T_k(2 M - 1) y, where M is two steps, by Clenshaw's recurrence."""
+    # b_k = c_k y + 2 (2 M - 1) b_{k+1} - b_{k+2}; the last step has 1 in place of the factor 2.
     last, before = coefficients[-1] * source, np.zeros_like(source)
     for k in range(len(coefficients) - 2, -1, -1):
         found = walk.two_steps(last)
@@ -221,7 +221,7 @@ def _chebyshev(walk: Walk, source: Float64, coefficients: Sequence[float]) -> Fl
 
 
 def spread(from_entities: "sparse.csc_array", entities: Int32 | Int64, mass: Float64) -> Float64:
-    """(n,) what passages get from (a,) mass on some entities; of each in the order given."""
+    """(n,) mass that passages get from (a,) mass on some entities, added in the given order."""
     starts = from_entities.indptr
     edges = spans(starts, entities)
     moved = from_entities.data[edges] * np.repeat(mass, starts[entities + 1] - starts[entities])
@@ -229,7 +229,7 @@ def spread(from_entities: "sparse.csc_array", entities: Int32 | Int64, mass: Flo
 
 
 def reciprocal(values: Float64) -> Float64:
-    """1 / v, and 0 for 0."""
+    """1 / v; 0 where v is 0."""
     return np.divide(1.0, values, out=np.zeros(values.shape), where=values > 0)
 
 

@@ -1,12 +1,12 @@
-"""Personalized PageRank whose cost follows what the walk touches, not the size of the graph.
+"""Personalized PageRank at a cost that depends on the nodes it touches, not on the graph's size.
 
-Mass waiting at a node is pushed on only where there is enough of it for the node's number of
-edges; less than that is held, and what is held bounds the error (Andersen, Chung and Lang, "Local
-graph partitioning using PageRank vectors", FOCS 2006, whose pushes are made here for all waiting
-nodes of one side at once). Every push over m edges settles at least (1 - d) * threshold * m of the
-mass, so no more than 1 / ((1 - d) * threshold) edges are ever followed, however large the graph.
+Mass that waits at a node is pushed on only if there is enough of it for the node's number of edges.
+Less than that is held, and the held mass bounds the error (Andersen, Chung and Lang, "Local graph
+partitioning using PageRank vectors", FOCS 2006; here all waiting nodes of one side are pushed at
+once). Every push over m edges settles at least (1 - d) * threshold * m of the mass, so at most
+1 / ((1 - d) * threshold) edges are ever followed, however large the graph.
 
-The walk is that of `backends.trigraph.pagerank`, and so is the result, up to the bound.
+The walk and the result are those of `backends.trigraph.pagerank`, up to the error bound.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,47 +28,47 @@ if TYPE_CHECKING:
 THRESHOLD = 1e-3
 MOST = 300
 LEAST_PART = 0.005
-"""A filter that leaves fewer passages than this makes no hub any cheaper to push."""
+"""Least share of passages that a filter counts as leaving when the cost of a push is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Where mass goes from one side of the graph.
+    """The edges from one side of the graph to the other.
 
     Attributes:
-        lists: For each of m nodes the nodes of the other side, and the share of the node's mass
-            that goes there; they add up to 1, or to 0 without edges.
+        lists: For each of m nodes its neighbours, and the share of the node's mass that goes to
+            each; the shares sum to 1, or to 0 without edges.
     """
 
     lists: Lists
 
     def __len__(self) -> int:
-        """How many nodes this side has."""
+        """Number of nodes on this side."""
         return len(self.lists)
 
     def lengths(self, nodes: Int64) -> Int64:
-        """How many edges each of some nodes has."""
+        """Number of edges of each of the nodes."""
         return self.lists.lengths(nodes)
 
     def cost(self, nodes: Int64) -> Float64:
-        """The same, of those edges that take mass, as far as that is known."""
+        """Number of edges of each of the nodes that take mass, as an estimate."""
         return self.lengths(nodes).astype(np.float64)
 
     def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
-        """A target and its mass for each edge that takes mass of some nodes; how many there are."""
+        """Target and mass of each edge of the nodes that takes mass, and the edges looked at."""
         targets, shares, lengths = self.lists.valued(nodes)
         return targets, shares * np.repeat(mass, lengths), len(targets)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptEdges(Edges):
-    """Edges of which a filter leaves some out, without a copy of the others.
+    """Edges of which a filter excludes some, without a copy of the others.
 
     Attributes:
-        of_nodes: (m,) what the share of each node's edges grows by; None for 1.
-        of_targets: What counts of an edge by its target, 0 where it is left out; None for 1.
-        is_whole: Whether the shares of what is left of a node's edges are to add up to 1.
-        part: Of a node's edges about so many are left, of 1.
+        of_nodes: (m,) factor of the shares of each node's edges; None for 1.
+        of_targets: Factor of an edge's share by its target, 0 if it is excluded; None for 1.
+        is_whole: Whether the shares of each node's remaining edges are rescaled to sum to 1.
+        part: Estimated share of a node's edges that remain, 0 to 1.
     """
 
     of_nodes: Float64 | None = None
@@ -77,11 +77,11 @@ class KeptEdges(Edges):
     part: float = 1.0
 
     def cost(self, nodes: Int64) -> Float64:
-        """About how many edges of each node are left."""
+        """Estimated number of remaining edges of each node."""
         return self.lengths(nodes) * np.float64(self.part)
 
     def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
-        """The same, on the edges that are left."""
+        """As `Edges.follow`, on the remaining edges."""
         targets, shares, lengths = self.lists.valued(nodes)
         followed = len(targets)
         owner = np.repeat(np.arange(len(nodes)), lengths)
@@ -98,12 +98,12 @@ class KeptEdges(Edges):
 
 @dataclass(frozen=True, slots=True)
 class LocalWalk:
-    """The random walk, arranged to be followed from any node.
+    """The random walk, stored so that it can be followed from any node.
 
     Attributes:
-        passages: From n passages to the entities that other passages share.
-        entities: From e entities to passages.
-        returned: (n,) share of a passage's mass that its own entities give back in two steps.
+        passages: Edges from n passages to the entities that they share with others.
+        entities: Edges from e entities to passages.
+        returned: (n,) share of a passage's mass that its own entities return in two steps.
     """
 
     passages: Edges
@@ -112,7 +112,7 @@ class LocalWalk:
     _spare: "list[tuple[_Room, _Room]]" = field(default_factory=list, repr=False, compare=False)
 
     def to_arrays(self) -> Arrays:
-        """What the graph itself does not have, for `from_arrays`."""
+        """The arrays that the graph does not have itself, for `from_arrays`."""
         passages = self.passages.lists.plain()
         return {
             "passages.starts": passages.starts,
@@ -124,20 +124,20 @@ class LocalWalk:
 
     @classmethod
     def from_arrays(cls, counts: Lists, arrays: Arrays) -> "LocalWalk":
-        """The walk that gave these arrays, on the same counts: the passages of each entity."""
+        """The inverse of `to_arrays`, given the same counts: the passages of each entity."""
         passages = (arrays[f"passages.{name}"] for name in ("starts", "targets", "shares"))
         own = counts.plain()
         entities = PlainLists(own.starts, own.items, arrays["entities.shares"])
         return cls(Edges(PlainLists(*passages)), Edges(entities), arrays["returned"])
 
     def kept(self, passages: Int64, damping: float) -> Float64:
-        """Share of what some passages restart with that stays, though they send nothing on."""
+        """Share of its restart mass that each passage keeps if it sends nothing on."""
         kept: Float64 = (1 - damping) / (1 - damping**2 * self.returned[passages])
         return kept
 
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
-        """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
+        """Buffers for one walk, reused by the next: fresh memory pages cost more than a walk."""
         try:
             rooms = self._spare.pop()
         except IndexError:
@@ -146,22 +146,23 @@ class LocalWalk:
             _PushState(self.passages, self.returned, rooms[0]),
             _PushState(self.entities, None, rooms[1]),
         )
-        # A walk that failed half way would have left its mass behind.
+        # Not in a `finally`: a walk that failed leaves its mass in the buffers.
         self._spare.append(rooms)
 
     def among(
         self, allowed: Mask, grown: Float64 | None = None, kept: Mask | None = None
     ) -> "LocalWalk":
-        """The walk on the graph without some passages; nothing is copied.
+        """The walk on the graph of the allowed passages; nothing is copied.
 
-        Entities that lead to one passage alone because of that are not folded into `returned`:
-        mass goes to them and comes back.
+        Entities that are left with a single passage are not folded into `returned`: mass goes to
+        them and comes back.
 
         Args:
-            allowed: (n,) passages that are left.
-            grown: (n,) what the share of each edge of a passage grows by, where it lost others;
-                None where none did.
-            kept: (e,) entities that are left, among them all of one passage; None for all.
+            allowed: (n,) mask of the allowed passages.
+            grown: (n,) factor of the shares of each passage's edges, where it lost some; None if
+                none did.
+            kept: (e,) mask of the remaining entities, including all of a single passage; None for
+                all.
         """
         passages, entities = self.passages, self.entities
         weights = allowed.astype(np.float64) if grown is None else allowed * grown
@@ -183,15 +184,15 @@ class LocalWalk:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Where one walk restarts.
+    """The restart vector of one walk.
 
     Attributes:
         passages: (p,) rows of passages, ascending.
         passage_mass: (p,) non-negative.
-        entities: (a,) entities, each at most once.
+        entities: (a,) distinct entities.
         entity_mass: (a,) non-negative.
-        reached: Gives what some further passages restart with, by their rows: asked of those that
-            most mass reaches, which keep it and send nothing on. None where the rest has nothing.
+        reached: From rows of further passages to their restart mass. It is called for those that
+            most mass reaches, which keep it and send nothing on. None if the rest have none.
     """
 
     passages: Int64
@@ -203,13 +204,13 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where one walk settles, as far as it was followed.
+    """The mass that one walk settled, as far as it was followed.
 
     Attributes:
         passages: (t,) rows of the passages that any mass reached, ascending.
-        mass: (t,) never more than the walk's true mass there. A passage not listed has none.
-        error: Largest sum over all passages of what is missing from `mass`.
-        edges: How many edges were followed.
+        mass: (t,) a lower bound of the walk's true mass there; that of other passages is 0.
+        error: Upper bound of the mass missing from `mass`, summed over all passages.
+        edges: Number of edges followed.
     """
 
     passages: Int64
@@ -222,10 +223,10 @@ _NOWHERE = Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
 
 
 def local_walk(weights: "sparse.csc_array") -> LocalWalk:
-    """Arrange the random walk of `backends.trigraph.pagerank.walk_on` for pushing.
+    """Store the random walk of `backends.trigraph.pagerank.walk_on` for pushing.
 
-    A share depends on nothing but the weights of its own node, so that a graph with a few other
-    passages has the same elsewhere.
+    A share depends on the weights of its own node alone, so a graph that differs in a few passages
+    has the same shares elsewhere.
 
     Args:
         weights: (n, e) edge weights, above 0, each edge once.
@@ -258,9 +259,9 @@ def settle(
     """Personalized PageRank of several restart vectors, one after the other.
 
     Args:
-        restarts: Each is normalised; one without mass settles nowhere.
+        restarts: Each is normalised; one without mass settles nothing.
         damping: Probability in [0, 1) of following an edge rather than restarting.
-        threshold: Above 0. A node with m edges holds up to m times this much of the mass.
+        threshold: Above 0. A node with m edges holds up to m times this share of the mass.
 
     Raises:
         ValueError: Damping or threshold is out of range.
@@ -278,19 +279,19 @@ def personalized_pagerank(
     threshold: float = THRESHOLD,
     most: int = MOST,
 ) -> list[Settled]:
-    """What `backends.trigraph.pagerank` computes, where many passages restart.
+    """Personalized PageRank of restart vectors with mass on many passages.
 
-    Every passage keeps what it restarts with, and what its own entities give back of that. Only
-    those that stand out send the rest on, so beyond one look at each passage of a restart the work
-    does not grow.
+    Every passage keeps its share of its restart mass, and what its own entities return of it. Only
+    those that stand out push the rest on, so apart from one look at each passage of a restart
+    vector the work does not grow with their number.
 
     Args:
-        restarts: Each is normalised; one without mass settles nowhere.
+        restarts: Each is normalised; one without mass settles nothing.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         threshold: Above 0. A node with m edges holds up to m times this share of the largest
-            restart mass that any node of its walk has. A share of the largest and not of the
-            sum, which grows with the passages while what stands out does not.
-        most: At least 1. So many passages may push what they restart with, those with most of it.
+            restart mass of any node of its walk. It is relative to the largest and not to the sum,
+            since the sum grows with the passages and the mass that stands out does not.
+        most: At least 1. How many passages may push their restart mass, those with the most of it.
 
     Raises:
         ValueError: Damping or threshold is out of range.
@@ -365,10 +366,10 @@ def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: 
 
 
 def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
-    """What settled, and how much at most is missing.
+    """The settled mass, and how much of it is missing at most.
 
-    Of all mass that starts at passages 1 / (1 + d) ends at passages, of what starts at entities
-    d / (1 + d). Of a held residual the passage itself keeps its part for certain.
+    Of mass that starts at passages, 1 / (1 + d) ends at passages; of mass that starts at entities,
+    d / (1 + d). A passage certainly keeps its own part of a held residual.
     """
     rows = distinct(np.concatenate(states.passages.touched))
     held = states.passages.waiting[rows]
@@ -379,7 +380,7 @@ def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
 
 
 class _Room:
-    """What one side of the graph needs during a walk, clean whenever none is under way."""
+    """Buffers of one side of the graph for a walk; they are zeroed again after each walk."""
 
     def __init__(self, nodes: int) -> None:
         self.waiting = np.zeros(nodes)
@@ -388,7 +389,7 @@ class _Room:
 
 
 class _PushState:
-    """The passages or the entities during one walk."""
+    """The state of one side, passages or entities, during a walk."""
 
     def __init__(self, edges: Edges, returned: Float64 | None, room: _Room) -> None:
         self._edges = edges
@@ -396,16 +397,16 @@ class _PushState:
         self.waiting, self.settled, self._place = room.waiting, room.settled, room.place
         self.touched: list[Int64] = []
         self.fresh = np.empty(0, np.int64)
-        """Nodes that mass has come to since this side last pushed, each once."""
+        """Distinct nodes that received mass since this side last pushed."""
 
     def start(self, nodes: Int64, mass: Float64) -> None:
-        """Put the restart mass down."""
+        """Place the restart mass on distinct nodes."""
         self.waiting[nodes] = mass
         self.fresh = nodes[mass > 0]
         self.touched = [self.fresh]
 
     def push_to(self, other: "_PushState", damping: float, threshold: float) -> int:
-        """Settle what waits at nodes that have enough, and send the rest on; returns edges."""
+        """Settle mass at nodes that have enough, push the rest, and return the edges followed."""
         enough = self.waiting[self.fresh] > threshold * self._edges.cost(self.fresh)
         nodes = self.fresh[enough]
         self.fresh = np.empty(0, np.int64)
@@ -420,32 +421,32 @@ class _PushState:
         return edges
 
     def gain(self, nodes: Int64, damping: float) -> Float64:
-        """How often mass is at each of these nodes before it goes on, coming back each time."""
+        """Expected visits of mass to each node before it moves on, with returns in two steps."""
         if self._returned is None:
             return np.ones(len(nodes))
         gain: Float64 = 1 / (1 - damping**2 * self._returned[nodes])
         return gain
 
     def receive(self, nodes: Numbers, mass: Float64) -> None:
-        """Take mass in; a node may occur many times."""
+        """Add mass to nodes; a node may repeat."""
         np.add.at(self.waiting, nodes, mass)
         self.fresh = self._distinct(np.concatenate([self.fresh, nodes]))
         self.touched.append(self.fresh)
 
     def _distinct(self, nodes: Int64) -> Int64:
-        """Each node once, without sorting: of its occurrences the last one's place stays."""
+        """Each node once, without sorting: only a node's last occurrence finds its own position."""
         order = np.arange(len(nodes), dtype=np.int32)
         self._place[nodes] = order
         distinct: Int64 = nodes[self._place[nodes] == order]
         return distinct
 
     def held(self) -> float:
-        """All that waits."""
-        # A node may have been touched often, but waits once.
+        """The sum of the waiting mass."""
+        # A node may have been touched repeatedly, but its mass counts once.
         return float(self.waiting[distinct(np.concatenate(self.touched))].sum())
 
     def clean(self) -> None:
-        """Leave the arrays as they were."""
+        """Reset the buffers to zero."""
         for nodes in self.touched:
             self.waiting[nodes] = 0
             self.settled[nodes] = 0
@@ -455,7 +456,7 @@ class _PushState:
 
 @dataclass(frozen=True, slots=True)
 class _PushStates:
-    """Both sides during one walk. Not for two threads at once."""
+    """The state of both sides during one walk, for one thread."""
 
     passages: _PushState
     entities: _PushState

@@ -1,7 +1,7 @@
 """The graph arm: seeds, semantic bridging, and personalized PageRank from both.
 
-LinearRAG (arXiv 2510.10114) with what was measured to help on top of it. A `TriGraphBatch` keeps
-what each step found, so a ranking explains itself from the very numbers that made it.
+LinearRAG (arXiv 2510.10114), with additions that were measured to help. A `TriGraphBatch` keeps the
+result of each step, so a ranking is explained by the numbers that produced it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,15 +71,15 @@ T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
 LexicalScores = Callable[[Query], Float32]
 Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
-"""Questions, and the passages that take part, to what is known of each one's similarities."""
+"""From questions and a mask over the passages to each question's known similarities."""
 CELLS = 16_000_000
-"""Passages times questions of a batch, to bound memory: 128 MB an array."""
+"""Passages times questions of a batch, which bounds an array to 128 MB."""
 STANDING = 1000
-"""Passages with the best BM25 that have a prior where not all have."""
+"""Passages with the best BM25 that get a prior where not all passages do."""
 FAR = 1024
-"""Passages whose least similarity stands for that of all, ..."""
+"""Passages from which the least similarity of all is estimated: the least like the mean ..."""
 SAMPLE = 8192
-"""... those of so many that are least like the mean of these."""
+"""... of this many evenly spread passages."""
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -138,8 +138,8 @@ class TriGraphSettings:
         return bool(self.lexical_weight or self.lexical_weight_titled)
 
 
-# LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
-# out: in published corpora these are each other's gold evidence.
+# LinearRAG as its public code runs by default, but without its edges between neighbours in the
+# file: in published corpora these are each other's gold evidence.
 PUBLISHED = TriGraphSettings(
     assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
     seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
@@ -155,10 +155,10 @@ PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
 
 
 class FilteredGraph:
-    """The graph without the passages that a filter leaves out.
+    """The graph of the allowed passages.
 
-    What is asked of an entity is counted when it is asked, and a local walk goes over the edges of
-    the whole graph; only for full walks, in small corpora, is a graph made of what is left.
+    Counts of an entity are computed on demand, and a local walk uses the edges of the whole graph.
+    Only full walks, in small corpora, need a graph of the allowed passages alone.
 
     Attributes:
         allowed: (n,) mask; None for all.
@@ -167,39 +167,39 @@ class FilteredGraph:
     def __init__(
         self, graph: TriGraph, walk: Walk | LocalWalk, allowed: Mask | None = None
     ) -> None:
-        """Nothing is counted yet.
+        """Filter a graph.
 
         Args:
-            walk: On the whole graph; questions are walked for likewise.
+            walk: The walk on the whole graph; walks on the filtered graph are of the same kind.
         """
         self.allowed = allowed
         self._graph = graph
         self._whole = walk
 
     def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
-        """Passages that mention some entities, end to end: rows, how often, and (a,) how many."""
+        """Passages that mention each entity, end to end: rows, counts, and (a,) how many rows."""
         return self._left(*self._graph.passages.valued(entities))
 
     def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
-        """Passages whose title some entities are, end to end: rows, and (a,) how many."""
+        """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
         titled = self._graph.titled
         rows = titled.of(entities)
         found, _, lengths = self._left(rows, rows, titled.lengths(entities))
         return found, lengths
 
     def degree(self, entities: Int64) -> Int64:
-        """(a,) how many passages mention each of some entities."""
+        """(a,) number of allowed passages that mention each entity."""
         if self.allowed is None:
             return self._graph.passages.lengths(entities)
         return self.mentions(entities)[2]
 
     def among(self, allowed: Mask) -> "FilteredGraph":
-        """The same without passages that a filter leaves out."""
+        """The whole graph under another filter."""
         return FilteredGraph(self._graph, self._whole, allowed)
 
     @cached_property
     def walk(self) -> Walk | LocalWalk:
-        """The walk among the passages that are left."""
+        """The walk on the allowed passages."""
         if self.allowed is None:
             return self._whole
         if isinstance(self._whole, LocalWalk):
@@ -208,11 +208,11 @@ class FilteredGraph:
 
     @property
     def counts(self) -> "sparse.csc_array":
-        """(n, e + j) how often passages that are left mention each entity; made anew each time."""
+        """(n, e + j) how often allowed passages mention each entity; computed on each access."""
         if self.allowed is None:
             return self._graph.counts
         counts = restrict(self._graph.counts, self.allowed)
-        # Edges between chunks of which one is left lead nowhere.
+        # A chunk edge with a single allowed end leads nowhere.
         ends = np.diff(counts.indptr)
         whole = ends == 2
         whole[: len(self._graph)] = True
@@ -221,7 +221,7 @@ class FilteredGraph:
     def _left(
         self, rows: Numbers, values: NDArray[_Value], lengths: Int64
     ) -> tuple[Numbers, NDArray[_Value], Int64]:
-        """What is left of the entries of some entities: rows, values, and how many of each."""
+        """The allowed entries of some entities: rows, values, and the number for each entity."""
         if self.allowed is None:
             return rows, values, lengths
         left = self.allowed[rows]
@@ -229,7 +229,7 @@ class FilteredGraph:
         return rows[left], values[left], np.bincount(owners, minlength=len(lengths))
 
     def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
-        """What shares of a passage grow by where edges between chunks are left out, and which."""
+        """The `grown` and `kept` of `LocalWalk.among`: chunk edges with one allowed end are cut."""
         graph, size = self._graph, len(self._graph)
         half = allowed[graph.chunk_edges].sum(axis=1) == 1
         if not half.any():
@@ -242,14 +242,14 @@ class FilteredGraph:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Everything that led from one question to its restart masses.
+    """The steps from one question to its restart vector.
 
     Attributes:
         passages: (c,) rows of the passages that have a prior, ascending.
-        prior: (c,) restart mass given to each, before normalisation.
-        restart: (a,) restart mass given to the activated entities, before normalisation.
-        reached: Gives the prior of further passages, once the walk has reached them; None where all
-            have one.
+        prior: (c,) their restart mass, before normalisation.
+        restart: (a,) restart mass of the active entities, before normalisation.
+        reached: From rows of further passages to their prior, once the walk has reached them; None
+            if all passages have one.
     """
 
     seeds: tuple[Seed, ...]
@@ -276,19 +276,20 @@ class TriGraphRetriever:
         near: Similarities | None = None,
         scorer: TextScorer | None = None,
     ) -> None:
-        """Rank the passages of a corpus.
+        """Prepare to search a corpus.
 
         Args:
-            lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
-            graph: Of the same corpus and settings; None to build it.
-            walk: Of that graph, where it was kept; None to arrange it.
-            near: Similarities of questions as the dense arm knows them; None for those of all
-                passages. Where it knows those of some, these, those with the best BM25 and those
-                that mention what became active have a prior, and others once they are reached.
-            scorer: Reads what facts and clue start from; None for words and vectors alone.
+            lexical: From a query to (n,) BM25 scores; needed if a lexical weight is not 0.
+            graph: The graph of this corpus and these settings; None to build it.
+            walk: The local walk on that graph; None to build it.
+            near: The dense arm's `scores`; None to compare with all passages. If it scores only
+                some passages, then these, those with the best BM25 and those that mention active
+                entities have a prior, and others get one when the walk reaches them.
+            scorer: Scores sets of sentences for "facts" and the clue arm; None to use words and
+                vectors alone.
 
         Raises:
-            ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
+            ValueError: `lexical` is needed and missing: ignoring BM25 would go unnoticed.
         """
         if lexical is None and settings.weighs_lexical:
             raise ValueError(
@@ -304,7 +305,7 @@ class TriGraphRetriever:
         self.near = near or DenseRetriever(corpus.ids, corpus.vectors, exact).scores
         self.scorer = scorer
         self.units = Units(corpus, scorer) if settings.activation == "facts" else None
-        # Made now, so that no question waits for it.
+        # Built now, so that no question waits for it.
         found = walk if walk and self.walks_locally else self._walk()
         self._whole = FilteredGraph(self.graph, found)
 
@@ -318,7 +319,7 @@ class TriGraphRetriever:
         return rankings
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
-        """Questions to be asked together; `in_parts` says how many at most.
+        """A batch of questions; `in_parts` splits them into small enough batches.
 
         Raises:
             RequestError: The mask does not fit this version.
@@ -338,7 +339,7 @@ class TriGraphRetriever:
 
     @cached_property
     def far(self) -> Int64:
-        """Rows of some passages, spread evenly over all, those least like their mean first."""
+        """Rows of an evenly spread sample of passages, the least like its mean first."""
         vectors = self.corpus.vectors
         rows = np.arange(0, len(vectors), max(1, len(vectors) // SAMPLE), dtype=np.int64)
         sample = vectors[rows]
@@ -346,17 +347,17 @@ class TriGraphRetriever:
 
     @cached_property
     def far_vectors(self) -> Float32:
-        """Vectors of the first of them."""
+        """Vectors of the first `FAR` rows of `far`."""
         return self.corpus.vectors[self.far[:FAR]]
 
     @property
     def local_walk(self) -> LocalWalk | None:
-        """The walk over the whole graph, where walks are local."""
+        """The walk on the whole graph if walks are local, else None."""
         return self._whole.walk if isinstance(self._whole.walk, LocalWalk) else None
 
     @property
     def walks_locally(self) -> bool:
-        """Whether walks go no farther than mass stands out."""
+        """Whether walks are local, by the settings and the corpus's size."""
         if self.settings.walk == "auto":
             return len(self.corpus) >= self.settings.local_from
         return self.settings.walk == "local"
@@ -367,10 +368,7 @@ class TriGraphRetriever:
 
 
 class TriGraphBatch:
-    """Questions on their way through the graph; each step is taken once for each of them.
-
-    Questions are named by their place among the queries.
-    """
+    """A batch of questions, identified by position; each step runs once per question."""
 
     def __init__(
         self, arm: TriGraphRetriever, queries: Sequence[Query], filtered: FilteredGraph
@@ -384,11 +382,11 @@ class TriGraphBatch:
         self._walked: dict[int, tuple[Trace, Masses]] = {}
 
     def needs_parse(self, place: int) -> bool:
-        """Whether a question's mentions bear on where its walk starts."""
+        """Whether a question's seeds depend on its mentions, which a parse finds."""
         return not self._arm.finder.suffice(self._named(place))
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """Where a question's walk starts, known without walking."""
+        """A question's seeds, with how specific they are; needs no walk."""
         found = self._found(place)
         entities = _entities(found)
         passages, titles = self._filtered.degree(entities), self._filtered.titles(entities)[1]
@@ -400,10 +398,10 @@ class TriGraphBatch:
         )
 
     def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """The names that stand in the words of a question, among a few passages; needs no parse.
+        """Where the names in a question's words occur in a few passages; needs no parse.
 
         Args:
-            ids: Of the passages.
+            ids: Ids of the passages.
         """
         filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int64)
         found = []
@@ -432,9 +430,9 @@ class TriGraphBatch:
         """At most k passages for some of the questions.
 
         Args:
-            similarities: Of questions for which they are known already, as the dense arm knows
-                them.
-            lexical: Their BM25 scores likewise.
+            places: Positions of the questions.
+            similarities: The dense arm's scores of questions for which they are known already.
+            lexical: BM25 scores of questions for which they are known already.
 
         Raises:
             RequestError: k is below 1, or a vector does not fit this index.
@@ -454,26 +452,27 @@ class TriGraphBatch:
         return [self._rank(*self._walked[place], k) for place in places]
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
-        """Say how the passages of a ranking came to their places, from the walk's own numbers.
+        """Explain the ranks of a ranking's passages by the walk's own numbers.
 
         Args:
-            place: Of a question that was searched.
-            ranking: Of this arm or of another; passages that this version lacks are left out.
+            place: Position of a question that was searched.
+            ranking: A ranking of this or another arm; passages that this version lacks are left
+                out.
         """
         return explain_walk(self._arm.graph, self._arm.corpus, *self._walked[place], ranking)
 
     @property
     def filtered(self) -> FilteredGraph:
-        """The graph of the passages that take part."""
+        """The graph of the allowed passages."""
         return self._filtered
 
     def trace(
         self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None
     ) -> Trace:
-        """Seeds, activation and restart masses of a question.
+        """Seeds, activation and restart vector of a question.
 
         Args:
-            similarity: As the dense arm knows it; None to ask for it.
+            similarity: The dense arm's scores; None to compute them.
             lexical: (n,) BM25 of every passage; None to compute it.
 
         Raises:
@@ -515,7 +514,7 @@ class TriGraphBatch:
         return Trace(seeds, activation, passages, own, restart, reached)
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
-        """Passages on which mass settles, ascending, from the restart masses of each trace."""
+        """For each trace, the passages on which mass settles, ascending, and the mass."""
         walk, settings = self._filtered.walk, self._settings
         if isinstance(walk, LocalWalk):
             restarts = [
@@ -535,26 +534,26 @@ class TriGraphBatch:
 
     @cached_property
     def _passages(self) -> Int64:
-        """Rows of the passages that take part, ascending."""
+        """Rows of the allowed passages, ascending."""
         if self._filtered.allowed is None:
             return np.arange(len(self._arm.corpus), dtype=np.int64)
         return np.flatnonzero(self._filtered.allowed)
 
     @property
     def _taking_part(self) -> slice | Int64:
-        """The same, to index with: all of an array are not copied."""
+        """As `_passages`, for indexing: a slice avoids a copy if all passages are allowed."""
         return slice(None) if self._filtered.allowed is None else self._passages
 
     @cached_property
     def _far_vectors(self) -> Float32:
-        """Vectors of passages that take part and that most questions are far from."""
+        """Vectors of allowed passages that are far from most questions."""
         arm, allowed = self._arm, self._filtered.allowed
         if allowed is None:
             return arm.far_vectors
         return arm.corpus.vectors[arm.far[allowed[arm.far]][:FAR]]
 
     def _standing_out(self, near: Int64, lexical: Float32) -> Int64:
-        """Rows, ascending, of the passages that are near or have the best BM25."""
+        """Rows of the near passages and of those with the best BM25, ascending."""
         allowed = self._filtered.allowed
         own = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
         best = top_rows(own, STANDING)
@@ -624,7 +623,7 @@ class TriGraphBatch:
 
 
 def _entities(seeds: Sequence[Seed]) -> Int64:
-    """(a,) of seeds."""
+    """(a,) entities of seeds."""
     return np.array([seed.entity for seed in seeds], np.int64)
 
 
@@ -639,7 +638,7 @@ def mass_on(rows: Int64, masses: Masses) -> Float64:
 def explain_walk(
     graph: TriGraph, corpus: Corpus, trace: Trace, settled: Masses, ranking: Ranking
 ) -> Explanation:
-    """How the passages of a ranking came to their places, in the numbers of a walk.
+    """Explain the ranks of a ranking's passages by the numbers of a walk.
 
     Args:
         settled: Passages, ascending, and the mass on each.
@@ -661,7 +660,7 @@ def explain_walk(
 
 
 def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
-    """Questions in batches of at most `CELLS`, for an index of that many passages."""
+    """Split questions into batches of at most `CELLS` cells, for an index of that many passages."""
     together = max(1, CELLS // max(passages, 1))
     for start in range(0, len(questions), together):
         yield questions[start : start + together]
