@@ -1,4 +1,4 @@
-"""Documents, checked and cleaned, and long ones cut into chunks of whole sentences."""
+"""Documents: checking and cleaning them, and cutting long ones into chunks of whole sentences."""
 
 import json
 import math
@@ -13,19 +13,19 @@ from backends.types import Metadata, Passage, Scalar
 from backends.words import HEADING_JOINT
 
 CHUNK_WORDS = 200
-# A longer passage is chunked even where nobody asked: one vector says little about so much text,
-# and parsers stop at a million characters.
+# Longer passages are always chunked: one vector says little about so much text, and parsers stop at
+# a million characters.
 LONGEST_WORDS = 2_000
 
 LONGEST_TITLE = 1_024
 
-# Sections that have less than such a part of a chunk stay together.
+# Sections shorter than 1 / _FEW of a chunk are joined.
 _FEW = 4
 
-# Letters that count as one word where spaces do not tell: Chinese text, base64, a line of dashes.
+# Letters that count as one word where there are no spaces: Chinese text, base64, a line of dashes.
 _LETTERS_PER_WORD = 16
 
-# Characters that are looked at in one go; other threads have their turn in between.
+# Characters that are processed at a time; other threads may run in between.
 _PIECE = 1 << 18
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
@@ -38,15 +38,15 @@ _ABBREVIATION = re.compile(
 _LONGEST_ABBREVIATION = 8
 
 PART_ID = "#[0-9]{4,}$"
-"""How the id of a chunk ends and that of no whole document, as DataFusion's SQL has it."""
+"""Pattern, for DataFusion's SQL, of the end of a chunk's id, which no whole document's id has."""
 _PART = re.compile(r"#[0-9]{4,}\Z")
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences of a text by punctuation, without a parser: good enough to chunk by.
+    """Sentences of a text by punctuation, without a parser: good enough for chunking.
 
-    Splits after ., !, ? or … before whitespace and anything but a small letter, except after an
-    initial or a common abbreviation, and after the full stops of Chinese and Japanese.
+    Splits after ., !, ? or … before whitespace and anything but a lower-case letter, except after
+    an initial or a common abbreviation, and after the full stops of Chinese and Japanese.
     """
     sentences = []
     start = 0
@@ -59,19 +59,18 @@ def split_sentences(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """Words of a text, a very long word counting as several."""
+    """Number of words of a text; a very long word counts as several."""
     return sum(map(_weight, text.split()))
 
 
 def chunk_text(text: str, words: int) -> list[str]:
     """Cut a text at sentence ends into chunks of at most `words` words.
 
-    Chunks hold as many sentences as fit. A sentence that alone is longer is cut between words, and
-    a word that alone is longer between letters. Joined, the chunks give all words in order; within
-    one, runs of whitespace become a space, or an empty line between paragraphs.
+    Chunks hold as many sentences as fit. A sentence that is too long by itself is cut between
+    words, and such a word between letters. Joined, the chunks give all words in order. Within a
+    chunk, a run of whitespace becomes a space, or an empty line between paragraphs.
 
     Args:
-        text: Of any length.
         words: At least 1, as counted by `count_words`.
 
     Returns:
@@ -101,7 +100,7 @@ class HeadedDocument(Passage):
     """A document whose headings are known.
 
     Attributes:
-        blocks: Its text, as headings and what stands between them.
+        blocks: Its headings and the text between them.
     """
 
     blocks: Sequence[Block] = ()
@@ -110,12 +109,12 @@ class HeadedDocument(Passage):
 def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """The chunks of a passage that is a document, or the passage itself if it is short enough.
 
-    Chunk i has the id `<document>#<i>`, i counted from 0 with at least four digits, and the title
-    and metadata of its document. A document whose own id ends like that is always a chunk, so that
-    an id is never both a document's and a chunk's of another: each says whose passage it is.
+    Chunk i has the id `<document>#<i>`, with i from 0 and at least four digits, and the title and
+    metadata of its document. A document whose own id ends like that is always stored as chunks, so
+    no id is both a document's and another document's chunk: each id says whose passage it is.
 
-    Where headings are known, a chunk begins at one if it can, and the title goes on with those that
-    it stands under, as in "Handbook > Install > Linux".
+    Where headings are known, a chunk begins at one if possible, and the headings that it stands
+    under are appended to its title, as in "Handbook > Install > Linux".
     """
     parts: list[tuple[tuple[str, ...], str]]
     if isinstance(passage, HeadedDocument) and count_words(passage.text) > words:
@@ -138,9 +137,9 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
 def _sections(
     blocks: Sequence[Block], words: int, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The text of blocks in parts, with the headings that each stands under.
+    """The text of blocks in parts, each with the headings that it stands under.
 
-    A section stays whole if it is short enough; those that are very short stay together.
+    A section that is short enough stays whole; very short ones are joined.
     """
     top = min((level for level, _ in blocks if level), default=0)
     starts = [place for place, (level, _) in enumerate(blocks) if level == top and level]
@@ -159,13 +158,13 @@ def _sections(
 def _section(
     blocks: Sequence[Block], words: int, above: tuple[str, ...], top: int
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What stands under one heading, or several short sections."""
+    """The parts of one section, or of several short ones."""
     if not blocks:
         return
     levels = [level for level, _ in blocks]
     if top and levels[0] == top and levels.count(top) == 1:
         above = (*above, blocks[0][1])
-        # A heading over nothing is a text of its own.
+        # A heading without text below becomes text itself.
         blocks = blocks[1:] or [(0, blocks[0][1])]
     text = joined(blocks)
     if count_words(text) <= words or not any(level for level, _ in blocks):
@@ -180,12 +179,12 @@ def joined(blocks: Iterable[Block]) -> str:
 
 
 def is_part_id(id_: str) -> bool:
-    """Whether an id ends as those of chunks do."""
+    """Whether an id ends like that of a chunk."""
     return _PART.search(id_) is not None
 
 
 def _windows(paragraph: str) -> Iterator[str]:
-    """A paragraph in pieces, each read in one go; normally just one."""
+    """A paragraph in pieces of at most `_PIECE` characters; normally just one."""
     start = 0
     while len(paragraph) - start > _PIECE:
         end = paragraph.rfind(" ", start + 1, start + _PIECE)
@@ -212,19 +211,19 @@ def _cut(sentence: str, words: int) -> list[str]:
 
 
 def _weight(word: str) -> int:
-    """How many words a run of letters counts as."""
+    """The number of words that a run of letters counts as."""
     return -(-len(word) // _LETTERS_PER_WORD)
 
 
-# Of the metadata of a document, which each of its passages has, and each hit returns.
+# Limits of a document's metadata, which is stored with each passage and returned with each hit.
 METADATA_BYTES = 16_384
 MOST_KEYS = 64
 MOST_VALUES = 256
 _LONGEST_NUMBER = 1_024  # bits
 
 _BREAKS = ("\r\n", "\r", "\x0b", "\x0c", "\x85")
-# Controls other than tab and newline; overrides of direction, with which a text reads as another;
-# and halves of surrogate pairs, which no UTF-8 holds.
+# Control characters other than tab and newline; direction overrides, which can disguise a text; and
+# lone surrogates, which UTF-8 cannot encode.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
 
 
@@ -234,12 +233,12 @@ def parse_record(record: object) -> Passage:
     Title, text and metadata are cleaned.
 
     Args:
-        record: Has `_id` or `id` (a string, or an integer that is taken as one) and `text`; may
-            have `title` and `metadata` (flat: strings, numbers, booleans, null or lists of them, of
-            at most `METADATA_BYTES`).
+        record: Has `_id` or `id` (a string, or an integer, which becomes one) and `text`; may have
+            `title` and `metadata` (flat: strings, numbers, booleans, null or lists of them, of at
+            most `METADATA_BYTES`).
 
     Raises:
-        SourceError: It does not; says which field and why.
+        SourceError: The record is not like that; says which field and why.
     """
     if not isinstance(record, Mapping):
         raise SourceError(f"is {_kind(record)}, not an object")
@@ -253,7 +252,7 @@ def parse_record(record: object) -> Passage:
 
 
 def clean(text: str) -> str:
-    """A text without control characters, overrides of direction and halves of surrogates.
+    """A text without control characters, direction overrides and lone surrogates.
 
     Tabs stay, and line breaks of all kinds become newlines.
     """
@@ -267,11 +266,11 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
     """The document that a reader found.
 
     Args:
-        id_: For one that says none.
-        title: Likewise.
+        id_: The id of a document that has none itself.
+        title: The title of a document that has none itself.
 
     Raises:
-        SourceError: It has no text, or holds what cannot be stored; says why.
+        SourceError: It has no text, or something that cannot be stored; says why.
     """
     if found.error:
         raise SourceError(found.error)
@@ -291,7 +290,7 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
 
 
 def _id(record: Mapping[str, object]) -> str:
-    """The id of a record; it may not be repaired, or two could become one."""
+    """The id of a record, which is not cleaned: two ids could become one."""
     value = record.get("_id", record.get("id"))
     if value is None:
         raise SourceError("_id is missing")
@@ -307,7 +306,7 @@ def _id(record: Mapping[str, object]) -> str:
 
 
 def _string(record: Mapping[str, object], key: str) -> str:
-    """A string field; missing and null are empty."""
+    """A string field; "" if it is missing or null."""
     value = record.get(key)
     if value is None:
         return ""
@@ -317,10 +316,10 @@ def _string(record: Mapping[str, object], key: str) -> str:
 
 
 def clean_metadata(value: object) -> Metadata:
-    """Metadata, checked and cleaned; missing and null are empty.
+    """Check and clean metadata; empty if it is missing or null.
 
     Raises:
-        SourceError: It is no flat object, or more than is kept with each passage.
+        SourceError: It is no flat object, or exceeds a limit.
     """
     if value is None:
         return {}
@@ -367,7 +366,7 @@ def _scalar(key: str, value: object) -> Scalar:
 
 
 def _kind(value: object) -> str:
-    """What a value of JSON is, in words."""
+    """The kind of a JSON value, in words."""
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
     kinds |= {list: "a list", dict: "an object", type(None): "null"}
     return kinds.get(type(value), f"a {type(value).__name__}")

@@ -1,19 +1,19 @@
-"""The one base error of this folder, its kinds, and what a misspelt name may have been."""
+"""The errors of this folder, their base class, and suggestions for misspelt names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class BackendError(Exception):
-    """Something about an index or a retriever that the user can put right."""
+    """An error about an index or a retriever that the user can correct."""
 
 
 class IndexNotFoundError(BackendError):
-    """The folder holds no index, or something that is not one of ours."""
+    """The folder holds no index, or something else."""
 
 
 class IndexDamagedError(BackendError):
-    """A file of the index is missing, cut short or otherwise not as it was committed."""
+    """A file of the index is missing, truncated or otherwise not as committed."""
 
 
 class IndexMismatchError(BackendError):
@@ -33,6 +33,6 @@ class FilterError(BackendError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Known names like this one, as in " Did you mean graph?"; "" where there is none."""
+    """Suggest similar known names, as in " Did you mean graph?"; "" if there are none."""
     near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""Files that are whole or absent whatever happens, and JSON with one spelling for one value."""
+"""Atomic writing of files, and JSON in which equal values have equal text."""
 
 import json
 import os
@@ -13,14 +13,14 @@ from pydantic import ConfigDict, TypeAdapter
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes its place, through to the disk, when the block ends without error.
+    """Open a file that durably replaces `path` when the block ends without an error.
 
-    Who reads the path meanwhile, or after a crash, has the older file or this one, whole.
+    Readers of the path, also after a crash, see either the old file or the complete new one.
 
     Raises:
-        OSError: The disk refuses; the older file stays.
+        OSError: The disk refuses; the old file stays.
     """
-    # Beside the target, since a rename is atomic on one file system only.
+    # Beside the target, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with unfinished.open("xb") as file:
@@ -34,7 +34,7 @@ def write_atomically(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk.
+    """Sync a file, or the entries of a folder, to disk.
 
     Raises:
         OSError: The disk refuses.
@@ -50,12 +50,12 @@ _ANYTHING = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="null
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
-    """Dataclasses, arrays and enumerations as what JSON has; null for NaN and the infinities."""
+    """Dataclasses, arrays and enumerations as JSON types; NaN and infinities become null."""
     return _ANYTHING.dump_python(value, mode="json", fallback=lambda array: array.tolist())
 
 
 DIGITS = 6
-"""Decimals of what is printed for people and compared by programs."""
+"""Decimals of numbers that are printed for people or compared by programs."""
 
 
 _OBEYED = (
@@ -65,11 +65,11 @@ _OBEYED = (
     *range(0x2066, 0x206A),
 )
 VISIBLE = {code: f"\\u{code:04x}" for code in _OBEYED}
-"""For `str.translate`: what a terminal would obey, as escapes of JSON."""
+"""For `str.translate`: replaces characters that a terminal would interpret by JSON escapes."""
 
 
 def rounded_json(value: object, *, indent: int | None = 2) -> str:
-    """JSON to print: sorted keys, numbers of at most 6 decimals, text as it is."""
+    """JSON to print: sorted keys, numbers with at most 6 decimals, text unescaped."""
     text = json.dumps(_rounded(value), sort_keys=True, indent=indent, ensure_ascii=False)
     return text.translate(VISIBLE)
 
@@ -85,14 +85,14 @@ def _rounded(value: object) -> object:
 
 
 def canonical_json(value: object, *, indent: int | None = None) -> str:
-    """JSON with sorted keys and numbers to their last bit: equal values give equal text.
+    """JSON with sorted keys and exact numbers: equal values give equal text.
 
     Args:
         value: Mappings with strings as keys, sequences and scalars.
-        indent: Blanks to a level; None writes one line without any blanks.
+        indent: Spaces per level; None for one line without any spaces.
 
     Raises:
-        ValueError: It holds NaN or an infinity, which JSON has no word for.
+        ValueError: It has NaN or an infinity, which JSON cannot represent.
     """
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(

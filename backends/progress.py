@@ -1,4 +1,4 @@
-"""How long work tells whoever watches where it stands."""
+"""Progress reports of long work."""
 
 from typing import Protocol
 
@@ -7,11 +7,11 @@ class Progress(Protocol):
     """A counter with a label; the command line draws it as a bar."""
 
     def start(self, total: int | None, label: str) -> None:
-        """Begin a stage of `total` steps, or of nobody knows how many."""
+        """Begin a stage of `total` steps, or None if the number is unknown."""
         ...
 
     def advance(self, steps: int) -> None:
-        """Count further steps as done."""
+        """Count more steps as done."""
         ...
 
     def close(self) -> None:
@@ -20,7 +20,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def start(self, total: int | None, label: str) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""A corpus with what a language model extracted in the place of its sentences."""
+"""A corpus in which a language model's extractions replace the sentences."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from backends.store.snapshot import Corpus, RefinedCorpus, with_sentences
 
 
 def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> RefinedCorpus | None:
-    """The corpus with knowledge units or facts as sentences; None where there are none of it.
+    """The corpus with knowledge units or facts as sentences; None if it has none of them.
 
-    Passages of which nothing was extracted, or that changed since, keep their sentences.
+    Passages without extractions, or changed since, keep their sentences.
 
     Raises:
-        IndexMismatchError: A later Wye wrote what was extracted.
-        IndexDamagedError: It cannot be read.
+        IndexMismatchError: A later Wye wrote the extractions.
+        IndexDamagedError: They cannot be read.
     """
     rows, found = [], []
     for id_, content, sentences in store.sentences(kind):

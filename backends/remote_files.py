@@ -1,6 +1,6 @@
-"""Files of object stores, by address: s3://, gs://, abfs:// and others of pyarrow, fsspec+…://.
+"""Files in object stores, by address: s3://, gs://, abfs:// and others of pyarrow, fsspec+…://.
 
-A file is fetched when it is read, into a temporary file of the machine that reads it.
+A file is fetched to a local temporary file when it is read.
 """
 
 import shutil
@@ -24,10 +24,10 @@ class RemoteFile:
     """A file in an object store.
 
     Attributes:
-        name: Its own, or its path below the folder that was asked for.
-        place: Where it is in the store.
-        store: Any address in the store; it says how to get there.
-        size: Bytes.
+        name: Name of the file, or its path relative to the folder that was listed.
+        place: Its path in the store.
+        store: Any address in the store, to connect by.
+        size: Size in bytes.
     """
 
     name: str
@@ -38,10 +38,10 @@ class RemoteFile:
 
     @contextmanager
     def fetched(self) -> Iterator[Path]:
-        """A copy, which is gone afterwards.
+        """A local copy, which is deleted afterwards.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
             copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
@@ -53,7 +53,7 @@ class RemoteFile:
 
 
 def local_path(source: str | Path) -> Path | None:
-    """A path on this machine; None for an address elsewhere."""
+    """The local path of a source; None for an address elsewhere."""
     text = str(source)
     if isinstance(source, Path) or "://" not in text:
         return Path(source)
@@ -62,10 +62,10 @@ def local_path(source: str | Path) -> Path | None:
 
 
 def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
-    """Whether an address is that of a folder, and all files at any depth, by name.
+    """Whether an address is a folder, and all files at any depth, by name.
 
     Raises:
-        SourceError: There is nothing, or no such kind of store, or it does not answer.
+        SourceError: There is nothing at the address, or its store is unknown or does not answer.
     """
     try:
         store, place = _opened(address)

@@ -1,4 +1,4 @@
-"""Documents from files and folders, read one after another."""
+"""Reading documents from files and folders, one after another."""
 
 import json
 import os
@@ -33,19 +33,19 @@ from backends.types import Metadata, Passage
 
 BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")
-"""Endings of files whose lines are documents each."""
+"""Extensions of files in which each line is a document."""
 ROWS = (*LINES, ".csv")
-"""Endings of files of several documents."""
+"""Extensions of files with several documents."""
 TEXT = ".txt"
 SUFFIXES = (TEXT, *READERS, *LINES)
-"""Endings of files that are read, uploads included."""
+"""Extensions of supported files, also for uploads."""
 PARQUET = ".parquet"
-"""Likewise, but for uploads."""
+"""Also supported, except for uploads."""
 _READ = (*SUFFIXES, PARQUET)
 _COLUMNS = ("_id", "id", "title", "text", "metadata")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Of a file that is one document, for an estimate of how many passages it becomes.
+# For estimating the number of passages of a file that is one document.
 _BYTES_PER_PASSAGE = 1_000
 
 
@@ -54,7 +54,7 @@ class BadLine:
     """A line, or a whole file, that gave no passage.
 
     Attributes:
-        line: 1-based; None for a file as a whole.
+        line: 1-based; None for a whole file.
     """
 
     file: str
@@ -70,7 +70,7 @@ OnBad = Callable[[BadLine], None]
 
 
 def refuse(bad: BadLine) -> NoReturn:
-    """Stop at the first bad line; the strict way to read.
+    """Stop at the first bad line, for strict reading.
 
     Raises:
         SourceError: Always; names file, line and reason.
@@ -80,11 +80,11 @@ def refuse(bad: BadLine) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to be read.
+    """A file to read.
 
     Attributes:
-        name: Its own, or its path below the folder that is read; the id of its document.
-        passages: That it may become.
+        name: Name of the file, or its path relative to the folder; the id of its document.
+        passages: Estimated number of its passages.
     """
 
     name: str
@@ -93,16 +93,16 @@ class _File:
 
     @property
     def suffix(self) -> str:
-        """Ending of its name in small letters, with the dot."""
+        """Extension in lower case, with the dot."""
         return PurePosixPath(self.name).suffix.lower()
 
     @property
     def shown(self) -> str:
-        """Where it is, for people."""
+        """Its path, for messages."""
         return str(self.path) if isinstance(self.path, Path) else self.path.place
 
     def here(self) -> AbstractContextManager[Path]:
-        """The file on this machine.
+        """Context manager that gives the local path of the file.
 
         Raises:
             OSError: It cannot be fetched.
@@ -110,10 +110,10 @@ class _File:
         return nullcontext(self.path) if isinstance(self.path, Path) else self.path.fetched()
 
     def modified(self) -> datetime | None:
-        """When it was changed; None where nobody knows.
+        """When it was last modified; None if that is unknown.
 
         Raises:
-            OSError: It is not there.
+            OSError: The file is missing.
         """
         if isinstance(self.path, Path):
             return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
@@ -121,23 +121,23 @@ class _File:
 
 
 class DocumentSource:
-    """A file or a folder: what is in it, and the passages of its documents.
+    """A file or a folder, and the passages of its documents.
 
     Attributes:
-        files: How many files are read.
-        left_out: Ending of a file's name -> how many files of a folder are of no kind that is read.
+        files: Number of files that are read.
+        left_out: Extension -> number of files in the folder that are skipped as unsupported.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Look at what there is; nothing is read yet.
+        """List the files; reading begins with `passages`.
 
         Args:
-            path: A BEIR folder, a file that ends like one of `SUFFIXES` or in .parquet, or a folder
-                of such files at any depth; names that begin with a dot are passed over. Or the
-                address of such a file or folder, as `remote_files` takes it.
+            path: A BEIR folder, a file with one of `SUFFIXES` or .parquet, or a folder of such
+                files at any depth (names that begin with a dot are skipped); or the address of
+                these in an object store, see `remote_files`.
 
         Raises:
-            SourceError: There is no such file, or it is of no kind that is read.
+            SourceError: There is no such file, or its kind is not supported.
         """
         self.left_out = Counter[str]()
         source = local_path(path)
@@ -156,7 +156,7 @@ class DocumentSource:
         self._done = self._found = 0
 
     def _found_at(self, source: Path) -> tuple[bool, list[_File]]:
-        """Whether a path is a folder of files, and these."""
+        """Whether a path is a folder, and its files."""
         if source.is_dir() and (source / BEIR_CORPUS).is_file():
             source = source / BEIR_CORPUS
         if source.is_dir():
@@ -167,7 +167,7 @@ class DocumentSource:
         return False, [_file(source.name, source)]
 
     def _listed(self, address: str) -> tuple[bool, list[_File]]:
-        """The same of an address."""
+        """Whether an address is a folder, and its files."""
         is_folder, found = list_files(address)
         corpus = [file for file in found if file.name == BEIR_CORPUS]
         if not is_folder or corpus:
@@ -179,7 +179,7 @@ class DocumentSource:
         return True, [_remote(file) for file in files if self._is_read(file.name)]
 
     def _is_read(self, name: str) -> bool:
-        """Whether a file of a folder is read; others are counted."""
+        """Whether a file of a folder is supported; others are counted in `left_out`."""
         suffix = PurePosixPath(name).suffix.lower()
         if suffix not in _READ:
             self.left_out[suffix] += 1
@@ -196,7 +196,7 @@ class DocumentSource:
 
     @property
     def expected(self) -> int:
-        """About how many passages there are; the more was read, the better it is known."""
+        """Estimated number of passages, which gets better the more has been read."""
         if not self._done:
             return self._estimated
         left = self._estimated - self._done
@@ -210,18 +210,18 @@ class DocumentSource:
         limits: Limits | None = None,
         on_bad: OnBad = refuse,
     ) -> Iterator[Passage]:
-        """All passages, in the order of lines and of file names.
+        """All passages, in the order of file names and of lines.
 
-        Lines and rows stay whole unless `chunk_words` is given or they exceed `LONGEST_WORDS`; all
-        else is chunked by `CHUNK_WORDS` unless `chunk_words` says otherwise. Memory holds one
-        document at a time, and the ids met so far in a file of several.
+        Lines of JSON and rows of Parquet stay whole unless `chunk_words` is given or they exceed
+        `LONGEST_WORDS`; all else is chunked by `CHUNK_WORDS` by default. Memory holds one document
+        at a time, and for a file of several documents the ids so far.
 
         Args:
             chunk_words: Longest chunk, in words.
-            metadata: Of every document, which its own goes on top of.
-            limits: Of reading a file that is neither text nor lines.
-            on_bad: Told of every line and file that gives no passage; by default the first ends the
-                reading.
+            metadata: Metadata of every document; a document's own takes precedence.
+            limits: Limits for reading a file that is neither text nor lines.
+            on_bad: Called for every line and file that gives no passage; by default the first is an
+                error.
         """
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
@@ -271,19 +271,19 @@ class DocumentSource:
                 on_bad(BadLine("", found.line, str(error)))
 
     def _place(self, file: _File) -> Metadata:
-        """Where a document of a folder is, and on which day it was changed; {} for rows."""
+        """Metadata on the path and the modification date of a document of a folder; {} for rows."""
         if not self._is_folder or file.suffix in (*ROWS, PARQUET):
             return {}
         folder = PurePath(file.name).parent.as_posix()
         place = {"path": file.name, "folder": "" if folder == "." else folder}
         try:
             changed = file.modified()
-        except OSError:  # which the reading will tell
+        except OSError:  # reported when the file is read
             return place
         return {**place, "modified": changed.date().isoformat()} if changed else place
 
     def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        """Relative and full paths of files that are read; the others are counted."""
+        """Relative and full paths of supported files; others are counted in `left_out`."""
         for here, folders, files in os.walk(folder, onerror=_unreadable):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
@@ -293,13 +293,13 @@ class DocumentSource:
 
 
 def in_words(left_out: Mapping[str, int]) -> str:
-    """What was left out, most first, as in "25 .xyz, 1 .png"."""
+    """Skipped files by extension, most first, as in "25 .xyz, 1 .png"."""
     most = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
 def read_lines(path: Path, on_bad: OnBad) -> Iterator[Passage]:
-    """One document a line of JSON.
+    """One document per line of JSON.
 
     Raises:
         OSError: The file cannot be read.
@@ -317,11 +317,11 @@ def read_lines(path: Path, on_bad: OnBad) -> Iterator[Passage]:
 
 
 def _read_parquet(path: Path, on_bad: OnBad) -> Iterator[Passage]:
-    """One document a row.
+    """One document per row.
 
     Raises:
         OSError: The file cannot be read.
-        SourceError: It is no such file, or has no column of texts.
+        SourceError: It is not a Parquet file that we can read.
     """
     met: set[str] = set()
     with path.open("rb") as file:
@@ -341,7 +341,7 @@ def _read_parquet(path: Path, on_bad: OnBad) -> Iterator[Passage]:
 
 
 def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as `parse_record` takes them: metadata may be a struct or a map."""
+    """Rows as `parse_record` takes them; metadata may be a struct or a map."""
     return [
         {name: _plain(value) for name, value in row.items() if value is not None}
         for row in batch.to_pylist(maps_as_pydicts="lossy")
@@ -362,7 +362,7 @@ def _once(document: Passage, met: set[str]) -> Passage:
 
 
 def _json(line: bytes) -> object:
-    """What a line of JSON says; NaN and infinities are not JSON."""
+    """The value of a line of JSON; NaN and infinities are not JSON."""
     try:
         return json.loads(_decode(line), parse_constant=_not_json)
     except json.JSONDecodeError as error:
@@ -388,7 +388,7 @@ def text_document(name: str, content: bytes) -> Passage:
     """The content of a .txt file as one document, whose id is the file's name.
 
     Raises:
-        SourceError: It is empty, or not UTF-8.
+        SourceError: The content is empty, or not UTF-8.
     """
     text = clean(_decode(content)).strip()
     return parse_record({"id": name, "title": PurePath(name).stem, "text": text})
@@ -415,7 +415,7 @@ def _file(name: str, path: Path) -> _File:
         with path.open("rb") as content:
             lines = sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
         return _File(name, path, max(1, lines))
-    except (OSError, pa.ArrowException):  # which the reading will tell
+    except (OSError, pa.ArrowException):  # reported when the file is read
         return _File(name, path, 1)
 
 

@@ -1,1 +1,1 @@
-"""Files of every kind to titles, blocks of text and metadata, in a process with limits."""
+"""Readers of files of many kinds: title, blocks of text and metadata, in a process with limits."""

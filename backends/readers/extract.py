@@ -1,10 +1,10 @@
-"""The program that reads files which come from anybody; `sandbox` runs it.
+"""The program that reads untrusted files; `sandbox` runs it.
 
 python -m backends.readers.extract < SOCKET
 
-For each request, the ending of a file's name and limits with two open files, it makes a process
-that reads the one and writes what it finds to the other, a JSON object on each line. That process
-opens no other file, and the system ends it when it takes too much time or memory.
+A request is a file's extension and limits, with two open files. For each, the program forks a
+process that reads the first file and writes what it finds to the second, one JSON object per line.
+That process opens no other file, and the system ends it when it takes too much time or memory.
 """
 
 import importlib
@@ -33,18 +33,18 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".pdf": (office.pdf, "pypdf"),
     ".docx": (office.docx, "docx"),
 }
-"""Ending of a file's name -> its reader, and the library that this takes long to load."""
+"""Extension -> reader, and the library that it loads, which takes long."""
 
 
 def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> None:
-    """Write what a file holds, or as the last line what is wrong with it."""
+    """Write the documents of a file, and an error, if there is one, as the last line."""
     kind = suffix.lstrip(".").upper()
     resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
     try:
         for found in READERS[suffix][0](source, limits):
-            # ASCII, since a damaged file may hold what no encoding can write.
+            # ASCII, since a damaged file may hold lone surrogates, which UTF-8 cannot encode.
             target.write(json.dumps(asdict(found)).encode() + b"\n")
         return
     except BadFileError as error:
@@ -53,7 +53,7 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
         said = "takes more memory to read than is allowed here"
     except RecursionError:
         said = "is nested too deeply"
-    except Exception as error:  # noqa: BLE001 - a damaged file fails in any way it likes
+    except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
         said = f"cannot be read as a {kind} file ({type(error).__name__})"
     target.write(json.dumps(asdict(Found(error=said))).encode() + b"\n")
 
@@ -65,7 +65,7 @@ def serve(requests: socket.socket) -> None:
         if not said:
             return
         request = json.loads(said)
-        # Before the fork: the next file of its kind needs not load it again.
+        # Loaded before the fork, so that the next file of this kind need not load it again.
         importlib.import_module(READERS[request["suffix"]][1])
         ended, is_alive = os.pipe()
         child = os.fork()
@@ -81,7 +81,7 @@ def serve(requests: socket.socket) -> None:
         for file in (*files, is_alive):
             os.close(file)
         told, _, _ = select([ended, requests.fileno()], [], [])
-        if ended not in told:  # whoever asked is gone, and perhaps could not end this
+        if ended not in told:  # the caller is gone, and may not have ended this process
             os.killpg(0, signal.SIGKILL)
         os.close(ended)
         _, status = os.waitpid(child, 0)
@@ -89,7 +89,7 @@ def serve(requests: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    # What a library says of a file would be said to nobody.
+    # Nobody reads what libraries print about a file.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with socket.socket(fileno=sys.stdin.fileno()) as served:
         serve(served)

@@ -1,4 +1,4 @@
-"""What a reader is given and what it finds, in plain types."""
+"""What a reader takes and returns, in plain types."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Block = tuple[int, str]
-"""The level of a heading, 1 for the highest, or 0 for other text; and the text, never empty."""
+"""Level of a heading (1 for the highest, 0 for other text), and the text, which is not empty."""
 
-# A longer one is a paragraph that somebody made a heading for its looks.
+# A longer heading is taken for a paragraph that was only styled as one.
 LONGEST_HEADING = 200
 _SPACES = re.compile(r"\s+")
 
@@ -19,14 +19,14 @@ class BadFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take.
+    """Limits for reading one file.
 
     Attributes:
-        pages: Of a PDF file.
-        characters: Of one document.
-        unpacked_bytes: Of a DOCX file when it is decompressed, and of all that is found in a file.
-        seconds: Of processor time.
-        memory_bytes: Of address space.
+        pages: Pages of a PDF file.
+        characters: Characters of one document.
+        unpacked_bytes: Bytes of a decompressed DOCX file, and of all output for a file.
+        seconds: Processor time.
+        memory_bytes: Address space.
     """
 
     pages: int = 2_000
@@ -41,11 +41,11 @@ class Found:
     """One document of a file.
 
     Attributes:
-        title: Empty where the file has none.
-        metadata: As the file has it; not checked yet.
-        id: Empty where the file has none.
-        line: 1-based place in a file of several documents; 0 for a file that is one.
-        error: Why this line is no document; empty for one that is.
+        title: Empty if the file has none.
+        metadata: As in the file, not checked yet.
+        id: Empty if the file has none.
+        line: 1-based line in a file of several documents; 0 for a file of one.
+        error: Why this is no document; empty if it is one.
     """
 
     title: str = ""
@@ -59,12 +59,13 @@ class Found:
 def document(
     blocks: Iterable[Block], limits: Limits, *, title: str = "", metadata: Mapping[str, Any] = {}
 ) -> Found:
-    """A file that is one document.
+    """The document of a file with a single one.
 
-    A heading above all others, at the beginning, is its title, unless there is one.
+    If there is no title, it is the first heading, provided that its level is the highest and no
+    other heading has that level.
 
     Args:
-        title: What else the file is called.
+        title: Title that the file states apart from its headings.
 
     Raises:
         BadFileError: It is too long, or has no text.
@@ -93,14 +94,14 @@ def document(
 
 
 def one_line(text: str) -> str:
-    """A text with single spaces."""
+    """A text on one line, with single spaces."""
     return _SPACES.sub(" ", text).strip()
 
 
 def scalar(text: str) -> str | int | float | bool:
-    """A value as it is written in a table or an option: a number, true or false, or a text.
+    """The value of a table cell or an option: a number, a boolean, or else a string.
 
-    What would be written otherwise as a number, as in 007 or 1e5, is a text.
+    A number in a form that Python would not print, such as 007 or 1e5, stays a string.
     """
     if text in ("true", "false"):
         return text == "true"

@@ -17,10 +17,10 @@ _LONGEST_FRONT = 16_384
 
 
 def decoded(content: bytes) -> str:
-    """Text of UTF-8 bytes.
+    """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        BadFileError: They are none.
+        BadFileError: The content is not UTF-8.
     """
     try:
         return content.removeprefix(_BYTE_ORDER_MARK).decode()
@@ -30,13 +30,13 @@ def decoded(content: bytes) -> str:
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Metadata of the YAML at the beginning of a text, and the rest of it.
+    """Metadata from the YAML at the beginning of a text, and the rest of the text.
 
-    Nested keys are joined by dots, dates become ISO 8601, and what is neither a value nor a list of
-    values is left out.
+    Nested keys are joined by dots, dates become ISO 8601, and all but values and lists of values is
+    left out.
 
     Raises:
-        BadFileError: It is no YAML, too long, or uses aliases.
+        BadFileError: The front matter is not YAML, too long, or uses aliases.
     """
     found = _FRONT.match(text)
     if not found:
@@ -97,9 +97,9 @@ def _markdown(text: str) -> Iterator[Block]:
     from markdown_it import MarkdownIt  # noqa: PLC0415
 
     level = 0
-    cells: list[str] | None = None  # of the row of a table
-    mark = ""  # of the item that begins here
-    # Beyond a nesting of 20 it would leave out text; beyond Python's own it says so.
+    cells: list[str] | None = None  # of the current table row
+    mark = ""  # of the list item that begins here
+    # By default the parser drops text nested deeper than 20. Beyond Python's limit it raises.
     parser = MarkdownIt("commonmark", {"maxNesting": sys.maxsize}).enable("table")
     for token in parser.parse(text):
         kind = token.type
@@ -144,7 +144,7 @@ def _inline(tokens: Iterable[Any]) -> str:
     return "".join(said)
 
 
-# What is no text of a page.
+# Elements that are not part of a page's text.
 _LEFT_OUT = frozenset(
     """aside button canvas dialog footer form head iframe math nav noscript object script
     select style svg template textarea""".split()  # noqa: SIM905 - names read better as words
@@ -157,14 +157,14 @@ _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 
 
 def html(file: BinaryIO, limits: Limits) -> Iterator[Found]:
-    """The main text of a page: without navigation, scripts, forms and the like.
+    """The main text of a page, without navigation, scripts, forms and the like.
 
-    The title is the only heading of the highest level, else what the page calls itself.
+    The title is the only heading of the highest level, or else the content of <title>.
     """
     content = file.read()
     try:
         metadata, source = front_matter(content.removeprefix(_BYTE_ORDER_MARK).decode())
-    except UnicodeDecodeError:  # the page says in which encoding it is
+    except UnicodeDecodeError:  # the page itself may state its encoding
         yield _page(content, {}, limits)
         return
     yield _page(source, metadata, limits)
@@ -184,14 +184,14 @@ def _page(source: str | bytes, metadata: dict[str, Any], limits: Limits) -> Foun
 def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
     from lxml import etree  # noqa: PLC0415
 
-    # Text that says it is in another encoding is refused by lxml, so it gets bytes.
+    # lxml refuses a string that states another encoding, so it gets bytes.
     encoding = "utf-8" if isinstance(source, str) else None
     content = source.encode("utf-8", "replace") if isinstance(source, str) else source
     parser = etree.HTMLParser(
         encoding=encoding, remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
     )
     root = etree.fromstring(content, parser) if content.strip() else None
-    # What is deeper is left out of the tree.
+    # lxml leaves deeper elements out of the tree.
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         raise BadFileError("is nested too deeply")
     return root
@@ -226,18 +226,18 @@ def _html(source: str | bytes) -> Iterator[Block]:
 
 
 class _Page:
-    """The block of a page that is being read."""
+    """The current block of a page that is being read."""
 
     def __init__(self) -> None:
         self._said: list[str] = []
         self._level = self._rows = self._pre = 0
 
     def say(self, text: str | None) -> None:
-        """Go on with a text."""
+        """Append text to the block."""
         self._said.append(text or "")
 
     def begin(self, tag: str) -> Iterator[Block]:
-        """Take a tag that opens."""
+        """Handle an opening tag."""
         yield from self._border(tag)
         self._rows += tag == "tr"
         self._pre += tag == "pre"
@@ -247,7 +247,7 @@ class _Page:
             self.say("- ")
 
     def end(self, tag: str) -> Iterator[Block]:
-        """Take a tag that closes."""
+        """Handle a closing tag."""
         if tag in ("td", "th"):
             self.say(" | ")
         yield from self._border(tag)
@@ -257,14 +257,14 @@ class _Page:
             self._level = 0
 
     def _border(self, tag: str) -> Iterator[Block]:
-        # The cells of a row are one block, whatever is in them.
+        # The cells of a row are one block, whatever they contain.
         if tag in _HEADINGS or tag in ("tr", "table") or (tag in _BLOCKS and not self._rows):
             yield from self.flush()
         elif tag in _BLOCKS:
             self.say(" ")
 
     def flush(self) -> Iterator[Block]:
-        """End the block."""
+        """End the block and yield it, unless it is empty."""
         text = "".join(self._said)
         self._said.clear()
         text = text.strip("\n") if self._pre else one_line(text).strip("| ")
@@ -273,14 +273,14 @@ class _Page:
 
 
 def _is_anchor(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
-    """Whether it is the mark beside a heading that links to it."""
+    """Whether an element is the link mark beside a heading."""
     return element.tag == "a" and "headerlink" in (element.get("class") or "")
 
 
 def rst(file: BinaryIO, limits: Limits) -> Iterator[Found]:
-    """A reStructuredText file, of which nothing else is read: no include, no raw text.
+    """A reStructuredText file, without includes and raw text.
 
-    Directives and roles of Sphinx give the text that they hold. Fields at the beginning are
+    Directives and roles of Sphinx give the text that they contain. Fields at the beginning are
     metadata.
     """
     from docutils import nodes  # noqa: PLC0415
@@ -295,7 +295,7 @@ def rst(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         "report_level": 5,
         "halt_level": 5,
         "syntax_highlight": "none",
-        "line_length_limit": sys.maxsize,  # or it leaves out all
+        "line_length_limit": sys.maxsize,  # a longer line would drop the whole text
     }
     tree = publish_doctree(text, settings_overrides=settings)
     for fields in tree.findall(nodes.docinfo):
@@ -341,13 +341,13 @@ def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN
             yield from _rst(child, level, mark)
 
 
-# Of Sphinx: what holds no text, and what holds code.
+# Sphinx directives without text, and with code.
 _NOTHING = frozenset(["toctree", "index", "currentmodule", "module", "highlight", "tabularcolumns"])
 _CODE = frozenset(["code", "code-block", "sourcecode", "literalinclude", "prompt", "testcode"])
 
 
 class _Any(dict[str, Any]):
-    """The same for any key."""
+    """A dictionary with the value of key "" for every missing key."""
 
     def __missing__(self, key: str) -> Any:  # noqa: ANN401 - whatever it holds
         return self[""]
@@ -355,7 +355,7 @@ class _Any(dict[str, Any]):
 
 @cache
 def _accept_sphinx() -> None:
-    """Read what docutils does not know as the text that it holds."""
+    """Make docutils read unknown directives and roles as the text that they contain."""
     from docutils import nodes  # noqa: PLC0415
     from docutils.parsers.rst import Directive, directives, roles  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ _MOST_PARTS = 10_000
 
 
 def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
-    """A PDF file, page by page; one that is locked is read where the empty password opens it.
+    """A PDF file, page by page; an encrypted file is read if the empty password opens it.
 
     Raises:
         BadFileError: It needs a password, or is too long.
@@ -37,8 +37,8 @@ def docx(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     """A DOCX file, tables included, in the order of the document.
 
     Raises:
-        BadFileError: It is no such file, too much when it is decompressed, or has a document type
-            declaration: entities, which would be left out of the text without a word.
+        BadFileError: It is not a DOCX file, too large when decompressed, or has a document type
+            declaration, whose entities would silently be missing from the text.
     """
     _check_archive(file, limits)
     from docx import Document  # noqa: PLC0415
@@ -64,7 +64,7 @@ def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no typ
 
 
 def _level(style: str) -> int:
-    """The level of headings of a style, by the name that it has in every language."""
+    """The heading level of a style, by its name, which is the same in every language."""
     if style == "Title":
         return 1
     number = style.removeprefix("Heading ")
@@ -72,7 +72,7 @@ def _level(style: str) -> int:
 
 
 def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
-    """The rows of a table; a cell that spans rows is in each, one that spans columns once."""
+    """The rows of a table; a cell that spans rows is repeated in each of them."""
     above: dict[int, str] = {}
     for row in table.tr_lst:
         column = row.grid_before
@@ -89,7 +89,7 @@ def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
 
 
 def _check_archive(file: BinaryIO, limits: Limits) -> None:
-    """Look at what an archive says of itself; Python unpacks no more of a part than is said."""
+    """Check an archive's stated sizes; Python unpacks no more of a part than its stated size."""
     try:
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
@@ -107,11 +107,11 @@ def _check_archive(file: BinaryIO, limits: Limits) -> None:
 
 
 def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
-    """A CSV file, a document for each row.
+    """A CSV file with one document per row.
 
-    The first row names the columns. `text` is the text, or else the column with the longest texts;
-    `id` (or `_id`) and `title` are what they say; all others are metadata. In a column of nothing
-    but numbers, or of true and false, values are such.
+    The first row names the columns. The text is `text`, or else the column with the most
+    characters; `id` (or `_id`) and `title` are optional; all other columns are metadata. Values of
+    a column in which all are numbers or booleans are converted to these.
 
     Raises:
         BadFileError: It has no header, or a field is too long.

@@ -1,4 +1,4 @@
-"""Reads files that come from anybody in processes of their own, under limits."""
+"""Reading untrusted files in separate processes, under limits."""
 
 import json
 import os
@@ -16,20 +16,19 @@ from typing import BinaryIO, Self
 
 from backends.readers.found import BadFileError, Found, Limits
 
-# To start and to stop; processor time is limited beside it.
+# Seconds to start and to stop, in addition to the limit of processor time.
 _GRACE = 20.0
-# What a process needs of the environment; nothing that is secret.
+# Environment variables that are passed on; none of them is secret.
 _PASSED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class Sandbox:
-    """Runs `backends.readers.extract`; a file that stalls or blows up takes nothing with it.
+    """Runs `backends.readers.extract`, so that a file that stalls or explodes harms nothing else.
 
-    For one thread at a time, but for `close`, which ends what another thread waits for.
+    For one thread at a time, except that any thread may call `close`, which ends a running read.
     """
 
     def __init__(self, limits: Limits) -> None:
-        """Start nothing yet."""
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
@@ -46,15 +45,15 @@ class Sandbox:
         self.close()
 
     def read(self, path: Path, suffix: str) -> Iterator[Found]:
-        """What a file holds, which is read to its end before the first is given.
+        """The documents of a file, which is read completely before the first is yielded.
 
         Args:
             suffix: One of `READERS`.
 
         Raises:
-            BadFileError: What is wrong with it, or that it cannot be read within the limits; at the
-                call.
-            OSError: It cannot be opened.
+            BadFileError: The file is bad, or cannot be read within the limits. An error of the
+                first document is raised by the call itself.
+            OSError: The file cannot be opened.
         """
         with path.open("rb") as source:
             target = tempfile.TemporaryFile()  # noqa: SIM115 - `_found` closes it
@@ -65,11 +64,11 @@ class Sandbox:
                 self.close()
                 raise
         found = _found(target, code, self._limits)
-        first = next(found, None)  # so that its end closes the file, however far it is read
+        first = next(found, None)  # started here, so that its end closes the file
         return chain(() if first is None else [first], found)
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -79,7 +78,7 @@ class Sandbox:
             self._requests = None
 
     def _ask(self, suffix: str, source: int, target: int) -> int:
-        """Exit code of the process that read one open file and wrote to another."""
+        """Have one open file read and the result written to another; returns the exit code."""
         requests = self._requests or self._start()
         said = {"suffix": suffix, "limits": asdict(self._limits)}
         socket.send_fds(requests, [json.dumps(said).encode()], [source, target])
@@ -100,14 +99,14 @@ class Sandbox:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={key: value for key, value in os.environ.items() if key in _PASSED},
-                # Ctrl-C is for whoever started it, and what it started ends with it.
+                # Ctrl-C is for the parent; the group lets `close` end its children too.
                 start_new_session=True,
             )
         return self._requests
 
 
 def _found(target: BinaryIO, code: int, limits: Limits) -> Iterator[Found]:
-    """What a process wrote, if it did not fail."""
+    """The documents that a process wrote, if it did not fail."""
     with target:
         if code:
             raise BadFileError(

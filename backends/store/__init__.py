@@ -1,1 +1,1 @@
-"""The index on disk: one Lance dataset, its versions, and what is read from it."""
+"""The index on disk: a Lance dataset, its versions, and how they are read."""

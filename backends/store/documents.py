@@ -1,4 +1,4 @@
-"""What documents an index holds: a page of them, or one with its passages."""
+"""Listing, reading and deleting the documents of an index, and its inventory."""
 
 import json
 from collections.abc import Sequence
@@ -27,21 +27,26 @@ from backends.words import HEADING_JOINT
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as it is stored: its chunks in order, or itself where it is short."""
+    """A document as stored: its chunks in order, or a single passage if it is short."""
 
     id: str
     passages: tuple[Passage, ...]
 
     @property
     def title(self) -> str:
-        """What the titles of its passages have in common: all but the headings of each."""
+        """The common part of its passages' titles, without the headings of each."""
         headings = [passage.title.split(HEADING_JOINT) for passage in self.passages]
         return HEADING_JOINT.join(commonprefix(headings))  # noqa: RUF071 - of lists
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some documents of the newest version, ascending by id; whether more follow, of how many."""
+    """A page of the newest version's documents, ascending by id.
+
+    Attributes:
+        more: Whether more documents follow.
+        total: Number of documents on all pages.
+    """
 
     documents: tuple[StoredDocument, ...]
     more: bool
@@ -56,11 +61,12 @@ def list_documents(
     prefix: str = "",
     filter_: object | None = None,
 ) -> Page:
-    """The first documents, or those that follow the last one of the page before.
+    """The first page of documents, or the next one.
 
     Args:
-        prefix: What their ids begin with; others are neither listed nor counted.
-        filter_: A metadata filter; passages that it keeps out are as if they were not there.
+        after: Id of the previous page's last document; "" for the first page.
+        prefix: Only documents whose id begins with it are listed and counted.
+        filter_: A metadata filter; passages that it excludes are ignored.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -76,7 +82,7 @@ def list_documents(
 
 
 def read_document(folder: Path, id_: str, filter_: object | None = None) -> StoredDocument | None:
-    """One document with its passages that a metadata filter lets through; None if there is none.
+    """A document with its passages that match a metadata filter; None if there is none.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -86,7 +92,7 @@ def read_document(folder: Path, id_: str, filter_: object | None = None) -> Stor
 
 
 def _open(folder: Path) -> PassageStore:
-    """The newest version; an older one would lack documents that were acknowledged."""
+    """Open the newest version, and no older one: that would lack acknowledged documents."""
     index = PassageStore.open(folder)
     if index.fault:
         raise IndexDamagedError(index.fault)
@@ -94,7 +100,7 @@ def _open(folder: Path) -> PassageStore:
 
 
 def _seen(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
-    """The document of each passage that a filter lets through; all without one."""
+    """The document of each passage that matches a filter; of all passages without one."""
     if filter_ is None:
         return dataset.to_table(columns=["document"])["document"]
     rows = dataset.to_table(columns=["document", "metadata"])
@@ -124,11 +130,12 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Passages to be deleted: those that any of the three names.
+    """The passages to delete: the union of three selections.
 
     Attributes:
-        documents: All chunks of these.
-        filter: All passages that this metadata filter lets through; None for none.
+        ids: Passages by id.
+        documents: All passages of these documents.
+        filter: All passages that match this metadata filter; None for none.
     """
 
     ids: tuple[str, ...] = ()
@@ -137,12 +144,12 @@ class Removal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is named."""
+        """Whether nothing is selected."""
         return not self.ids and not self.documents and self.filter is None
 
 
 def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
-    """Ids of the passages that a removal would delete, ascending, and the version that has them.
+    """Ids of the passages that a removal would delete, ascending, and the version looked at.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -174,7 +181,7 @@ def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
 
 
 def _select(dataset: lance.LanceDataset, wanted: Removal) -> list[str]:
-    """Ids of what is to go, ascending; metadata are read only where there is a filter."""
+    """Ids of the passages to delete, ascending; metadata is read only if there is a filter."""
     chosen: set[str] = set()
     for column, values in (("id", wanted.ids), ("document", wanted.documents)):
         if values:
@@ -227,7 +234,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
 
 
 def stored_files(index: PassageStore) -> dict[str, dict[str, int]]:
-    """Fragments of the version in view, and what is kept that is derived from it or one before."""
+    """Fragments of the version in view, and the derived files of it or of an earlier version."""
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
     files = index.derived.latest() if not index.fault else None
     sizes = files.sizes() if files else {}
@@ -244,13 +251,13 @@ def stored_files(index: PassageStore) -> dict[str, dict[str, int]]:
 
 
 def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
-    """What comes next to the version in view waits for, in words.
+    """What the next changes to the index wait for, in words.
 
     Args:
-        on_top: Passages that were added or are gone since the base; None where there is none.
+        on_top: Number of passages added or removed since the base; None if there is no base.
 
     Returns:
-        For a new `base`, a `merge` of fragments, and what wants to `write`.
+        What a new `base`, a `merge` of fragments and a `write` wait for.
     """
     most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
     if not index.derived.is_kept:
@@ -274,9 +281,9 @@ def _on_top(index: PassageStore) -> int | None:
 
 
 def _mentions(index: PassageStore) -> dict[str, int]:
-    """Sentences and what they mention, counted batch by batch; no more than names is kept.
+    """Counts of sentences and mentions, batch by batch; only distinct names stay in memory.
 
-    Lance cannot read part of a list's structs, so vectors and texts of sentences are read along.
+    Lance cannot read part of a list's structs, so vectors and texts of sentences are read too.
     """
     sentences = mentions = 0
     entities = phrases = pa.array([], pa.string())

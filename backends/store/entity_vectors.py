@@ -1,8 +1,8 @@
-"""The vectors of entity surfaces: a cache beside an index, by content, that may run ahead of it.
+"""The vectors of entity surfaces: a cache beside an index, which may be ahead of it.
 
-Whoever adds passages adds the surfaces they mention first, so a version of the index never mentions
-a surface that the cache has yet to learn, whenever the writer was killed. Lose the folder, and
-surfaces are merely without vectors until the next ingest encodes them again.
+A writer adds the surfaces of new passages before the passages, so no version of the index mentions
+a surface that the cache lacks, whenever the writer is killed. If the folder is lost, surfaces have
+no vectors until the next ingest encodes them again.
 """
 
 import shutil
@@ -30,21 +30,21 @@ FOLDER = "entities.lance"
 
 
 class EntityVectorCache:
-    """Surface → vector, on disk; always reads the newest version."""
+    """From surfaces to vectors, on disk; always reads the newest version."""
 
     def __init__(self, index: Path, dimension: int, fingerprint: Mapping[str, str]) -> None:
-        """Look into an index folder; a cache that another analyser filled counts as empty."""
+        """Use the cache in an index folder; one that another analyser filled counts as empty."""
         self._path = index / FOLDER
         self._dimension = dimension
         self._fingerprint = dict(fingerprint)
 
     def count(self) -> int:
-        """How many surfaces have a vector."""
+        """Number of surfaces with a vector."""
         dataset = self.dataset()
         return 0 if dataset is None else int(dataset.count_rows())
 
     def missing(self, surfaces: Sequence[str]) -> list[str]:
-        """Those that have no vector, in order."""
+        """The surfaces that have no vector, in order."""
         dataset = self.dataset()
         if dataset is None or not surfaces:
             return list(surfaces)
@@ -54,7 +54,7 @@ class EntityVectorCache:
         return [surface for surface in surfaces if surface not in known]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) vectors of n surfaces; a row of NaN where one has none."""
+        """(n, d) vectors of n surfaces; a row of NaN for a surface without one."""
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
         found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
         dataset = self.dataset()
@@ -68,20 +68,20 @@ class EntityVectorCache:
         return found[places]
 
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
-        """Remember (n, d) vectors of n `missing` surfaces; only a holder of the write lock may."""
+        """Store (n, d) vectors of n `missing` surfaces. The caller holds the write lock."""
         if not surfaces:
             return
         schema = surface_schema(self._dimension, self._fingerprint)
         columns = [pa.array(surfaces, pa.string()), vector_array(vectors, self._dimension)]
         rows = pa.Table.from_arrays(columns, schema=schema)
-        if self.dataset() is None:  # what is there, if anything, is of no use to anyone
+        if self.dataset() is None:  # an existing folder, if any, is unusable
             shutil.rmtree(self._path, ignore_errors=True)
             lance.write_dataset(rows, self._path, mode="create")
         else:
             lance.write_dataset(rows, self._path, mode="append")
 
     def dataset(self) -> lance.LanceDataset | None:
-        """The newest version; None when there is none, or one that we cannot use."""
+        """The newest version; None if there is none that we can use."""
         try:
             with reading(self._path.parent):
                 dataset = lance.dataset(self._path)
@@ -90,5 +90,5 @@ class EntityVectorCache:
                     return None
                 check_sizes(self._path, sizes_of(dataset))
                 return dataset
-        except IndexDamagedError:  # absent, half created or damaged: a cache starts again
+        except IndexDamagedError:  # absent, incomplete or damaged: the cache starts again
             return None

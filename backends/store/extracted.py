@@ -1,8 +1,8 @@
 """What a language model extracted from passages: knowledge units, and facts as triples.
 
-It lies beside the dataset and is derived from nothing else, since it was paid for: no version owns
-it, and it is kept by the id of a passage with a digest of what was read of it. What is of a passage
-that has changed since counts as absent; what is of one that was deleted goes with it.
+It was paid for and cannot be derived again, so it is stored beside the dataset and belongs to no
+version. An extraction is stored by the id of its passage with a digest of the text that was read.
+It counts as absent once the passage has changed, and is deleted together with the passage.
 """
 
 import json
@@ -24,7 +24,7 @@ from backends.types import AnalysedSentence
 
 FILE = "extracted.sqlite3"
 VERSION = 1
-"""Of the file's schema; a later one is refused, and an index without the file has none."""
+"""Schema version of the file; a later one is refused."""
 
 Kind = Literal["units", "facts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def content_key(title: str, text: str) -> str:
-    """Digest of what is read of a passage, in hex."""
+    """Digest of the text that is read of a passage, in hex."""
     return blake2b(canonical_json([title, text]).encode(), digest_size=16).hexdigest()
 
 
@@ -50,11 +50,11 @@ class Extraction:
     """What was extracted from one passage.
 
     Attributes:
-        id: Of the passage.
-        content: What it said then, as a `content_key`.
+        id: Id of the passage.
+        content: `content_key` of the text that was read.
         source: Which model was asked, and how.
-        items: Texts, or of facts heads, relations and tails.
-        analysed: Whether the parser and encoder in use have read them.
+        items: Texts; for facts, triples of head, relation and tail.
+        analysed: Whether the parser and the encoder in use have analysed the items.
     """
 
     id: str
@@ -65,23 +65,23 @@ class Extraction:
 
 
 class ExtractedStore:
-    """What was extracted from the passages of an index folder; there may be nothing."""
+    """The extractions of an index folder; the file is created when the first is stored."""
 
     def __init__(self, folder: Path, fingerprint: Mapping[str, str]) -> None:
-        """Touch nothing yet.
+        """Use the store in an index folder.
 
         Args:
-            fingerprint: Of the analyser that the index is pinned to.
+            fingerprint: Fingerprint of the analyser that the index is pinned to.
         """
         self.path = folder / FILE
         self._analyser = canonical_json(dict(fingerprint))
 
     def read(self, kind: Kind) -> list[Extraction]:
-        """All of a kind, by id.
+        """All extractions of a kind, by id.
 
         Raises:
-            IndexMismatchError: A later Wye wrote it.
-            IndexDamagedError: It cannot be read.
+            IndexMismatchError: A later Wye wrote the file.
+            IndexDamagedError: The file cannot be read.
         """
         found = self._rows(
             "SELECT id, content, source, items, analyser IS ? FROM extracted WHERE kind = ?"
@@ -96,10 +96,10 @@ class ExtractedStore:
             ]
 
     def keep(self, kind: Kind, found: Sequence[Extraction]) -> None:
-        """Keep what was extracted from some passages, on the disk when this returns.
+        """Store extractions durably.
 
         Raises:
-            BackendError: It cannot be written.
+            BackendError: The file cannot be written.
         """
         with self._change() as database:
             database.executemany(
@@ -108,10 +108,10 @@ class ExtractedStore:
             )
 
     def keep_analyses(self, kind: Kind, found: Mapping[str, Sequence[AnalysedSentence]]) -> None:
-        """Keep what the analyser read in the items of passages, by id.
+        """Store the analyses of extracted items, by id of the passage.
 
         Raises:
-            BackendError: It cannot be written.
+            BackendError: The file cannot be written.
         """
         rows = []
         for id_, items in found.items():
@@ -126,14 +126,14 @@ class ExtractedStore:
             )
 
     def forget(self, gone: Sequence[str], contents: Mapping[str, str]) -> None:
-        """Delete what is of passages that are gone or say something else, from the disk as well.
+        """Delete the extractions of deleted and of changed passages, so that none of it is left.
 
         Args:
-            gone: Ids.
-            contents: Id -> `content_key` of passages that are there.
+            gone: Ids of deleted passages.
+            contents: Id -> current `content_key` of passages that may have changed.
 
         Raises:
-            BackendError: It cannot be written.
+            BackendError: The file cannot be written.
         """
         if self.path.exists():
             with self._change() as database:
@@ -143,10 +143,10 @@ class ExtractedStore:
                 )
 
     def drop(self, kind: Kind) -> int:
-        """Delete all of a kind; says of how many passages it was.
+        """Delete all extractions of a kind; returns the number of passages that had one.
 
         Raises:
-            BackendError: It cannot be written.
+            BackendError: The file cannot be written.
         """
         if not self.path.exists():
             return 0
@@ -154,13 +154,13 @@ class ExtractedStore:
             return database.execute("DELETE FROM extracted WHERE kind = ?", (kind,)).rowcount
 
     def forget_others(self, contents: Mapping[str, str]) -> int:
-        """Delete what is of passages that are gone or have changed; says how many rows.
+        """Delete all extractions but those of current passages; returns how many.
 
         Args:
-            contents: Id -> `content_key` of every passage.
+            contents: Id -> `content_key` of every passage of the index.
 
         Raises:
-            BackendError: It cannot be written.
+            BackendError: The file cannot be written.
         """
         gone = [
             (kind, one.id)
@@ -174,7 +174,7 @@ class ExtractedStore:
         return len(gone)
 
     def digest(self) -> str:
-        """Of all that was extracted and analysed; "" where nothing was."""
+        """Digest of all analysed extractions; "" if there are none."""
         found = self._rows(
             "SELECT kind, id, content, sentences FROM extracted WHERE analyser = ?"
             " ORDER BY kind, id",
@@ -183,7 +183,7 @@ class ExtractedStore:
         return blake2b(canonical_json(found).encode(), digest_size=16).hexdigest() if found else ""
 
     def inventory(self) -> dict[str, object]:
-        """How much there is of each kind, and by which models; empty where there is nothing."""
+        """Counts and models of each kind; empty if there are no extractions."""
         found: dict[str, object] = {}
         for kind in KINDS:
             rows = self.read(kind)
@@ -198,8 +198,8 @@ class ExtractedStore:
         """Id, `content_key` and analysed items of each passage that has any, by id.
 
         Raises:
-            IndexMismatchError: A later Wye wrote it.
-            IndexDamagedError: It cannot be read.
+            IndexMismatchError: A later Wye wrote the file.
+            IndexDamagedError: The file cannot be read.
         """
         found = self._rows(
             "SELECT id, content, sentences, vectors FROM extracted"
@@ -223,12 +223,12 @@ class ExtractedStore:
         if not self.path.exists():
             return []
         with self._told(), closing(self._connect("ro")) as database:
-            # Somebody is making it right now.
+            # Version 0: another process is creating the file right now.
             return database.execute(query, values).fetchall() if _version_of(database) else []
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; on the disk, whole, when it ends without error."""
+        """A transaction, which is durable when it ends without an error."""
         with self._told(), closing(self._connect("rwc")) as database:
             if not _version_of(database):
                 database.executescript(_SCHEMA)
@@ -237,15 +237,15 @@ class ExtractedStore:
                 yield database
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        """The database, opened.
+        """Open the database.
 
         Raises:
-            IndexMismatchError: A later Wye wrote it.
+            IndexMismatchError: A later Wye wrote the file.
         """
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         database = sqlite3.connect(address, timeout=_PATIENCE_SECONDS, uri=True)
         try:
-            # What is deleted is not to be read in the file any more.
+            # Deleted content must not remain in the file.
             database.execute("PRAGMA secure_delete = ON")
             if (version := _version_of(database)) > VERSION:
                 raise IndexMismatchError(
@@ -259,7 +259,7 @@ class ExtractedStore:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Errors of the database and of what it holds as ours."""
+        """Raise errors of the database and of its content as our own."""
         try:
             yield
         except (sqlite3.OperationalError, OSError) as error:
@@ -274,5 +274,5 @@ class ExtractedStore:
 
 
 def _version_of(database: sqlite3.Connection) -> int:
-    """Of the schema; 0 before it is made."""
+    """Version of the schema; 0 before it is created."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])

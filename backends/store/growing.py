@@ -1,6 +1,6 @@
-"""Arrays that grow piece by piece on the disk, and are mapped once they are whole.
+"""Arrays that grow piece by piece on disk and are mapped when they are complete.
 
-Their files have no name: they go with the arrays, whatever ends the process.
+Their files are anonymous: they vanish with the arrays, however the process ends.
 """
 
 import mmap
@@ -21,27 +21,27 @@ _SHORT = np.iinfo(np.int32).max
 
 
 class GrowingArray:
-    """Rows of numbers, to be written end to end and then read.
+    """Rows of numbers that are first written and then read.
 
-    Where the disk is full they go on in memory.
+    If the disk is full, the array continues in memory.
     """
 
     def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        """Begin without a row.
+        """Begin an empty array.
 
         Args:
-            folder: Where there is room on the disk; None to grow in memory.
+            folder: Folder on a disk with room; None to grow in memory.
             row: Shape of a row.
 
         Raises:
-            OSError: Nothing can be written there.
+            OSError: Nothing can be written in the folder.
         """
         self._file: FileIO | BytesIO = (
             TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
         )
         self._bytes = 0
         self._dtype, self._row = np.dtype(dtype), row
-        finalize(self, self._file.close)  # of one that is never read
+        finalize(self, self._file.close)  # for an array that is never read
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Add rows."""
@@ -59,8 +59,8 @@ class GrowingArray:
         self._bytes += len(flat)
 
     def read(self) -> NDArray[Any]:
-        """All rows, read-only; no further one can be added."""
-        content: bytes | mmap.mmap = b""  # which cannot be mapped
+        """All rows, read-only; nothing can be added afterwards."""
+        content: bytes | mmap.mmap = b""  # an empty file cannot be mapped
         with self._file as file:
             if isinstance(file, BytesIO):
                 content = file.getvalue()
@@ -70,14 +70,14 @@ class GrowingArray:
 
 
 class GrowingStrings:
-    """Strings, to be written end to end and then read."""
+    """Strings that are first written and then read."""
 
     def __init__(self, folder: Path | None, *, is_long: bool = False) -> None:
-        """Begin without a string.
+        """Begin an empty list.
 
         Args:
-            folder: As of `GrowingArray`.
-            is_long: Whether to count bytes with 64 bits, however few there are.
+            folder: As for `GrowingArray`.
+            is_long: Whether offsets have 64 bits even if 32 are enough.
         """
         self._starts = GrowingArray(folder, np.int64)
         self._starts.extend(np.zeros(1))
@@ -92,7 +92,7 @@ class GrowingStrings:
         self._size += len(text)
 
     def read(self, name: str) -> Arrays:
-        """All of them, as `pack_strings` has them."""
+        """All strings in the form of `pack_strings`."""
         starts = self._starts.read()
         is_long = self._is_long or self._size > _SHORT
         kept = starts if is_long else starts.astype(np.int32)
@@ -100,7 +100,7 @@ class GrowingStrings:
 
 
 def laid(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
-    """An array that needs no memory any more, or where there is no folder the same."""
+    """The array moved to disk and mapped, or the array itself if there is no folder."""
     if folder is None:
         return array
     growing = GrowingArray(folder, array.dtype, array.shape[1:])

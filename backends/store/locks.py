@@ -1,8 +1,8 @@
 """One writer at a time: a lock that dies with its holder, and a note of who holds it.
 
-The lock itself is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
-`writer.json` says who took it; it is only ever read to word the refusal, so a note that a killed
-process left behind does no harm.
+The lock is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
+`writer.json` says who took it. The note is only used in messages, so one that a killed process left
+behind does no harm.
 """
 
 import json
@@ -28,10 +28,10 @@ def writer_lock(folder: Path) -> Iterator[None]:
     """Hold the write lock of an index folder, which must exist.
 
     Raises:
-        IndexLockedError: Another writer, in this process or in another, holds it; says who.
+        IndexLockedError: Another writer, in this process or another, holds it; says who.
     """
-    # Without `fallback_to_soft`, a file system that has no locks is an error, not a lock file
-    # which a killed process would leave behind for good.
+    # Without `fallback_to_soft`, a file system without locks is an error, not a lock file that a
+    # killed process would leave behind for good.
     lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()
@@ -49,19 +49,19 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def writing(folder: Path) -> str:
-    """Who writes an index, as far as is noted; "" for nobody."""
+    """Who is writing to an index, according to the note; "" for nobody."""
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         if note["host"] == socket.gethostname():
-            with suppress(PermissionError):  # of somebody else
+            with suppress(PermissionError):  # another user's process
                 os.kill(note["pid"], 0)
         return _named(note)
-    except (OSError, ValueError, KeyError, TypeError):  # nobody, or one that was killed
+    except (OSError, ValueError, KeyError, TypeError):  # nobody, or a killed process
         return ""
 
 
 def _sign(folder: Path) -> None:
-    """Write who holds the lock."""
+    """Write the note of who holds the lock."""
     note = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
@@ -72,7 +72,7 @@ def _sign(folder: Path) -> None:
 
 
 def _holder(folder: Path) -> str:
-    """Who holds the lock, in words; the note may be half written, not there yet, or gone."""
+    """Who holds the lock, in words; the note may be missing or incomplete."""
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         return f"{_named(note)}: {note['command']}"

@@ -1,8 +1,8 @@
-"""From one analyser to another: the passages of an index analysed anew, and put in place at once.
+"""Migration of an index to another analyser: passages are analysed again, then switched at once.
 
-They gather in an index of their own, in the folder `migrating`, while the old one is searched and
-written as before. Then one commit has them in the place of the old rows. Whoever is killed before
-it leaves the index as it was, and the next run does the rest.
+They are collected in an index of their own, in the folder `migrating`, while the old one is still
+searched and written. Then one commit replaces the old rows. A process that is killed before that
+leaves the index unchanged, and the next run does the rest.
 """
 
 import math
@@ -28,22 +28,22 @@ from backends.store.versions import reading
 from backends.types import Int64, Passage, PassageAnalyser
 
 STAGED = "migrating"
-# A version may be gone an hour after it was superseded; so long one is read from at most.
+# A superseded version may be dropped after an hour; none is read for longer than this.
 ROUND_SECONDS = 900.0
 _KEYS = ["id", "document", "content_hash"]
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """What a migration did.
+    """The result of a migration.
 
     Attributes:
-        analysed: Passages; those that an earlier run had analysed are not among them.
-        version: That is searched from now on.
-        is_switched: Whether it is another than before; otherwise the models are those of the index
-            already, or not all was done.
+        analysed: Number of passages analysed, without those of an earlier run.
+        version: The version that is searched from now on.
+        is_switched: Whether the index was switched; if not, it has these models already, or the
+            migration is incomplete.
         interrupted: Ctrl-C ended it early; run it again to do the rest.
-        seconds: Wall time by stage, as of an ingest.
+        seconds: Wall time by stage, as for an ingest.
     """
 
     analysed: int = 0
@@ -62,20 +62,21 @@ def migrate(
     entity_vectors: bool = False,
     progress: Progress | None = None,
 ) -> MigrationReport:
-    """Have all passages of an index analysed by another analyser; one commit switches to it.
+    """Analyse all passages of an index with another analyser, and switch to it in one commit.
 
-    Others may search and write until then. What they write is taken along, and the write lock is
-    held for the last of it alone. Afterwards the index refuses the former analyser. Its versions
-    stay until they are dropped like any other.
+    Until then others may search and write. Their writes are included, and the write lock is held
+    only for the last of them. Afterwards the index refuses the former analyser. Old versions stay
+    until they are dropped like any other.
 
     Args:
-        dimension: Of the analyser's vectors.
-        entity_vectors: Keep a vector of every entity surface too; so is done where there were some.
+        dimension: Length of the analyser's vectors.
+        entity_vectors: Whether to store vectors of entity surfaces; always done if the index has
+            some.
 
     Raises:
-        IndexDamagedError: The index is not as it was committed; repair it first.
-        IndexMismatchError: A migration to a third analyser was begun and not ended.
-        IndexLockedError: Somebody is writing as it switches, or migrates already.
+        IndexDamagedError: The index is damaged; repair it first.
+        IndexMismatchError: A migration to a third analyser is unfinished.
+        IndexLockedError: Another process is writing at the switch, or is migrating already.
     """
     if index.fault:
         raise IndexDamagedError(index.fault)
@@ -88,7 +89,7 @@ def migrate(
     reports: list[IngestReport] = []
 
     def analyse(lacking: _Lacking, seconds: float) -> bool:
-        """Whether it was not interrupted."""
+        """Analyse what is lacking; returns whether it was not interrupted."""
         if lacking.gone:
             with staged.writer() as writer:
                 writer.delete(lacking.gone)
@@ -132,12 +133,12 @@ def migrate(
 
 
 class _Lacking:
-    """What the old rows have and the new ones have not, or have otherwise; nothing is false.
+    """What the staged index lacks or has differently from the source; falsy if it lacks nothing.
 
     Attributes:
-        places: Of rows of the source, the chunks of each document one after another: documents of
-            which anything is lacking, whole.
-        gone: Ids of new rows that the source has no more.
+        places: Positions of rows in the source: all chunks, in order, of every document of which
+            any is lacking.
+        gone: Ids of staged rows that the source no longer has.
     """
 
     def __init__(self, folder: Path, source: lance.LanceDataset, staged: PassageStore) -> None:
@@ -159,7 +160,7 @@ class _Lacking:
         return len(self.places) > 0 or len(self.gone) > 0
 
     def passages(self, until: float) -> Iterator[Passage]:
-        """Those that are lacking; no further document after a time, as `monotonic` has it."""
+        """The lacking passages; no further document after `until`, a time of `monotonic`."""
         document = ""
         for start in range(0, len(self.places), WINDOW):
             places = pa.array(self.places[start : start + WINDOW])
@@ -173,7 +174,7 @@ class _Lacking:
 
 
 def _joined(rows: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Columns as one, in which rows are equal that are equal in all of them."""
+    """Columns joined to one: rows are equal in it if they are equal in all columns."""
     columns = [rows[name].cast(pa.large_string()) for name in names]
     found = pc.binary_join_element_wise(*columns, pa.scalar("\0", pa.large_string()))
     return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.large_string())
@@ -190,7 +191,7 @@ def _staged(folder: Path, dimension: int, fingerprint: Mapping[str, str]) -> Pas
 
 
 def _end(folder: Path) -> None:
-    """Keep the vectors of names that were gathered, and drop the rest; the lock is held."""
+    """Move the staged entity vectors into place and drop the rest. The caller holds the lock."""
     staged = folder / STAGED
     if (staged / SURFACES).exists():
         shutil.rmtree(folder / SURFACES, ignore_errors=True)

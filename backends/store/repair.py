@@ -1,4 +1,4 @@
-"""From a damaged index to a whole one: what is damaged is set aside, and nothing thrown away."""
+"""Repair of a damaged index: damaged files are set aside, and nothing is deleted."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -34,18 +34,18 @@ from backends.store.versions import (
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is wrong with an index, and what a repair does, or did.
+    """The damage of an index, and what a repair does or did about it.
 
     Attributes:
-        damage: What is wrong, a sentence each; empty where nothing is, and nothing is done then.
-        version: The version to go on from.
-        without: Its fragments that are left out, for a file of theirs is damaged.
+        damage: Descriptions of the damage, a sentence each; if empty, nothing is done.
+        version: The version to continue from.
+        without: Its fragments that are left out, since a file of theirs is damaged.
         newest: The highest number that any version has or had.
-        passages: How many there are then.
-        lost: Documents that are not as a damaged version had them, ascending.
-        is_all: Whether these are all that are lost; otherwise a damaged file hides what it held.
+        passages: Number of passages after the repair.
+        lost: Documents that are lost or differ from a damaged version, ascending.
+        is_all: Whether `lost` is complete; if not, a damaged file hides what it held.
         aside: Files that are set aside, by their names in the index.
-        folder: Where they are then.
+        folder: Folder that they are moved to.
     """
 
     damage: tuple[str, ...]
@@ -60,16 +60,16 @@ class Repair:
 
 
 def repair(folder: Path, *, dry_run: bool) -> Repair:
-    """Make the best of a damaged index; or only say what that would be.
+    """Repair a damaged index as far as possible, or only report what would be done.
 
-    That is the last version that is whole, or the newest that can be opened without the fragments
-    that are damaged: whichever has more passages. What was acknowledged after the one, or stood in
-    the others, is lost, and is told as far as it can be known.
+    The index continues from the last intact version, or from the newest that opens, without its
+    damaged fragments, whichever has more passages. Commits after the former, or the content of the
+    damaged fragments, are lost, and are reported as far as they are known.
 
     Raises:
         IndexNotFoundError: There is no index.
         IndexDamagedError: Nothing of it can be saved.
-        IndexLockedError: Somebody is writing to it.
+        IndexLockedError: Another process is writing to it.
         OSError: The disk refuses.
     """
     if not (folder / PASSAGES).is_dir():
@@ -83,7 +83,7 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
 
 
 class _Survey:
-    """Everything below `passages.lance`, looked at byte by byte."""
+    """An inspection of everything in `passages.lance`, byte by byte."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,13 +97,13 @@ class _Survey:
         self._whole: list[int] = []
         self._opened: dict[int, lance.LanceDataset] = {}
         self._why: dict[str, str] = {}
-        self.half: set[str] = set()  # documents of which something is left out
+        self.half: set[str] = set()  # documents with chunks that are left out
         if not self._numbers and not self.record.version and not self.damage:
             raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
         self._look()
 
     def plan(self) -> Repair:
-        """What to do."""
+        """The repair to do."""
         newest = max([self.record.version, *self._numbers])
         version, without = self._best()
         broken = [number for number in self._numbers if number not in self._whole]
@@ -140,7 +140,7 @@ class _Survey:
         )
 
     def _look(self) -> None:
-        """Sort the versions into those that are whole, and others."""
+        """Find the intact versions, and describe the damage of the others."""
         for number in self._numbers:
             try:
                 dataset = open_version(self.folder, number, self.record, self._open)
@@ -169,7 +169,7 @@ class _Survey:
                 raise IndexDamagedError(why)
 
     def _why_bad(self, fragment: lance.LanceFragment) -> str:
-        """Why a fragment cannot be used; "" where it can."""
+        """Why a fragment cannot be used; "" if it can."""
         names = sizes_in([fragment.metadata])
         key = " ".join(names)
         if key not in self._why:
@@ -182,7 +182,7 @@ class _Survey:
             for name in names:
                 if why := why_changed(self.folder, name, self.record):
                     return why
-            if not self.record.digests.keys() >= names.keys():  # of earlier Wyes
+            if not self.record.digests.keys() >= names.keys():  # written by an earlier Wye
                 with reading_file(next(iter(names))):
                     rows = fragment.to_table()
                     rows.validate(full=True)
@@ -194,7 +194,7 @@ class _Survey:
         return ""
 
     def _best(self) -> tuple[int, tuple[int, ...]]:
-        """The version to go on from, and its fragments that are left out."""
+        """The version to continue from, and its fragments that are left out."""
         choices: list[tuple[int, int, tuple[int, ...]]] = []
         for number in self._whole[:1]:
             choices.append((_rows(self._opened[number].get_fragments()), number, ()))
@@ -213,7 +213,7 @@ class _Survey:
         return version, without
 
     def _half_documents(self, fragments: Iterable[lance.LanceFragment]) -> set[str]:
-        """Documents with gaps among their chunks: the others stood in what is left out."""
+        """Documents with missing chunks, which were in the fragments that are left out."""
         chunks = defaultdict[str, set[int]](set)
         for document, chunk in self._pairs(fragments, "chunk"):
             chunks[str(document)].add(int(chunk))
@@ -222,7 +222,7 @@ class _Survey:
     def _lost(
         self, aside: Iterable[str], kept: Iterable[lance.LanceFragment]
     ) -> tuple[set[str], bool]:
-        """Documents of files to be set aside that are not kept like that; whether these are all."""
+        """Documents in files to set aside that no kept fragment has, and whether these are all."""
         pairs = {*self._pairs(kept, "content_hash")}
         known = {
             f"data/{file.path}": (place, fragment)
@@ -236,7 +236,7 @@ class _Survey:
             if not name.startswith("data/"):
                 continue
             place, fragment = known.get(name, (0, None))
-            if place:  # the newest version that can be opened has no use for it
+            if place:  # the newest version that opens does not use it
                 continue
             try:
                 stated = self._pairs([fragment], "content_hash") if fragment else self._raw(name)
@@ -248,7 +248,7 @@ class _Survey:
         return lost, is_all
 
     def _raw(self, name: str) -> list[tuple[str, ...]]:
-        """Documents and hashes in a data file, whatever was deleted of it since."""
+        """Documents and hashes in a data file, deleted rows included."""
         with reading(self.folder):
             reader = LanceFileReader(
                 str(self.folder / PASSAGES / name), columns=["document", "content_hash"]
@@ -266,7 +266,7 @@ class _Survey:
             yield from found
 
     def _damaged_cache(self) -> list[str]:
-        """The cache of vectors of names, where it cannot be read; it is filled again."""
+        """The folder of the entity vector cache if it cannot be read; it is filled again."""
         if not (self.folder / SURFACES).is_dir():
             return []
         try:
@@ -299,7 +299,7 @@ def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
             dataset = lance.LanceDataset.commit(dataset, gone, read_version=plan.version)
             if survey.half:
                 dataset.delete(any_of("document", survey.half))
-        # Whoever has read a damaged version takes none for it that is made later.
+        # A new number, so that no reader takes the result for a damaged version that it has read.
         while dataset.version <= plan.newest and plan.version != plan.newest:
             dataset.restore()  # type: ignore[no-untyped-call]
     set_aside(folder, [name for name in plan.aside if (folder / name).exists()], plan.folder)

@@ -1,4 +1,4 @@
-"""What one row of an index holds: the Arrow schema, and passages to rows and back."""
+"""The rows of an index: their Arrow schema, and conversion of passages to rows and back."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def dimension_of(schema: pa.Schema) -> int:
 
 
 def version_of(schema: pa.Schema) -> str | None:
-    """The schema version that a dataset states, or None if it is not one of ours."""
+    """The schema version in a dataset's schema, or None if it is not one of ours."""
     stated = (schema.metadata or {}).get(VERSION_KEY)
     return None if stated is None else str(stated, "utf-8")
 
@@ -61,13 +61,13 @@ def metadata_json(metadata: Metadata) -> str:
     """Metadata as canonical JSON: equal metadata give equal text.
 
     Raises:
-        ValueError: It holds NaN or an infinity, which JSON has no word for.
+        ValueError: It has NaN or an infinity, which JSON cannot represent.
     """
     return canonical_json(dict(metadata))
 
 
 def content_hash(passage: Passage) -> str:
-    """128 bits in hex of all that a row is made from; a passage with the same one needs no work."""
+    """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
     parts = [
         passage.document,
         passage.chunk,
@@ -84,7 +84,7 @@ def to_batch(
     """Rows for n passages and their n analyses, in order.
 
     Raises:
-        ValueError: A vector has another length than the index holds, or the two lists differ.
+        ValueError: A vector has another length than the index's, or the lists differ in length.
     """
     if len(passages) != len(analysed):
         raise ValueError(f"{len(passages)} passages came with {len(analysed)} analyses")
@@ -105,7 +105,7 @@ def to_batch(
 def sentence_rows(
     vectors: Float32, sentences: Sequence[Sequence[AnalysedSentence]]
 ) -> pa.RecordBatch:
-    """Vectors (n, d) and sentences of n passages, as rows have them."""
+    """Vectors (n, d) and sentences of n passages as columns of rows."""
     dimension = vectors.shape[1]
     columns = [vector_array(vectors, dimension), _sentence_lists(sentences, dimension)]
     return pa.RecordBatch.from_arrays(columns, names=["vector", "sentences"])
@@ -127,7 +127,7 @@ def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.Fix
 
 
 def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
-    """Passages of rows that have at least `PASSAGE_COLUMNS`, in order."""
+    """The passages of rows with at least `PASSAGE_COLUMNS`, in order."""
     columns = (rows.column(name).to_pylist() for name in PASSAGE_COLUMNS)
     return [
         Passage(id_, title, text, json.loads(metadata), document, chunk)
@@ -137,7 +137,7 @@ def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
 
 @dataclass(frozen=True, slots=True)
 class StoredSentence:
-    """A sentence as a row holds it."""
+    """A sentence as stored in a row."""
 
     text: str
     entities: tuple[str, ...]
@@ -147,14 +147,14 @@ class StoredSentence:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnalysis:
-    """What a row holds of its passage's analysis."""
+    """The analysis of a passage as stored in its row."""
 
     vector: Float32
     sentences: Sequence[StoredSentence]
 
 
 def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
-    """Analyses of rows that have `vector` and `sentences`, in order."""
+    """The analyses of rows with `vector` and `sentences`, in order."""
     lists = rows.column("sentences").combine_chunks()
     flat = lists.flatten()
     names = ("text", "entities", "phrases")
@@ -180,7 +180,7 @@ def _vectors(column: pa.FixedSizeListArray) -> Float32:
 
 
 def any_of(column: str, values: Collection[str]) -> str:
-    """SQL for "column is one of values"; only a quote needs escaping in DataFusion's strings."""
+    """SQL for "column is one of values"; DataFusion's strings need only quotes escaped."""
     if not values:
         return "FALSE"
     quoted = ("'" + value.replace("'", "''") + "'" for value in values)
@@ -205,17 +205,17 @@ def _sentence_lists(
 
 
 def _offsets(lengths: Iterable[int]) -> pa.Array:
-    """Where each list of the given lengths starts, and where the last ends."""
+    """Offsets of lists with the given lengths."""
     return pa.array(np.cumsum([0, *lengths], dtype=np.int32), pa.int32())
 
 
 def _vector(dimension: int) -> pa.DataType:
-    """Half floats: unit vectors lose nothing that a ranking shows, and take half the room."""
+    """Half floats: they do not change rankings of unit vectors, and take half the space."""
     return pa.list_(pa.float16(), dimension)
 
 
 def _sentence(dimension: int) -> pa.StructType:
-    """A sentence that mentions something, with its mentions."""
+    """The type of a sentence with its mentions."""
     return pa.struct(
         [
             pa.field("text", pa.string()),
@@ -227,7 +227,7 @@ def _sentence(dimension: int) -> pa.StructType:
 
 
 def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Schema metadata that `PassageStore.open` compares."""
+    """The schema metadata that `PassageStore.open` checks."""
     return {
         VERSION_KEY: SCHEMA_VERSION.encode(),
         FINGERPRINT_KEY: canonical_json(dict(fingerprint)).encode(),

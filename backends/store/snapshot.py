@@ -1,11 +1,11 @@
-"""All of one index version as arrays, in an order that only its content decides.
+"""One version of an index as arrays, in an order that depends on its content alone.
 
-Row i is the passage with the i-th smallest id, so neither the order of a corpus file nor that of
-commits and compactions shows in anything computed from here.
+Row i is the passage with the i-th smallest id, so nothing computed from here depends on the order
+of a corpus file, of commits or of compactions.
 
-A version that differs little from one that was read before is layered: what that one has stays
-where it is, and what was added since is a corpus of its own (`backends.layers`). So a small write
-costs as much as what it adds.
+A version that differs little from one that was read before is layered on it: the base is reused,
+and what was added since is a corpus of its own (`backends.layers`). So reading a small write costs
+what it adds.
 """
 
 import json
@@ -46,17 +46,17 @@ from backends.words import Strings, StringTable, joined
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
 LISTED = 50_000
-"""Passages up to which ids and titles are lists: quicker by a microsecond a hit, and 220 bytes."""
+"""Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Which sentence mentions what; one entry a mention, repeats kept, in sentence order.
+    """The mentions in sentences: one entry per mention, repeats kept, in sentence order.
 
     Attributes:
         sentence: (m,) int32 rows of sentences, ascending.
-        code: (m,) int32 places in `names`.
-        names: Each distinct name once, in code point order.
+        code: (m,) int32 positions in `names`.
+        names: The distinct names in code point order.
     """
 
     sentence: Int32
@@ -64,21 +64,20 @@ class Mentions:
     names: Strings
 
     def of(self, sentence: int) -> list[str]:
-        """What a sentence mentions, in order."""
-        # NumPy's would copy all of them, for the number is of another type.
+        """The names in a sentence, in order."""
+        # `np.searchsorted` would copy the whole array, since the number has another type.
         first, last = (bisect_left(self.sentence, row) for row in (sentence, sentence + 1))
         return [self.names[code] for code in self.code[first:last].tolist()]
 
 
 class LayeredMentions:
-    """The same of a corpus in two layers; as arrays it is copied when these are first needed."""
+    """Mentions of a layered corpus. The arrays are built by copying on first use."""
 
     def __init__(self, layers: Layers, base: "AnyMentions", added: "AnyMentions") -> None:
-        """Of sentences in two layers."""
         self._layers, self._both = layers, (base, added)
 
     def of(self, sentence: int) -> list[str]:
-        """What a sentence mentions, in order."""
+        """The names in a sentence, in order."""
         is_added, row = self._layers.place(sentence)
         return self._both[is_added].of(row)
 
@@ -111,26 +110,26 @@ AnyMentions = Mentions | LayeredMentions
 
 @dataclass(frozen=True)
 class Corpus:
-    """One version, in canonical order: n passages, s sentences that mention something.
+    """One version in canonical order: n passages, and s sentences with mentions.
 
     Texts of sentences stay on disk; `sentence_texts` and `iter_sentence_texts` read them from this
-    version, even when the index has moved on. Those of passages are held: to read five of them from
-    the dataset takes a millisecond, and ten where the processors are busy.
+    version, even when the index has moved on. Texts of passages are held: reading five of them from
+    the dataset takes a millisecond, and ten if the processors are busy.
 
-    Of a layered version, vectors and mentions are in two layers as well. They are indexed like
-    arrays, and copied into one where something else is done with them.
+    In a layered version, vectors and mentions are layered too. They are indexed like arrays, and
+    copied to one array by any other use.
 
     Attributes:
-        ids: n ids, ascending in code point order. These, titles and documents are lists, but in a
-            large index that was mapped.
-        chunks: (n,) int32 places within the document.
+        ids: n ids, ascending in code point order. Ids, titles and documents are lists, except in a
+            large index.
+        chunks: (n,) int32 positions within the document.
         vectors: (n, d) float32, contiguous.
         sentence_vectors: (s, d) float16, contiguous.
         sentence_passage: (s,) int32 row of each sentence's passage, ascending.
         entities: Named entities by sentence.
         phrases: Noun phrases by sentence.
-        hashes: n hashes of all that a row is made from.
-        two: What it is made of where it is layered.
+        hashes: n content hashes of rows; see `schema.content_hash`.
+        two: The two corpora of a layered version; else None.
     """
 
     version: int
@@ -147,35 +146,35 @@ class Corpus:
     two: "TwoCorpora | None"
     _metadata: Sequence[str]
     _texts: Sequence[str]
-    _addresses: Int64 | LayeredRows[np.int64]  # of each row in the dataset
+    _addresses: Int64 | LayeredRows[np.int64]  # address of each row in the dataset
     _fragments: "Mapping[int, _Stamp]"
-    _dataset: lance.LanceDataset | None  # none of an earlier version that is dropped
+    _dataset: lance.LanceDataset | None  # None for an earlier version that was dropped
     _folder: Path
     _surfaces: EntityVectorCache
 
     def __len__(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
         return len(self.ids)
 
     @property
     def metadata(self) -> "ParsedMetadata":
-        """Metadata of every passage."""
+        """Metadata of all passages, parsed on access."""
         return ParsedMetadata(self._metadata, self._folder)
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
-        """(k, d) vectors of k entity surfaces or titles; rows of NaN for those not stored."""
+        """(k, d) vectors of k entity surfaces or titles; rows of NaN for those without one."""
         return self._surfaces.vectors(surfaces)
 
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
-        """Texts of passages by row, in the order asked for."""
+        """Texts of passages by row, in the given order."""
         return self._values(self._texts, rows)
 
     def rows(self, ids: Sequence[str]) -> list[int]:
-        """Rows of passages by id, in the order asked for; ids that it lacks are left out."""
+        """Rows of passages by id, in the given order; unknown ids are left out."""
         return [row for row in map(self._row, ids) if row >= 0]
 
     def _row(self, id_: str) -> int:
-        """Of a passage by id; -1 where there is none."""
+        """Row of a passage by id; -1 if it is unknown."""
         if isinstance(self.ids, StringTable):
             return self.ids.find(id_)
         if isinstance(self.ids, LayeredStrings) and self.two:
@@ -188,7 +187,7 @@ class Corpus:
         return row if row < len(self.ids) and self.ids[row] == id_ else -1
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages by id, in the order asked for; ids that this version lacks are left out."""
+        """Passages by id, in the given order; unknown ids are left out."""
         rows = self.rows(ids)
         metadata = self._values(self._metadata, rows)
         return [
@@ -204,7 +203,7 @@ class Corpus:
         ]
 
     def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
-        """Texts of sentences by their row, in the order asked for, read from disk."""
+        """Texts of sentences by row, in the given order, read from disk."""
         wanted = np.asarray(sentences, np.int64)
         passages, which = np.unique(self.sentence_passage[wanted], return_inverse=True)
         lists = self._take(passages, ["sentences"])["sentences"].combine_chunks()
@@ -215,33 +214,33 @@ class Corpus:
         return texts
 
     def iter_texts(self, rows: Int64 | None = None) -> Iterator[tuple[str, str]]:
-        """Title and text of passages in the order asked for, by default of all in row order.
+        """Title and text of passages in the given order, by default of all in row order.
 
-        A block of them is in memory at a time.
+        One block of them is in memory at a time.
         """
         for block in self._blocks(rows):
             titles = (self.titles[row] for row in block.tolist())
             yield from zip(titles, self.texts(block), strict=True)
 
     def iter_sentence_texts(self, rows: Int64 | None = None) -> Iterator[list[str]]:
-        """Texts of the sentences of passages, likewise; a block of them together."""
+        """Texts of the sentences of passages, as `iter_texts`; yields one list per block."""
         for block in self._blocks(rows):
             lists = self._take(block, ["sentences"])["sentences"].combine_chunks()
             yield lists.flatten().field("text").to_pylist()
 
     def _blocks(self, rows: Int64 | None) -> Iterator[Int64]:
-        """Rows, some at a time."""
+        """Rows in blocks."""
         wanted = np.arange(len(self), dtype=np.int64) if rows is None else rows
         for start in range(0, len(wanted), _BLOCK):
             yield wanted[start : start + _BLOCK]
 
     def _values(self, column: Sequence[str], rows: Sequence[int] | Int64) -> list[str]:
-        """Of some rows, one by one: Arrow's `take` of five needs ten times as long to begin."""
+        """Values of rows, read one by one: for five rows ten times as fast as Arrow's `take`."""
         with reading(self._folder):
             return [column[row] for row in np.asarray(rows, np.int64).tolist()]
 
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
-        """Columns of passages by row, in the order asked for."""
+        """Columns of passages by row, in the given order."""
         if self._dataset is None:
             raise ValueError(f"Version {self.version} is not there to be read")
         addresses = self._addresses[np.asarray(rows, np.int64)]
@@ -250,10 +249,9 @@ class Corpus:
 
 
 class ParsedMetadata(Sequence[dict[str, Any]]):
-    """Metadata of passages, parsed when it is asked for: as objects it takes ten times the room."""
+    """Metadata of passages, parsed on access: as Python objects it takes ten times the memory."""
 
     def __init__(self, texts: Sequence[str], folder: Path) -> None:
-        """Nothing is parsed yet."""
         self._texts, self._folder = texts, folder
 
     def __len__(self) -> int:
@@ -277,13 +275,13 @@ class ParsedMetadata(Sequence[dict[str, Any]]):
 
 @dataclass(frozen=True)
 class TwoCorpora:
-    """What a layered corpus is made of.
+    """The two parts of a layered corpus.
 
     Attributes:
-        base: Of an earlier version, with rows that this one has no more.
+        base: The corpus of an earlier version, including rows that were removed since.
         added: A corpus of the rows that the base lacks.
-        passages: Their numbers.
-        sentences: Those of their sentences.
+        passages: The layers of their passages.
+        sentences: The layers of their sentences.
     """
 
     base: Corpus
@@ -294,7 +292,7 @@ class TwoCorpora:
 
 @dataclass(frozen=True)
 class RefinedCorpus(Corpus):
-    """A version some of whose passages have other sentences than the dataset; all are in memory."""
+    """A version in which some passages have other sentences than in the dataset, all in memory."""
 
     _sentences: Strings
 
@@ -316,18 +314,18 @@ class RefinedCorpus(Corpus):
 def with_sentences(
     corpus: Corpus, rows: Int64, sentences: Sequence[Sequence[AnalysedSentence]]
 ) -> RefinedCorpus:
-    """The same passages, of which some have other sentences; nothing of it is layered.
+    """A copy of a corpus, without layers, in which some passages have other sentences.
 
     Args:
-        rows: (r,) of these.
-        sentences: Of each of the r.
+        rows: (r,) rows of these passages.
+        sentences: The sentences of each of them.
     """
     count = len(corpus)
     analysed = _Analysed(corpus.vectors.shape[1], None)
     batch = sentence_rows(np.asarray(corpus.vectors[rows]), sentences)
     analysed.add(batch["vector"], batch["sentences"])
     own = analysed.read()
-    # The new ones are laid behind the others, and then all are put in order.
+    # New sentences are appended, and then all are gathered in row order.
     source = np.arange(count, dtype=np.int64)
     source[rows] = count + np.arange(len(rows), dtype=np.int64)
     owners = corpus.sentence_passage, own["sentence_passage"]
@@ -355,15 +353,15 @@ def with_sentences(
     return RefinedCorpus(**{**same, **changed, "_sentences": joined(before, told, gather)})
 
 
-# A version is compared with the base by fragments of the dataset, which never change: of one that
-# both have, at most more rows are deleted. Rows of fragments that the base does not know are looked
-# for among those that it has lost, by id and hash, since a compaction moves them.
+# A version is compared with the base by fragments of the dataset. A fragment never changes, except
+# that more of its rows may be deleted. Rows of fragments that the base does not know are matched by
+# id and hash with the rows that it has lost, since a compaction moves rows.
 
 _MOST = 0.25
-"""Share of a base up to which a version may lack rows of it, or have others."""
+"""Largest share of the base's rows that a layered version may remove, or add."""
 _ROW_BITS = 32
 _MIXED = "mixed"
-"""Stands for the deletions of a fragment that has rows of the base and others."""
+"""Placeholder for the deletions of a fragment that has rows of the base and other rows."""
 _COLUMNS = {
     "ids": "id",
     "titles": "title",
@@ -374,7 +372,7 @@ _COLUMNS = {
     "chunks": "chunk",
 }
 _LONG = ("_metadata", "_texts")
-"""Those that together may be longer than 32 bits can count."""
+"""Columns whose total length may need 64-bit offsets."""
 _DERIVED = ["vector", "sentences"]
 _ADDRESS = "_rowaddr"
 PLACES = "_places"
@@ -384,15 +382,15 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
-    """Read the version that an index has in view; on top of a base, what that lacks.
+    """Read the version that an index has in view; with a base, only what that lacks.
 
-    What was read from nothing is kept beside the dataset, for `kept_corpus`.
+    A corpus that was read without a base is written beside the dataset, for `kept_corpus`.
 
     Args:
-        base: Of another version, not layered itself.
+        base: The corpus of another version, not layered itself.
 
     Raises:
-        IndexDamagedError: It cannot be read.
+        IndexDamagedError: The index cannot be read.
     """
     if base is not None:
         with reading(index.path):
@@ -404,7 +402,7 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
 
 
 def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
-    """A version that files were kept of, to be a base; None where it can be read no longer.
+    """The corpus of derived files, to be a base; None if it can no longer be read.
 
     Raises:
         IndexDamagedError: The index cannot be read.
@@ -414,7 +412,7 @@ def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
 
 
 def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
-    """Passages that were added or are gone since files were kept; None where that is not known.
+    """Number of passages added or removed since files were derived; None if it is unknown.
 
     Raises:
         IndexDamagedError: The index cannot be read.
@@ -427,12 +425,12 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
 
 
 def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
-    """Read all of the version in view, and what keeps it beside the dataset.
+    """Read all of the version in view; also returns a function that writes it beside the dataset.
 
-    What is read lies on the disk, as far as there is room; memory holds a block of it at a time.
+    The arrays are on disk, as far as there is room; memory holds one block at a time.
 
     Raises:
-        IndexDamagedError: It cannot be read.
+        IndexDamagedError: The index cannot be read.
     """
     dataset, files = index.snapshot(), index.derived
     with reading(index.path):
@@ -448,14 +446,14 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
             yield table
 
     arrays = _read_arrays(tables(), index.dimension, files.room())
-    pa.default_memory_pool().release_unused()  # which Arrow does of its own accord after a while
+    pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
     arrays = {**arrays, PLACES: places}
     corpus = _from_arrays(index, dataset, arrays, addresses)
     return corpus, lambda: files.write(PASSAGES, arrays)
 
 
 def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
-    """A version that files were kept of."""
+    """The corpus of derived files; None if it can no longer be read."""
     if (arrays := files.read(PASSAGES)) is None:
         return None
     try:
@@ -467,7 +465,7 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
 
 
 def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) -> Arrays:
-    """What a corpus is made of; the tables have its rows in the order of their ids."""
+    """The arrays of a corpus; the tables have its rows in order of ids."""
     strings = {
         name: GrowingStrings(room, is_long=name in _LONG)
         for name, column in _COLUMNS.items()
@@ -488,7 +486,7 @@ def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) 
 
 
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
-    """A version on top of a base, or the base itself; None where they differ much."""
+    """A version layered on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()
     if (base.version, base._fragments) == (index.version, _stamps(dataset)):
         return base
@@ -499,7 +497,7 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     order = pc.sort_indices(table["id"])
     arrays = _read_arrays([table.take(order)], index.dimension, None)
     added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
-    # What the next version has to look for: where the rows of the base are now.
+    # For the next version: where the rows of the base are now.
     mixed = {*(new >> _ROW_BITS).tolist()}
     if len(moved):
         stamps = _stamps(dataset).items()
@@ -547,14 +545,17 @@ def _rows(
     base: NDArray[_Value] | LayeredRows[_Value],
     added: NDArray[_Value] | LayeredRows[_Value],
 ) -> LayeredRows[_Value]:
-    """Of two corpora that are not layered themselves."""
+    """Layered rows of two corpora that are not layered themselves."""
     return LayeredRows(layers, np.asarray(base), np.asarray(added))
 
 
 def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int64, Int64]:
-    """Rows of the base that a version lacks, and addresses of rows that the base lacks; ascending.
+    """Compare a version with a base.
 
-    And the addresses of all rows of the base, -1 where one is lacking; none where none has moved.
+    Returns:
+        Rows of the base that the version lacks, and addresses of rows that the base lacks, both
+        ascending; then the new addresses of all rows of the base, -1 for a lacking one, or an empty
+        array if none has moved.
     """
     known, now = base._fragments, _stamps(dataset)
     same = [number for number, stamp in now.items() if known.get(number) == stamp]
@@ -590,14 +591,14 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
-    """What a fragment of the dataset is made of."""
+    """The files of a fragment of the dataset."""
 
     files: tuple[str, ...]
     deletions: str
 
 
 def _stamps(dataset: lance.LanceDataset) -> dict[int, _Stamp]:
-    """Of each fragment by its number."""
+    """The stamp of each fragment, by number."""
     found = {}
     for fragment in dataset.get_fragments():
         own, gone = fragment.metadata, fragment.metadata.deletion_file
@@ -607,7 +608,7 @@ def _stamps(dataset: lance.LanceDataset) -> dict[int, _Stamp]:
 
 
 def _addresses(table: pa.Table) -> Int64:
-    """Of the rows of a table."""
+    """Addresses of a table's rows."""
     found: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
     return found
 
@@ -649,7 +650,7 @@ def _mentions(name: str, arrays: Arrays) -> Mentions:
 
 
 class _Analysed:
-    """What the analyser found of rows that come in block by block, in their order."""
+    """Collects the analyses of rows, block by block, in order."""
 
     def __init__(self, dimension: int, room: Path | None) -> None:
         self._dimension, self._room = dimension, room
@@ -660,9 +661,10 @@ class _Analysed:
         self._mentions = {name: _MentionReader() for name in _MENTIONS}
 
     def add(self, vectors: pa.FixedSizeListArray, sentences: pa.ListArray) -> None:
-        """Take in rows of the dataset.
+        """Add rows of the dataset.
 
-        Texts are read along, for Lance cannot read part of a list's structs, but dropped here.
+        Their sentences come with texts, since Lance cannot read part of a list's structs; these are
+        dropped here.
         """
         flat = sentences.flatten()
         self._vectors.extend(_matrix(vectors, self._dimension))
@@ -674,7 +676,7 @@ class _Analysed:
             reader.add(flat.field(name))
 
     def read(self) -> Arrays:
-        """All of it, as `_from_arrays` takes it; nothing can be read again."""
+        """All arrays, as `_from_arrays` takes them; can be called once."""
         arrays = {
             "vectors": self._vectors.read(),
             "sentence_vectors": self._sentence_vectors.read(),
@@ -689,28 +691,25 @@ class _Analysed:
 
 
 class _MentionReader:
-    """Collects one list-of-strings column of the sentences, in the order in which they come in."""
+    """Collects one list-of-strings column of the sentences, in order."""
 
     def __init__(self) -> None:
         self._counts: list[Int32] = [np.empty(0, np.int32)]
         self._names: list[pa.Array] = [pa.array([], pa.string()).dictionary_encode()]
 
     def add(self, lists: pa.ListArray) -> None:
-        """Take in the next sentences."""
+        """Add the next sentences."""
         self._counts.append(_lengths(lists))
         self._names.append(lists.flatten().dictionary_encode())
 
     def add_mentions(self, mentions: AnyMentions, sentences: int) -> None:
-        """Take in those of an earlier version."""
+        """Add the mentions of an earlier version, which has so many sentences."""
         self._counts.append(_counts(mentions.sentence, sentences))
         names = mentions.names.array
         self._names.append(pa.DictionaryArray.from_arrays(pa.array(mentions.code), names))
 
     def read(self, sentences: Int64 | None = None) -> Mentions:
-        """The mentions of some sentences, in the order asked for; of all in their own by default.
-
-        Nothing can be read again.
-        """
+        """The mentions of some sentences, in the given order, by default of all; callable once."""
         chunked = pa.chunked_array(self._names)
         self._names.clear()
         encoded = chunked.unify_dictionaries().combine_chunks()
@@ -718,7 +717,7 @@ class _MentionReader:
         taken = encoded.indices.to_numpy()
         if sentences is not None:
             taken, counts = taken[ragged(counts, sentences)], counts[sentences]
-        # An earlier version may bring names that nothing mentions any more.
+        # An earlier version may have names that are no longer mentioned.
         used = np.flatnonzero(np.bincount(taken, minlength=len(encoded.dictionary)))
         names = encoded.dictionary.take(pa.array(used))
         by_name = pc.sort_indices(names).to_numpy().astype(np.int64)
@@ -743,5 +742,5 @@ def _lengths(lists: pa.ListArray) -> Int32:
 
 
 def _counts(owners: Int32, size: int) -> Int32:
-    """(size,) how many entries each owner has."""
+    """(size,) number of entries of each owner."""
     return np.bincount(owners, minlength=size).astype(np.int32)
