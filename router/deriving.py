@@ -1,4 +1,4 @@
-"""A later base for an index that has grown far beyond the one that it is on top of."""
+"""Makes a new base, in a process of its own, for an index that has outgrown the present one."""
 
 import logging
 import multiprocessing
@@ -20,31 +20,31 @@ log = logging.getLogger(__name__)
 
 
 class Deriving:
-    """A process that derives everything from the newest version, and keeps it beside the index.
+    """A process that derives everything from the newest version and writes it to the index.
 
-    It takes what the processor has left. One of all processes does it; whatever ends it, what is
-    there stays as it was. Whoever follows the index moves over when all is there.
+    It has the lowest priority, and a lock lets only one such process run per index. If it is
+    killed, the present base stays. Readers move to the new base once it is complete.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        """Start it."""
+        """Start the process."""
         spawn = multiprocessing.get_context("spawn")
         self._process = spawn.Process(target=derive, args=(folder, settings), daemon=True)
         self._process.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.is_alive()
 
     def stop(self) -> None:
-        """End it, whatever it is at."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
 
 
 def derive(folder: Path, settings: Settings) -> None:
-    """What the process does; nothing where another one is at it."""
+    """Body of the process; returns at once if another process holds the lock."""
     os.nice(19)
     Thread(target=_end_with_parent, daemon=True).start()
     lock = FileLock(folder / FOLDER / LOCK, blocking=False, fallback_to_soft=False)
@@ -52,7 +52,7 @@ def derive(folder: Path, settings: Settings) -> None:
         with lock:
             Snapshot.derive(PassageStore.open(folder), settings)
     except Timeout:
-        return  # another process is at it
+        return  # another process is doing it
     except (BackendError, OSError) as error:
         log.warning("No new base was made of %s, and the one there is goes on: %s.", folder, error)
 

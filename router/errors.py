@@ -1,8 +1,8 @@
-"""The one base error of this folder, and its kinds."""
+"""The router's errors."""
 
 
 class RouterError(Exception):
-    """Something about a question, a setting or a fusion that the caller can put right."""
+    """Base of these errors: something about a request or a setting that the caller can correct."""
 
 
 class FusionError(RouterError):
@@ -10,11 +10,11 @@ class FusionError(RouterError):
 
 
 class QuestionError(RouterError):
-    """A question without words, or a number of hits that makes no sense."""
+    """A question without words, or a request that no route can answer."""
 
 
 class SettingsError(RouterError, ValueError):
-    """A setting with a value it cannot have, or a variable that names no setting."""
+    """A setting with an invalid value, or a variable that names no setting."""
 
 
 class RequestLogError(RouterError):
@@ -22,15 +22,15 @@ class RequestLogError(RouterError):
 
 
 class ShardError(RouterError):
-    """A shard of an index that does not answer, or something that shards cannot do."""
+    """A shard of an index that does not answer, or a request that shards cannot handle."""
 
 
 class PolicyError(RouterError, ValueError):
-    """Thresholds out of order, a score that is none, or a budget that nothing can be held to."""
+    """Thresholds out of order, a score out of range, or a budget that cannot be applied."""
 
 
 class FeatureError(RouterError):
-    """A feature matrix of the wrong width, or with a value that is no number."""
+    """A feature matrix of the wrong width, or with a value that is not finite."""
 
 
 class ModelFileError(RouterError):
@@ -38,4 +38,4 @@ class ModelFileError(RouterError):
 
 
 class RerankerError(RouterError):
-    """An endpoint that should score texts and does not."""
+    """A reranker endpoint that does not return scores."""

@@ -1,4 +1,4 @@
-"""A route by what another search returned: for a corpus that is not indexed here."""
+"""Chooses a route by the passages that another search returned, for a corpus not indexed here."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ def load_passage_router(folder: Path) -> RoutingModel:
     """Read a router that decides by returned passages.
 
     Raises:
-        ModelFileError: It is missing or damaged, or learned from an index.
+        ModelFileError: The router is missing or damaged, or was trained on signals of an index.
     """
     return load_router(folder, schema_id=passage_schema(), names=PASSAGE_NAMES)
 
@@ -26,10 +26,10 @@ def decide_by_passages(
     explain: bool = False,
     point: str = "",
 ) -> Decision:
-    """Whether what the simple arm returned will do, or the others are asked as well.
+    """Decide whether the simple arm's passages suffice or other arms are asked too.
 
     Args:
-        model: Of `load_passage_router`.
+        model: A router from `load_passage_router`.
 
     Raises:
         PolicyError: There is no such operating point.

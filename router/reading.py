@@ -1,6 +1,6 @@
-"""Questions as the models read them, each step taken once something needs it.
+"""Reads the questions of a batch with the models, running each step only when it is needed.
 
-What the featurizer finds becomes here what the backends take; the two do not know each other.
+Here the featurizer's output becomes the backends' input; the two do not know each other.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,16 +22,16 @@ from featurizer.types import Parse, Syntax
 
 
 class QuestionReading:
-    """Questions of a batch, named by their places, with what the models found so far.
+    """The questions of a batch, identified by position, with what the models found so far.
 
     Attributes:
-        questions: As asked.
-        queries: The same for the arms; vector and mentions are empty until they are known.
-        states: Whether the states of tokens are kept, which vectors of phrases are made of; may be
-            set until it is encoded.
-        encoded: The same with the states of their tokens, if those were asked for, once encoded.
-        seconds: Of each question, wall time by stage. What another thread did meanwhile is not
-            counted, but for the wait until it was done.
+        questions: The questions as asked.
+        queries: The arms' input; vector and mentions are empty until they are known.
+        states: Whether token states are kept, for the vectors of phrases. It may be changed until
+            the questions are encoded.
+        encoded: The questions with their token states, if `states`, once they are encoded.
+        seconds: Wall time of each question by stage. Of work in another thread, only the time spent
+            waiting for it counts.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class QuestionReading:
         states: bool = False,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """Read nothing yet.
+        """Begin a reading; no model runs yet.
 
         Args:
-            analyser: Not asked for where words are enough.
-            states: Whether the states of tokens are kept, which vectors of phrases are made of.
-            clock: Seconds that stages are measured in.
+            analyser: Returns the analyser. Not called if no model is needed.
+            states: Whether token states are kept.
+            clock: Returns the seconds by which stages are timed.
         """
         nothing = np.zeros(0, np.float32)
         self.questions = questions
@@ -67,7 +67,7 @@ class QuestionReading:
 
     @classmethod
     def known(cls, queries: Sequence[Query], analyser: Callable[[], Analyser]) -> Self:
-        """Questions of which nothing more has to be read than these queries hold."""
+        """A reading of queries that are complete, so that no model runs for them."""
         reading = cls([query.text for query in queries], analyser)
         reading.queries = [*queries]
         reading._encoded = True
@@ -77,7 +77,7 @@ class QuestionReading:
         return reading
 
     def encode(self) -> None:
-        """Find the vector of every question, or wait for `encode_beside`."""
+        """Compute the vector of every question, or wait for `encode_beside`."""
         if self._encoded:
             return
         with self.stage("encoding", range(len(self.questions))):
@@ -90,7 +90,7 @@ class QuestionReading:
         self._encoded = True
 
     def encode_beside(self, then: Callable[[Float32], None]) -> None:
-        """Begin to encode in another thread, if nobody did, and go on there with the vectors."""
+        """Encode in another thread, unless already begun, and call `then` there with (n, d)."""
         if self._encoded or self._encoding is not None:
             return
         analyser = self._analyser()
@@ -109,7 +109,7 @@ class QuestionReading:
         return np.array([one.vector for one in self.encoded])
 
     def parse(self, places: Sequence[int], *, tokens: bool) -> None:
-        """Parse what is not parsed yet, or was without the tokens that are wanted."""
+        """Parse the questions that are not parsed yet, or lack tokens that are wanted."""
         parses = self._parses
         missing = [p for p in places if p not in parses or (tokens and not parses[p].tokens)]
         if missing:
@@ -119,7 +119,7 @@ class QuestionReading:
             parses.update(zip(missing, found, strict=True))
 
     def find_mentions(self, places: Sequence[int], wanted: Callable[[str], bool]) -> None:
-        """Make mentions of what was parsed, after `encode`.
+        """Add the mentions of parsed questions to their queries; call it after `encode`.
 
         Args:
             wanted: Whether the vector of a named entity will be needed.
@@ -140,11 +140,11 @@ class QuestionReading:
     def features(
         self, places: Sequence[int], names: Collection[str], *, trees: bool = False
     ) -> Float64:
-        """(len(places), d) of `FEATURE_NAMES`, NaN where neither this nor an earlier call asked.
+        """Features (len(places), d), columns as in `FEATURE_NAMES`; NaN if never asked for.
 
         Args:
             names: Features that are wanted.
-            trees: Whether trees are wanted even if no feature is made of them.
+            trees: Build trees even if no wanted feature needs them.
         """
         if names:
             self.parse(places, tokens=True)
@@ -156,19 +156,19 @@ class QuestionReading:
         return self._features[places]
 
     def trees(self, place: int) -> tuple[Tree, ...]:
-        """Of the sentences of a question; empty if nobody asked for them."""
+        """The trees of a question's sentences; empty if they were not built."""
         return self._syntax[place].trees if place in self._syntax else ()
 
     def build_trees(self, places: Sequence[int]) -> None:
-        """Parse some of the questions and make their trees, which explanations show."""
+        """Parse some questions and build their trees, for explanations."""
         self.parse(places, tokens=True)
         self._build(places, trees=True)
 
     def plan(self, place: int) -> Plan:
-        """Of a question; empty if it was not parsed with its tokens.
+        """The plan of a question; empty if it was not parsed with its tokens.
 
-        It is read off the dependencies: that takes no further model, and what is found by such
-        plans is as good as by those of constituency trees.
+        Plans come from dependencies, which need no further model; plans from constituency trees
+        find nothing better.
         """
         parse = self._parses.get(place)
         if parse is None or not parse.tokens:
@@ -178,7 +178,7 @@ class QuestionReading:
         return self._plans[place]
 
     def plans(self, places: Sequence[int]) -> list[Plan]:
-        """Of some of the questions, which are parsed if they were not."""
+        """The plans of some questions, parsing them if needed."""
         self.parse(places, tokens=True)
         return [self.plan(place) for place in places]
 
@@ -194,7 +194,7 @@ class QuestionReading:
 
     @contextmanager
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
-        """Count the time of what runs inside, shared equally by these questions."""
+        """Time the block under a stage's name, in equal shares for these questions."""
         start = self._clock()
         yield
         share = (self._clock() - start) / max(len(places), 1)

@@ -1,4 +1,4 @@
-"""Remote arms as those see them who ask many questions at leisure, to learn from the answers."""
+"""Interface to remote arms for offline work, which learns from the answers to many questions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ class ArmFacts:
 
     Attributes:
         role: "simple", "graph" or "list".
-        address: Digest of all that its answers depend on: where it is, and how it is asked.
-        price: Of a call.
+        address: Digest of all that its answers depend on: where it is and how it is asked.
+        price: Price of a call.
         depth: Hits that it is asked for.
-        scores: What its scores are.
-        weight: Of its list in fusion.
-        prefix: What its ids begin with in an answer; "" where they are those of the collection.
+        scores: Meaning of its scores.
+        weight: Weight of its list in fusion.
+        prefix: Prefix of its ids in an answer; "" if they are the collection's own ids.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ArmFacts:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it stands for our text arms."""
+        """Whether it replaces our text arms."""
         return self.role == "simple"
 
 
@@ -49,13 +49,13 @@ class AskedHit:
 
 @dataclass(frozen=True, slots=True)
 class ArmAnswer:
-    """What became of asking.
+    """A remote arm's answer, or why there is none.
 
     Attributes:
-        hits: Best first.
-        ms: That it took.
-        spent: What it cost.
-        reason: Why there is no answer; "" where there is one.
+        hits: Hits, best first.
+        ms: Time that the call took.
+        spent: Cost of the call.
+        reason: Why there is no answer; "" if there is one.
     """
 
     hits: tuple[AskedHit, ...]
@@ -74,7 +74,7 @@ class ArmQuestion:
 
 
 class RemoteAsker(Protocol):
-    """Arms of one collection, asked in the manners of the gateway."""
+    """The remote arms of one collection, called as the service calls them."""
 
     arms: Sequence[ArmFacts]
 
@@ -83,7 +83,7 @@ class RemoteAsker(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def ask(self, questions: Sequence[ArmQuestion]) -> Iterator[tuple[int, ArmAnswer]]:
-        """Place and answer of each, as they come; an arm is asked no faster than it may be."""
+        """Position and answer of each question, as they come, within each arm's rate limit."""
         ...
 
 
@@ -91,5 +91,5 @@ class OpenArms(Protocol):
     """Reads an arms file."""
 
     def __call__(self, path: Path, *, collection: str, has_index: bool) -> RemoteAsker:
-        """The arms of a collection; the first where it is ""."""
+        """The arms of a collection; of the first one if it is ""."""
         ...

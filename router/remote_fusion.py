@@ -1,4 +1,4 @@
-"""What searches of others found, put together with what our own arms did."""
+"""Fuses the lists of remote arms with our own ranking."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,13 @@ from router.fusion import added_up, fuse, scaled
 from router.types import Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]
-"""What the scores of an arm are, if they are anything that we know: nothing but an order, cosines
-or sums on their scale, BM25, or shares of a walk's mass."""
+"""Meaning of an arm's scores: an order only, cosines or sums on their scale, BM25, or shares of a
+walk's mass."""
 OURS = "local"
 
-# Each with the arm of ours that has such scores, and what one of them is worth beside a cosine.
-# That of mass was chosen on train and dev questions of 2wiki, popqa and nq, beside our text arms:
-# nDCG@10 .938, where .3 and 1 have .934 and .936, and reciprocal ranks .848. That of BM25 is
-# fusion's own.
+# The arm of ours that has such scores, and their weight relative to a cosine. That of mass was
+# chosen on train and dev questions of 2wiki, popqa and nq, together with our text arms: nDCG@10
+# .938; .3 and 1 have .934 and .936, and reciprocal ranks .848. That of BM25 is fusion's own.
 _SCALES: Mapping[Scores, tuple[Route, float]] = {
     "cosine": (Route.DENSE, 1.0),
     "bm25": (Route.LEXICAL, 0.2),
@@ -31,11 +30,11 @@ _OF_OURS: Mapping[str, Scores] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25"}
 
 @dataclass(frozen=True, slots=True)
 class RemoteList:
-    """What a remote arm found, as a list to be fused.
+    """A remote arm's list, to be fused.
 
     Attributes:
-        scores: What they are.
-        weight: Of the list.
+        scores: Meaning of its scores.
+        weight: Weight of the list.
     """
 
     ranking: Ranking
@@ -44,7 +43,7 @@ class RemoteList:
 
     @property
     def is_addable(self) -> bool:
-        """Whether its scores can be what they are said to be: falling, and shares above 0."""
+        """Whether its scores can be what they are declared as: never rising, BM25 and mass > 0."""
         found = [hit.score for hit in self.ranking.hits]
         if self.scores == "rank" or any(upper < lower for upper, lower in pairwise(found)):
             return False
@@ -52,28 +51,27 @@ class RemoteList:
 
     @property
     def values(self) -> Float64:
-        """(m,) what it adds for each hit, where its scores can be added."""
+        """What it adds to each hit, (m,); only for addable scores."""
         return self.weight * _values(self.ranking, self.scores)
 
 
 def adds_up(lists: Sequence[RemoteList], *, by_scores: bool) -> bool:
-    """Whether scores are added up, as `together` does it, or ranks are fused."""
+    """Whether `together` adds up scores; otherwise it fuses ranks."""
     return by_scores and all(one.is_addable for one in lists)
 
 
 def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
-    """One ranking of our own and of remote lists.
+    """Fuse our own ranking with remote lists.
 
-    Scores whose meaning is known are added up on the scale of cosines, as our own fusion does
-    (`router.fusion.combine_scores`); where one list has none, all are fused by reciprocal rank. Of
-    what our ranking gives to a passage, each of our lists that had it is said to have given its
-    part.
+    Scores of known meaning are added up on the scale of cosines, as in `fusion.combine_scores`. If
+    a list has no such scores, all are fused by reciprocal rank. What our ranking gives to a passage
+    is divided among those of our lists that have it.
 
     Args:
-        ours: Fused or of a single arm; weighs 1.
-        lists: Of remote arms, at least one.
+        ours: Our ranking, fused or of a single arm; its weight is 1.
+        lists: Lists of remote arms, at least one.
         k: Most hits to return.
-        by_scores: Whether our own scores are sums on that scale.
+        by_scores: Whether our own scores are on the scale of cosines.
     """
     own = replace(ours, retriever=OURS)
     if adds_up(lists, by_scores=by_scores):
@@ -95,9 +93,9 @@ def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: b
 
 
 def _values(ranking: Ranking, meaning: Scores) -> Float64:
-    """(m,) what the scores of a ranking are worth on the scale of cosines, above its last.
+    """Scores of a ranking (m,) on the scale of cosines, minus the last one.
 
-    Of a passage that is not in a list it is known only that it has no more than the last.
+    A passage that is not in the list has at most the last score.
     """
     if not ranking.hits:
         return np.zeros(0)
@@ -107,7 +105,7 @@ def _values(ranking: Ranking, meaning: Scores) -> Float64:
 
 
 def _parted(sources: Sequence[Source], own: RankedHit | None, name: str) -> tuple[Source, ...]:
-    """The same, with our own lists in the place of their ranking."""
+    """Replace our ranking among the sources by our own lists."""
     found: list[Source] = []
     for source in sources:
         if source.retriever != OURS or own is None:

@@ -1,9 +1,8 @@
-"""The request log: each answered question with its decision, and feedback that joins it later.
+"""The request log: each answered question with its decision, and feedback that comes later.
 
-One JSON object a line. Lines of `"kind": "retrieval"`, `"kind": "feedback"` and
-`"kind": "shadow"`, of an arm that was asked in the background, share a `request_id` and a `key`,
-the name of the API key. Each line is written at once by one call, so
-several processes can share a file.
+Each line is a JSON object. Its kind is "retrieval", "feedback" or "shadow" (an arm that was asked
+in the background). Lines about one question share a `request_id` and a `key`, the name of the API
+key. Each line is written by one call, so several processes can share a file.
 """
 
 import errno
@@ -23,13 +22,13 @@ SHADOW = "shadow"
 
 
 class RequestLog:
-    """Writes lines; nothing is kept in memory, so nothing is lost when the process is killed."""
+    """Writes lines without buffering, so nothing is lost when the process is killed."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file to append to, which only its owner can read if it is new.
+        """Open a file for appending; a new one is readable by its owner only.
 
         Raises:
-            RequestLogError: It cannot be written.
+            RequestLogError: The file cannot be written.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +42,7 @@ class RequestLog:
         """Append one line.
 
         Raises:
-            OSError: It is not there, or not whole. The next line begins a line of its own.
+            OSError: The line was not written, or only in part. The next one starts on a new line.
         """
         line = {
             "kind": kind,
@@ -62,19 +61,19 @@ class RequestLog:
         os.close(self._descriptor)
 
     def _is_torn(self) -> bool:
-        """Whether the last line lacks its end: a disk was full when somebody wrote it."""
+        """Whether the last line is incomplete, because the disk was full when it was written."""
         size = os.fstat(self._descriptor).st_size
         return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
 
 def read_texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines as they stand, with their 1-based numbers; no more than one is in memory.
+    """Yield lines with their numbers from 1, keeping one at a time in memory.
 
-    Only a last line, one that is still being written, lacks its end. A name that ends with .gz is
+    A last line that is still being written has no line break. A file whose name ends with .gz is
     read as gzip, as rotated logs are.
 
     Raises:
-        RequestLogError: The file is missing, damaged, or no text.
+        RequestLogError: The file is missing, damaged, or not text.
     """
     try:
         with _opened(path) as file:
@@ -91,7 +90,7 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def parse_line(text: str) -> dict[str, Any] | None:
-    """What a line says; None where it is no line of a request log."""
+    """The content of a line; None if it is not a line of a request log."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Given texts in the order that the route hybrid would give them, without an index of them."""
+"""Ranks texts that are given with a question as the route hybrid would, without indexing them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from router.types import ArmResults, Route
 
 @dataclass(frozen=True, slots=True)
 class RankedText:
-    """One of the texts that were given.
+    """A text in the ranking.
 
     Attributes:
-        place: Among them, from 0.
-        relevance: Probability that it is relevant, or, where none is known, its share of the
-            best one's score; 0 to 1, never more than that of the text before it.
+        place: Its position among the given texts, from 0.
+        relevance: Probability that it is relevant or, without a relevance model, its share of the
+            best score; 0 to 1, never higher than that of the text before it.
     """
 
     place: int
@@ -34,7 +34,7 @@ class Reranker:
     """Ranks texts by cosine and BM25, with the document frequencies of one version of an index.
 
     Attributes:
-        relevance: What makes probabilities of scores; None where nothing was fitted for them.
+        relevance: Turns scores into probabilities; None if no model was fitted to these scores.
     """
 
     analyser: Analyser
@@ -43,20 +43,20 @@ class Reranker:
     relevance: RelevanceModel | None
 
     def compare_in_steps(self, question: str, passages: Sequence[Passage]) -> Steps[Float32]:
-        """(n,) cosines of a question and n passages; with pauses, in the models' thread."""
+        """Cosines (n,) of a question and n passages, in steps; runs in the models' thread."""
         asked = self.analyser.encode_questions([question])[0]
         return products((yield from self.analyser.encode_passages_in_steps(passages)), asked)
 
     def rank(
         self, question: str, passages: Sequence[Passage], cosines: Float32
     ) -> list[RankedText]:
-        """All passages, best first, equal ones in the order given; in any thread.
+        """Rank all passages, best first, ties in the given order; may run in any thread.
 
-        The curves of relevance are those of the dense route, whose scores do not depend on what
-        else is ranked. Where they do not fall with the rank, neighbours share their mean.
+        Relevance uses the curves of the dense route, whose scores do not depend on the other texts.
+        Neighbours whose relevance would rise with the rank share their mean.
 
         Args:
-            cosines: (n,) as `compare_in_steps` gives them.
+            cosines: (n,), from `compare_in_steps`.
         """
         most = len(passages)
         ids = [f"{place:06}" for place in range(most)]
@@ -79,7 +79,7 @@ class Reranker:
 
 
 def falling(values: Sequence[float]) -> list[float]:
-    """The nearest values, by least squares, that never rise: neighbours that do share their mean.
+    """The nearest non-increasing values by least squares; neighbours that rise share their mean.
 
     Source: the pool-adjacent-violators algorithm (Ayer et al. 1955).
     """

@@ -1,4 +1,4 @@
-"""Names that may stand in the place of a phrase: what they are, as far as their spelling tells."""
+"""Which names may replace a phrase, judged by how they are written."""
 
 import re
 
@@ -30,9 +30,9 @@ _CAPITAL = re.compile(r"[^\W\d_][^\W\d_]+")
 
 
 def fits(name: str, wanted: str) -> bool:
-    """Whether a name looks like what is wanted, a key of `plan_nouns.TYPES` or "free".
+    """Whether a name looks like the wanted type, a key of `plan_nouns.TYPES`, "free" or "".
 
-    A date is wanted as such, a quantity never but as a number; what is free may be anything.
+    "date" takes dates only, "number" and "free" anything, all others neither dates nor quantities.
     """
     if wanted in ("free", "number"):
         return True
@@ -40,7 +40,7 @@ def fits(name: str, wanted: str) -> bool:
 
 
 def is_date(name: str) -> bool:
-    """Like "May 1865", "the 12th century" or "1990s"; "Euro 2008" and "May" are none."""
+    """Whether a name is like "May 1865", "the 12th century" or "1990s", not "Euro 2008", "May"."""
     own = _WORD.findall(name.lower())
     numbers = [word for word in own if _DIGITS.fullmatch(word)]
     told = bool(numbers) or not _DAYS.isdisjoint(own) or not _SPANS.isdisjoint(own)
@@ -49,13 +49,13 @@ def is_date(name: str) -> bool:
 
 
 def is_quantity(name: str) -> bool:
-    """Like "less than seven metres" or "42 km"; "Alpha 7" is none."""
+    """Whether a name is like "less than seven metres" or "42 km", not "Alpha 7"."""
     own = _WORD.findall(name)
     capital = any(word[0].isupper() and _CAPITAL.fullmatch(word) for word in own)
     return not capital and any(word in _NUMBERS or word[0].isdigit() for word in own)
 
 
 def plain_words(text: str) -> str:
-    """The words of a text without an article before them, to tell names apart."""
+    """The words of a text in lower case, without a leading article, for comparing names."""
     found = _WORD.findall(text.lower().replace("'s", ""))
     return " ".join(found[1:] if found[:1] and found[0] in _ARTICLES else found)

@@ -1,4 +1,4 @@
-"""Models that score texts for a question, as the settings name them: a folder, or an endpoint."""
+"""Rerankers that score texts for a question: a model in a folder, or an endpoint."""
 
 import json
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from router.errors import RerankerError
 from router.settings import RerankerSettings
 
 LONGEST_BODY = 1_000_000
-"""Bytes of a reply."""
+"""Most bytes of a reply."""
 _SECONDS = 60.0
 
 
 def open_scorer(settings: RerankerSettings) -> TextScorer:
-    """The model that the settings name.
+    """The reranker that the settings name.
 
     Raises:
-        ModelError: A folder is missing or damaged.
+        ModelError: The folder is missing or damaged.
     """
     if settings.model.startswith(("http://", "https://")):
         return EndpointScorer(settings.model, settings.name)
@@ -29,23 +29,23 @@ def open_scorer(settings: RerankerSettings) -> TextScorer:
 
 
 class EndpointScorer:
-    """A reranker behind an address, as vLLM, TEI, llama.cpp and Wye itself speak it."""
+    """A reranker behind an HTTP API, as vLLM, TEI, llama.cpp and Wye itself serve it."""
 
     def __init__(self, url: str, name: str) -> None:
-        """Send nothing yet.
+        """Prepare a client; nothing is sent yet.
 
         Args:
-            url: Base of the API, to which /rerank is added.
-            name: Of the model there.
+            url: Base address of the API, to which /rerank is added.
+            name: Name of the model there.
         """
         self._url, self._name = f"{url.rstrip('/')}/rerank", name
         self._client = httpx2.Client(timeout=_SECONDS, trust_env=False)
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
-        """(n,) what the endpoint says of each of n texts; higher is better.
+        """Scores (n,) of n texts; higher is better.
 
         Raises:
-            RerankerError: It does not answer, or not for every text.
+            RerankerError: The endpoint does not answer, or does not score every text.
         """
         if not texts:
             return np.empty(0, np.float32)

@@ -1,4 +1,4 @@
-"""What this folder gives to those above it: a route, and where a fused hit came from."""
+"""The router's types: routes, what the arms found, decisions and replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -52,12 +52,12 @@ ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
 """The single arms that fusion asks."""
 
 FURTHER = (Route.CLUE, Route.ZOOM)
-"""Single arms that are asked where they are named. Nothing is built or imported for them before,
-nothing was fitted to them, and how likely their hits are relevant is not known. One more is a name
-here and a line in `router.session.FURTHER_ARMS`."""
+"""Single arms that are asked only where they are named. Nothing is built or imported for them
+before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
+add a name here and a line in `router.session.FURTHER_ARMS`."""
 
 USUAL = tuple(route for route in Route if route not in FURTHER)
-"""The routes that are made ready, judged and fitted."""
+"""The routes that are prepared, evaluated and fitted."""
 
 
 class FusedHit(RankedHit):
@@ -112,20 +112,20 @@ class Reply:
     """The answer to one question, with what is needed to see how it came about.
 
     Attributes:
-        question: As asked.
-        route: That answered it; never `Route.AUTO`.
+        question: The question as asked.
+        route: The route that answered it; never `Route.AUTO`.
         ranking: The answer.
-        arms: Ranking of each arm that was run, by name; fusion runs several.
+        arms: Name of each arm that was run -> its ranking; fusion runs several.
         seconds: Wall time by stage (parsing, encoding, each arm, fusing). Questions that are
-            worked on together each carry an equal share of the time.
-        version: Of the index.
-        explanation: Of the graph arm, when it was asked for and the graph arm was run.
-        decision: The router's; None where the caller named the route.
-        chain: Of the route of steps, from the inside out; empty where there were none.
-        searches: Made for steps, beside the one for the whole question.
-        relevance: Of each hit, the probability that it is relevant; empty where no model of it
-            fits the index and the settings.
-        answerability: Probability that the corpus has an answer; None likewise, and without a hit.
+            processed together each have an equal share of the time.
+        version: Version of the index.
+        explanation: The graph arm's explanation, if asked for and if the arm was run.
+        decision: The router's decision; None if the caller named the route.
+        chain: Phrases and candidates of the route of steps, innermost first; empty without steps.
+        searches: Searches made for steps, besides that for the whole question.
+        relevance: Probability of each hit that it is relevant; empty if no relevance model fits the
+            index and the settings.
+        answerability: Probability that the corpus has an answer; None without such a model or hit.
     """
 
     question: str
@@ -144,14 +144,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where the routes border on each other.
+    """The scores at which the route changes.
 
     Attributes:
-        low: τ_L; a score up to it takes the simple route.
-        high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
-        steps: A question with a plan goes in steps where the first passages are about a smaller
-            share of what it needs than this (`router.query_performance.at_hand`); 0 is never, 1
-            always. None is sought of a question that is surely simple (`router.policy.SURE`).
+        low: τ_L; scores up to it take the simple route.
+        high: τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
+        steps: A question with a plan goes in steps if the first passages are about a smaller share
+            of what it needs than this (`router.query_performance.at_hand`); 0 is never, 1 always.
+            A surely simple question (`router.policy.SURE`) gets no plan.
     """
 
     low: float
@@ -170,13 +170,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class ArmResults:
-    """One question with what was found for it.
+    """One question with what the arms found for it.
 
     Attributes:
-        query: As analysed.
+        query: The analysed question.
         seeds: Where the graph's walk starts.
-        rankings: Of each arm that was asked.
-        coverage: What the first passages of the text arms hold of it; empty if nobody looked.
+        rankings: The ranking of each arm that was asked.
+        coverage: How the first passages of the text arms cover it; empty if not computed.
     """
 
     query: Query
@@ -187,13 +187,12 @@ class ArmResults:
 
 @dataclass(frozen=True, slots=True)
 class TimedArmResults:
-    """What every arm and the route of steps said to one question, and what that took.
+    """What every arm and the route of steps found for one question, and how long they took.
 
     Attributes:
-        results: Of every arm.
+        results: Results of every arm.
         seconds: Processor time by stage.
-        steps: Of the route of steps, where there was something to take apart; elsewhere it gives
-            what fusion does.
+        steps: Ranking by the route of steps; None if it made no searches and so equals fusion.
     """
 
     results: ArmResults
@@ -243,22 +242,22 @@ class Decision:
     """Which route a question takes, and why.
 
     Attributes:
-        route: That is taken.
-        score: s, from 0 to 1; None when nothing was scored.
-        logit: Calibrated, s = 1 / (1 + exp(-logit)); None when nothing was scored.
-        thresholds: That the score was held against; None when nothing was scored.
+        route: The route.
+        score: s, from 0 to 1; None if nothing was scored.
+        logit: Calibrated logit, s = 1 / (1 + exp(-logit)); None if nothing was scored.
+        thresholds: Thresholds that the score was compared with; None if nothing was scored.
         reason: "score", "plan: …", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
-        model: Name and version, "name/v1"; empty when nothing was scored.
-        contributions: The baseline, then features by falling weight; they add up to the logit.
+        model: Name and version of the router, "name/v1"; "" if nothing was scored.
+        contributions: The baseline, then features by descending weight; they add up to the logit.
             Empty unless asked for.
-        nearest_change: What would change the route that the score alone asks for; None when no
-            score would, or it was not asked for.
+        nearest_change: What would change the route that the score alone gives; None if no score
+            would, or if not asked for.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
-            features saw them; empty unless asked for.
-        simple: The route of scores up to the low threshold; None when nothing was scored.
-        summary: Why, in a sentence or two; empty unless asked for.
-        plan: What could be asked one after another; without steps unless asked for.
-        planned: Whether it is taken in steps where it has a plan; see `Thresholds.steps`.
+            features use them; empty unless asked for.
+        simple: The route of scores up to the low threshold; None if nothing was scored.
+        summary: The reason in a sentence or two; empty unless asked for.
+        plan: What could be asked step by step; without steps unless asked for.
+        planned: Whether the question goes in steps if it has a plan; see `Thresholds.steps`.
     """
 
     route: Route
