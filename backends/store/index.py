@@ -58,6 +58,7 @@ from backends.store.versions import (
     manifest_name,
     newest_mark,
     newest_whole,
+    numbers_in,
     open_whole,
     read_record,
     reading,
@@ -69,15 +70,19 @@ from backends.types import Passage
 
 log = logging.getLogger(__name__)
 
-ROWS_PER_FRAGMENT = 65_536
-# A compaction rewrites fragments of fewer rows than one of these, and leaves larger ones alone. So
-# each of many rows that are written one by one is rewritten a few times.
-TIERS = (1_024, 8_192, ROWS_PER_FRAGMENT)
+# Fragments of so many rows stay as they are, so that no write waits for long while some are merged.
+# A million rows in larger ones are opened, asked and written to no quicker.
+ROWS_PER_FRAGMENT = 8_192
+# A write merges fragments of fewer rows than one of these, and leaves larger ones alone. So each of
+# many rows that are written one by one is rewritten a few times.
+TIERS = (1_024, ROWS_PER_FRAGMENT)
 _ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
 # Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
 # would be megabytes.
 MOST_VERSIONS = 1_000
+_LEAST_DROPPED = 0.25
+"""Share of all versions that is dropped at once, or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,10 @@ class PassageStore:
             IndexDamagedError: One of them cannot.
         """
         with reading(self.path):
-            return versions_of(self._dataset)
+            stated = ((entry["version"], entry["timestamp"]) for entry in self._dataset.versions())
+            # Lance gives local times without a zone, which is what `astimezone` takes them for.
+            found = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
+        return sorted(found, key=lambda version: version.number)
 
     def count(self) -> int:
         """How many passages the version in view has."""
@@ -511,15 +519,16 @@ class Writer:
                 Compaction.commit(self._dataset, done)
             self._flush()  # first, so that nothing is dropped for nothing
             # What later versions are put on top of stays, with its sentences.
-            _drop_superseded(self._dataset, keep, latest_kept(self.folder))
-            drop_derived(self.folder, {version.number for version in versions_of(self._dataset)})
+            passages = self.folder / PASSAGES
+            _drop_superseded(passages, self._dataset, keep, latest_kept(self.folder))
+            drop_derived(self.folder, {*numbers_in(passages)})
         kept = {name: d for name, d in self._record.digests.items() if self._is_there(name)}
         self._record = Record(self.version, kept)
         self._flush()
         surfaces = self.surfaces.dataset()
         if surfaces is not None:
             surfaces.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
-            _drop_superseded(surfaces, keep)
+            _drop_superseded(self.folder / SURFACES, surfaces, keep)
 
     def _is_there(self, name: str) -> bool:
         return (self.folder / PASSAGES / name).exists()
@@ -533,29 +542,24 @@ def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
     }
 
 
-def versions_of(dataset: lance.LanceDataset) -> list[Version]:
-    """All versions of a dataset that can still be read, oldest first."""
-    stated = ((entry["version"], entry["timestamp"]) for entry in dataset.versions())
-    # Lance gives local times without a zone, which is what `astimezone` takes them for.
-    versions = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
-    return sorted(versions, key=lambda version: version.number)
-
-
-def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta, held: int = 0) -> None:
+def _drop_superseded(
+    folder: Path, dataset: lance.LanceDataset, keep: timedelta, held: int = 0
+) -> None:
     """Delete versions but one superseded longer than `keep` ago, and files that no version needs.
 
     Lance's own `older_than` asks when a version was written: it would drop a version of last week
-    that was the newest until a second ago, and that every reader still holds.
+    that was the newest until a second ago, and that every reader still holds. Lance also reads the
+    manifests of all versions, so a few are not worth it.
     """
-    horizon = datetime.now(UTC) - keep
-    versions = versions_of(dataset)
+    horizon = (datetime.now(UTC) - keep).timestamp()
+    numbers = numbers_in(folder)
     superseded = [
-        version.number
-        for place, (version, successor) in enumerate(pairwise(versions))
-        if successor.written < horizon or place < len(versions) - MOST_VERSIONS
-        if version.number != held
+        number
+        for place, (successor, number) in enumerate(pairwise(numbers), start=1)
+        if place >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
+        if number != held
     ]
-    if superseded:
+    if len(superseded) >= _LEAST_DROPPED * len(numbers):
         dataset.cleanup_old_versions(
             versions=superseded,
             # Whoever tagged a version with Lance's own tools wants it kept; that is no error.

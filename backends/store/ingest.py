@@ -189,6 +189,9 @@ class _Ingest:
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
         self.commit(stale)
+        with self._clock.stage("write"):
+            if rows := self._writer.crowded(COMPACT_FROM):
+                self._writer.compact(rows=rows, groups=1)
 
     def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
         """Stored analyses by id of passages of which only the metadata changed."""
@@ -227,8 +230,6 @@ class _Ingest:
         """Store what the end of the stream tells: the last document has no further chunks."""
         with self._clock.stage("write"):
             self._count(removed=self._writer.delete(self._end_document()))
-            if rows := self._writer.crowded(COMPACT_FROM):
-                self._writer.compact(rows=rows, groups=1)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}

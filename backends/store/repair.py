@@ -93,7 +93,7 @@ class _Survey:
             self.record = read_record(folder)
         except IndexDamagedError as error:
             self.damage.append(f"{error}.")
-        self._numbers = numbers_in(folder)
+        self._numbers = numbers_in(folder / PASSAGES)
         self._whole: list[int] = []
         self._opened: dict[int, lance.LanceDataset] = {}
         self._why: dict[str, str] = {}
@@ -283,7 +283,7 @@ class _Survey:
 def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
     first = [
         f"{PASSAGES}/{manifest_name(number)}"
-        for number in numbers_in(folder)
+        for number in numbers_in(folder / PASSAGES)
         if number > plan.version
     ]
     set_aside(folder, first, plan.folder)

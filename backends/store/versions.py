@@ -82,7 +82,7 @@ def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Fo
     except IndexDamagedError as error:
         faults.append(str(error))
     mark = newest_mark(folder)
-    numbers = numbers_in(folder)
+    numbers = numbers_in(folder / PASSAGES)
     for number in numbers:
         try:
             dataset = open_whole(folder, number, record, open_)
@@ -183,15 +183,15 @@ def manifest_name(number: int) -> str:
     return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"
 
 
-def numbers_in(folder: Path) -> list[int]:
-    """Numbers of the versions of an index, newest first."""
-    names = [path.stem for path in (folder / PASSAGES / VERSIONS).glob("*.manifest")]
+def numbers_in(dataset: Path) -> list[int]:
+    """Numbers of the versions in the folder of a dataset, newest first."""
+    names = [path.stem for path in (dataset / VERSIONS).glob("*.manifest")]
     return sorted((_NEWEST - int(name) for name in names if name.isdecimal()), reverse=True)
 
 
 def newest_mark(folder: Path) -> Mark:
     """What the newest manifest is called and which file it is: another one after each change."""
-    for number in numbers_in(folder)[:1]:
+    for number in numbers_in(folder / PASSAGES)[:1]:
         with suppress(OSError):
             stat = (folder / PASSAGES / manifest_name(number)).stat()
             return number, stat.st_ino, stat.st_mtime_ns
@@ -231,19 +231,18 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
     """Have a commit on the disk, and written down; returns the record of it.
 
     Whoever is told that a version is written relies on all of its files, those of earlier commits
-    included: their writer may have been killed before it came to this. To sync what is on the disk
-    already costs next to nothing. Only the holder of the write lock may ask.
+    included: their writer may have been killed before it came to this. What has a digest in the
+    record was on the disk before that was. Only the holder of the write lock may ask.
 
     Raises:
         OSError: The disk refuses.
     """
     passages = folder / PASSAGES
     digests = dict(record.digests)
-    for path in files_of(passages, dataset):
-        sync(path)
-        name = path.relative_to(passages).as_posix()
+    for name in (*sizes_of(dataset), manifest_name(dataset.version)):
         if name not in digests:
-            digests[name] = digest_of(path)
+            sync(passages / name)
+            digests[name] = digest_of(passages / name)
     _sync_folders(folder)
     made = Record(dataset.version, digests)
     with write_atomically(passages / RECORD) as file:

@@ -15,7 +15,7 @@ from backends.errors import IndexLockedError
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import writer_lock, writing
-from backends.store.versions import PASSAGES, files_of
+from backends.store.versions import PASSAGES, RECORD, files_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
 
@@ -128,7 +128,10 @@ def test_every_change_is_on_the_disk(synced: Synced, index: PassageStore) -> Non
 def test_what_a_killed_writer_left_is_synced_by_the_next(
     index: PassageStore, synced: Synced
 ) -> None:
+    written_down = index.path / PASSAGES / RECORD
+    before = written_down.read_bytes()
     store(index, "a")
+    written_down.write_bytes(before)  # as if it had been killed
     data = {path for path in needed(index) if path.parent.name == "data"}
     assert data
     synced()
