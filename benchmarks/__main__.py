@@ -14,9 +14,6 @@ from router.errors import RouterError
 from training.errors import TrainingError
 
 QUICK = {
-    "retrieval": "",
-    "scale": "--vectors 5000 --graphs 10000",
-    "router": "--questions 400",
     "features": "--rounds 1",
     "plans": "",
     "crash": "--kills 25",
@@ -24,18 +21,13 @@ QUICK = {
 """Those that take no minutes with these options, and nothing but this repository."""
 OTHERS = (
     "attacks",
-    "encoder",
     "fusion",
     "growth",
-    "indexing",
     "linearrag",
     "load",
-    "log_replay",
-    "min_feedback",
     "papers",
     "packing",
     "plain_dense",
-    "reload_latency",
     "remote_arms",
     "shards",
     "short_answers",

@@ -3,21 +3,19 @@
 Reads the replays of train and dev splits that `python -m training.data.replaying` has made; no test
 split can be read here. Whatever has something to fit is fitted on the train split of --fit. The
 first table is of its dev split, those after it of further datasets; the last is of all questions of
---fit, each dataset in it fused by what was fitted on the others. Below each table stands what more
-terms in the graph's weight would gain. Means have 95 % bootstrap intervals; a star marks a
-difference to the graph arm that excludes 0, or a gain that does.
+--fit, each dataset in it fused by what was fitted on the others. Means have 95 % bootstrap
+intervals; a star marks a difference to the graph arm that excludes 0.
 """
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logit
 
 from backends.types import Float64, Ranking
 from benchmarks import harness
@@ -30,7 +28,6 @@ from router.fusion import (
     fuse,
     fuse_all,
     fuse_text,
-    graph_weights,
 )
 from router.query_performance import signals
 from router.scorer import sigmoid
@@ -47,17 +44,12 @@ RRF_KS = (0.0, 1.0, 5.0, 20.0, 60.0)
 RRF_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
-STRENGTHS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
 SHRINKAGE = 1e-3
 """Weight of the squared weights beside the mean loss."""
-SURE_NAME = 0.5
-"""Least value of a name that counts as one of two."""
 
 Fused = Callable[[Sequence[Replayed]], list[Ranking]]
 Form = Callable[[Sequence[Replayed]], Fused]
 """Questions to fit on, to what answers others."""
-Term = Callable[[ArmResults, float], float]
-"""What a question and the strength of a term add to the logit of the graph's weight."""
 
 
 def one_arm(arm: Route) -> Form:
@@ -104,48 +96,6 @@ def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
     return lambda asked: fuse_all(_evidence(asked), settings, [None] * len(asked), K)
 
 
-def names_without_title(one: ArmResults, strength: float) -> float:
-    """A name that is no title counts as one, weaker, over the passages that mention it."""
-    named = max((s.value / s.passages for s in one.seeds if not s.titles), default=0.0)
-    titled = float(signals([one], ["seed_title_uniqueness"])[0, 0])
-    return SETTINGS.graph_weight.seed_title_uniqueness * max(0.0, strength * named - titled)
-
-
-def names_together(one: ArmResults, strength: float) -> float:
-    """Two names stand in one of the text arms' first passages; the fewer passages, the more."""
-    found = [name.titles | name.texts for name in one.coverage.names if name.value >= SURE_NAME]
-    shared = [(mine & other).bit_count() for mine, other in combinations(found, 2)]
-    return strength * max((1 / count for count in shared if count), default=0.0)
-
-
-def margin_at_the_head(one: ArmResults, strength: float) -> float:
-    """The walk's mass falls between its first two passages more than after them."""
-    second, fifth = signals([one], ["graph_margin_2", "graph_margin_5"])[0].tolist()
-    return float(strength * (second - fifth / 2))
-
-
-TERMS: Mapping[str, Term] = {
-    "names without title": names_without_title,
-    "names together": names_together,
-    "margin at the head": margin_at_the_head,
-}
-
-
-def with_term(term: Term) -> Form:
-    """The adaptive method with one more term, of the best strength."""
-
-    def with_(strength: float) -> Fused:
-        def answer(asked: Sequence[Replayed]) -> list[Ranking]:
-            found = _evidence(asked)
-            added = np.array([term(one, strength) for one in found])
-            weights = sigmoid(logit(graph_weights(found, SETTINGS.graph_weight)) + added)
-            return fuse_all(found, replace(SETTINGS, method="convex"), weights.tolist(), K)
-
-        return answer
-
-    return lambda fit: _best([with_(strength) for strength in STRENGTHS], fit)
-
-
 def oracle(_: Sequence[Replayed]) -> Fused:
     """The better of hybrid and graph, known afterwards."""
     return lambda asked: _routed(asked, _gains(asked).gains >= 0)
@@ -159,7 +109,6 @@ FORMS: Mapping[str, Form] = {
     "convex, best of grid": best_convex,
     "adaptive, fitted": fitted_adaptive,
     "adaptive, default": by_settings(SETTINGS),
-    **{name: with_term(term) for name, term in TERMS.items()},
     "oracle": oracle,
 }
 
@@ -211,11 +160,6 @@ def print_table(
         sure = harness.intervals(found, values[Route.GRAPH], seed=seed)
         alone = [float(found[groups == group, 0].mean()) for group in names if apart]
         table.row(name, *sure, *alone)
-    gained = Table(["gain in thousandths", *(name.rjust(24) for name in SHOWN)])
-    base = values["adaptive, default"]
-    for name in TERMS:
-        gains = 1e3 * (values[name] - base)
-        gained.row(f"+ {name}", *harness.intervals(gains, np.zeros_like(gains), seed=seed))
 
 
 def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:

@@ -35,8 +35,6 @@ from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import WYE, BenchmarkError, Table
 from benchmarks.load import Client, closed_loop, free_port, running
-from benchmarks.reload_latency import put
-from benchmarks.scale import noisy
 from router.session import Session
 from router.settings import load_settings
 from router.types import Route
@@ -192,7 +190,13 @@ def _renamed(row: dict[str, Any], names: _Names, number: int) -> dict[str, Any]:
 
 def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> Float32:
     """Vectors of a copy."""
-    return noisy(generator, vectors, MOVED) if number else vectors
+    if not number:
+        return vectors
+    length = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
+    noise = generator.standard_normal(vectors.shape, dtype=np.float32)
+    moved: Float32 = vectors + np.float32(MOVED) * length * noise
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    return moved
 
 
 def _matrix(column: pa.FixedSizeListArray) -> Float32:
@@ -304,6 +308,36 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
     print(
         f"\nmemory of the server: {peak.start:,.0f} MB, at most {peak.most:,.0f} MB while written"
     )
+
+
+def document(number: int) -> Passage:
+    """A short one, which names something that is new and something that is not."""
+    text = f"Town{number} has a bridge. It was opened in {1900 + number % 100} near London."
+    return Passage(f"written-{number}", f"Bridge {number}", text)
+
+
+async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[float]]:
+    """Put documents one after the other; seconds until each is stored, and until it is found."""
+    stored: list[float] = []
+    found: list[float] = []
+    start = time.perf_counter()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, start + number / rate - time.perf_counter()))
+            passage = document(1_000 + number)
+            started = time.perf_counter()
+            body = {"title": passage.title, "text": passage.text}
+            reply = (await http.put(f"/v1/documents/{passage.id}", json=body)).raise_for_status()
+            stored.append(time.perf_counter() - started)
+            version = reply.json()["index_version"]
+            question = {"question": passage.title, "route": "lexical", "k": 1}
+            while True:
+                answer = (await http.post("/v1/retrieve", json=question)).raise_for_status()
+                if answer.json()["index"]["version"] >= version:
+                    break
+                await asyncio.sleep(0.02)
+            found.append(time.perf_counter() - started)
+    return stored, found
 
 
 async def delete(url: str, count: int) -> list[float]:

@@ -94,52 +94,28 @@ class HashAnalyser:
         return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
-class FakeAnalyser:
+class FakeAnalyser(HashAnalyser):
     """Stands where the models would: hashes for vectors, capitalised words for entities."""
 
     def __init__(self, settings: AnalyserSettings, *, delay: float = 0.0) -> None:
         """Load nothing; sleep so many seconds a passage."""
-        self._hash = HashAnalyser(delay=delay)
+        super().__init__(delay=delay)
         self._sentence_vectors = settings.sentence_vectors
         self.seconds = {"parsing": 0.0, "encoding": 0.0}
 
     @property
-    def dimension(self) -> int:
-        """Length d of every vector."""
-        return self._hash.dimension
-
-    @property
     def fingerprint(self) -> dict[str, str]:
         """Tells apart analysers that store different rows."""
-        return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
+        return {**super().fingerprint, "sentence_vectors": self._sentence_vectors}
 
     @property
     def syntax_fingerprint(self) -> dict[str, str]:
         """Of no parser at all."""
         return {"tree": "none"}
 
-    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-        """One result per passage, in order."""
-        return self._hash.analyse(passages)
-
-    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
-        """The same, a passage at a time."""
-        return self._hash.analyse_in_steps(passages)
-
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors, in order."""
-        return self._hash.encode_surfaces(surfaces)
-
-    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
-        """The same."""
-        return self._hash.encode_surfaces_in_steps(surfaces)
-
     def encode_passages_in_steps(self, passages: Sequence[Passage]) -> Steps[Float32]:
         """(n, d) unit vectors of passages, as an index has them."""
-        return self._hash.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
-
-    def encode_ahead(self, texts: Sequence[str]) -> None:
-        """Nothing: it takes no time."""
+        return self.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
@@ -147,7 +123,7 @@ class FakeAnalyser:
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The same, without tokens."""
-        none = np.zeros((0, self._hash.dimension), np.float32)
+        none = np.zeros((0, self.dimension), np.float32)
         vectors = self.encode_questions(texts)
         return [EncodedText(text, own, none, ()) for text, own in zip(texts, vectors, strict=True)]
 

@@ -1,9 +1,7 @@
 """`wye serve` under load: latency alone, throughput of many clients, stages, and too much to do.
 
 Starts a server of its own and asks it over HTTP, as clients do; it sees nothing of its inside but
-/metrics. Client and server share the machine's processors, so figures are those of both. To compare
-two commits, name the `wye` of each: `--wye one/bin/wye --wye other/bin/wye --rounds 5` measures
-them in turns, each on an index that it has made unless --index names one for all.
+/metrics. Client and server share the machine's processors, so figures are those of both.
 """
 
 import argparse
@@ -240,8 +238,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add data, servers and load."""
     harness.add_data(parser)
     parser.add_argument("--url", help="of a server that runs already, instead of one of its own")
-    parser.add_argument("--wye", action="append", default=[], help="a `wye`; several take turns")
-    parser.add_argument("--rounds", type=int, default=1, help="of every server (default 1)")
     parser.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
     parser.add_argument("--clients", default="1,64")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default 10)")
@@ -251,66 +247,40 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Measure every server in every round, and print the tables."""
+    """Measure the server, and print the tables."""
     questions = harness.read_questions(given.dataset)
     np.random.default_rng(given.seed).shuffle(questions)
     data = f"{given.url or harness.data_name(given)}, {len(questions):,} questions"
     harness.print_header("wye serve under load", seed=given.seed, data=data)
-    commands = {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
-    for name, command in commands.items():
-        print(f"# {name:<9}{command[0]}")
+    columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
+    table = Table([*columns, "batch"], width=12)
     with ExitStack() as stack:
-        servers = [
-            (name, command, stack.enter_context(harness.index_of(given, wye=command)))
-            for name, command in (commands or {"": [*WYE]}).items()
-            if not given.url
-        ]
-        columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
-        table = Table([*columns, "batch"], width=12)
-        loads: list[Load] = []
-        for turn in range(given.rounds):
-            if given.url:
-                loads += asyncio.run(measure("", given.url, questions, given, table))
-            for name, command, index in servers[:: -1 if turn % 2 else 1]:
-                with server(index, wye=command) as url:
-                    loads += asyncio.run(measure(name, url, questions, given, table))
-    print_stages([load for load in loads if not load.is_overload])
-    print_overload([load for load in loads if load.is_overload], given)
-    if len(commands) > 1:
-        print_comparison([load for load in loads if not load.is_overload])
+        index = None if given.url else stack.enter_context(harness.index_of(given))
+        url = given.url if index is None else stack.enter_context(server(index))
+        *loads, overload = asyncio.run(measure(url, questions, given, table))
+    print_stages(loads)
+    print_overload(overload, given)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One row: what some clients got from a server.
+    """One row: what some clients got.
 
     Attributes:
-        server: Its letter; "" where there is one alone.
         route: That was asked for.
         clients: How many at once; 0 for an open loop.
         sample: All replies.
         stages: Stage -> milliseconds a question, where it was run.
     """
 
-    server: str
     route: str
     clients: int
     sample: Sample
     stages: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def is_overload(self) -> bool:
-        """Whether questions came without waiting for answers."""
-        return not self.clients
-
-    @property
-    def name(self) -> str:
-        """Server and route."""
-        return f"{self.server} {self.route}".strip()
-
 
 async def measure(
-    name: str, url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
+    url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
 ) -> list[Load]:
     """Every route with every number of clients, printed as they come, then the overload."""
     client = Client(url)
@@ -325,7 +295,7 @@ async def measure(
             await closed_loop(client, bodies, 4, 1.0)
             for clients in map(int, given.clients.split(",")):
                 work = closed_loop(client, bodies, clients, given.seconds)
-                load = Load(name, route, clients, *await spent(client, work))
+                load = Load(route, clients, *await spent(client, work))
                 loads.append(load)
                 print_load(table, load)
         capacity = max(load.sample.rate for load in loads if load.route == routes[0])
@@ -334,7 +304,7 @@ async def measure(
             for text in questions
         ]
         sample = await open_loop(client, bodies, given.overload * capacity, given.seconds)
-        return [*loads, Load(name, routes[0], 0, sample)]
+        return [*loads, Load(routes[0], 0, sample)]
     finally:
         await client.close()
 
@@ -345,7 +315,7 @@ def print_load(table: Table, load: Load) -> None:
     counts = load.clients, len(sample.answered), sample.failed + len(sample.refused)
     batch = float(np.mean(sample.batch)) if sample.batch else np.nan
     times = harness.percentiles(sample.answered or [np.nan])
-    table.row(load.name, *counts, sample.rate, *times, batch)
+    table.row(load.route, *counts, sample.rate, *times, batch)
 
 
 def print_stages(loads: Sequence[Load]) -> None:
@@ -355,10 +325,10 @@ def print_stages(loads: Sequence[Load]) -> None:
     table = Table(["route, clients", *stages], width=16)
     for load in loads:
         cells = (load.stages.get(stage, np.nan) for stage in stages)
-        table.row(f"{load.name}, {load.clients}", *cells)
+        table.row(f"{load.route}, {load.clients}", *cells)
 
 
-def print_overload(loads: Sequence[Load], given: argparse.Namespace) -> None:
+def print_overload(load: Load, given: argparse.Namespace) -> None:
     """How soon answers and refusals come when there is too much to do."""
     print(
         f"\nOverload: {given.overload:g} times the questions that each can answer, "
@@ -366,30 +336,8 @@ def print_overload(loads: Sequence[Load], given: argparse.Namespace) -> None:
     )
     columns = ["route", "status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late"]
     table = Table([*columns, "answers/s"], width=12)
-    for load in loads:
-        for status, seconds in sorted(load.sample.seconds.items()):
-            late = sum(taken > given.deadline_ms / 1000 for taken in seconds)
-            cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
-            rate = load.sample.rate if status == 200 else np.nan
-            table.row(load.name, str(status), len(seconds), *cells, rate)
-
-
-def print_comparison(loads: Sequence[Load]) -> None:
-    """Every later server against the first, round by round."""
-    print("\nMedians over rounds, and the ratio to A in the same round: median, least and most.")
-    ratio = ["ratio", "[least, most]"]
-    table = Table(["route, clients", "per s", *ratio, "p50 ms", *ratio], width=16)
-    figures: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
-    for load in loads:
-        p50 = harness.percentiles(load.sample.answered or [np.nan])[0]
-        key = load.route, load.clients, load.server
-        figures.setdefault(key, []).append((load.sample.rate, p50))
-    for (route, clients, name), own in sorted(figures.items()):
-        first = np.array(figures[route, clients, "A"])
-        ratios = np.array(own) / first
-        cells: list[str | float] = []
-        for column in (0, 1):
-            low, middle, high = np.percentile(ratios[:, column], [0, 50, 100])
-            median = float(np.median(np.array(own)[:, column]))
-            cells += [median, float(middle), f"[{low:.3f} {high:.3f}]"]
-        table.row(f"{name} {route}, {clients}", *cells)
+    for status, seconds in sorted(load.sample.seconds.items()):
+        late = sum(taken > given.deadline_ms / 1000 for taken in seconds)
+        cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
+        rate = load.sample.rate if status == 200 else np.nan
+        table.row(load.route, str(status), len(seconds), *cells, rate)

@@ -1,20 +1,16 @@
 """The fusion benchmark starts, and prints every form in every table."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from backends.coverage import Coverage, NameCoverage
-from backends.trigraph.seeds import SeedStats
-from backends.types import Query
 from benchmarks import fusion
 from benchmarks.__main__ import main
 from benchmarks.fusion import Gains, fit_graph_weight
 from router.scorer import sigmoid
-from router.types import ArmResults, Route
-from tests.training.made import ranking, replayed, write_replay
+from router.types import Route
+from tests.training.made import replayed, write_replay
 from training.data.replay import Replayed, file_name
 from training.errors import FitError
 
@@ -53,8 +49,6 @@ def test_every_form_is_in_every_table(
     assert "each dataset fused as the others taught: 160 questions" in out
     for name in fusion.FORMS:
         assert out.count(f"\n{name} ") == 3, name
-    for name in fusion.TERMS:
-        assert out.count(f"\n+ {name} ") == 3, name
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
@@ -62,32 +56,6 @@ def test_the_graph_weight_learns_here_what_it_is_for(folder: Path) -> None:
     fit, asked = questions(80, 0), questions(80, 1)
     found = fusion.fitted_adaptive(fit)(asked)
     assert [ranking.hits[0].id for ranking in found] == ["a"] * 80
-
-
-def test_terms_by_hand() -> None:
-    def bits(*passages: int) -> int:
-        return sum(1 << place for place in passages)
-
-    def name(value: float, *passages: int) -> NameCoverage:
-        return NameCoverage("a name", value, 9, 1, 0, bits(*passages))
-
-    seeds = (SeedStats("Ada", 1.0, "name", 4, 0), SeedStats("Lisp", 1.0, "name", 9, 10))
-    names = (name(1.0, 0, 1, 2), name(0.8, 1, 2), name(0.3, 1))
-    walk = [("a", 1.0), ("b", np.exp(-3)), ("c", np.exp(-4)), ("d", 0.001), ("e", np.exp(-8))]
-    one = ArmResults(
-        Query("Which?", np.ones(2, np.float32)),
-        seeds,
-        {Route.GRAPH: ranking(Route.GRAPH, walk)},
-        Coverage(names=names),
-    )
-    slope = fusion.SETTINGS.graph_weight.seed_title_uniqueness
-    # A quarter of Ada's passages against a tenth of Lisp's.
-    assert fusion.names_without_title(one, 1.0) == pytest.approx(slope * (1 / 4 - 1 / 10))
-    assert fusion.names_without_title(one, 0.1) == 0.0
-    # Both sure names are in two passages; who is unsure does not count.
-    assert fusion.names_together(one, 3.0) == pytest.approx(3 / 2)
-    assert fusion.names_together(replace(one, coverage=Coverage()), 3.0) == 0.0
-    assert fusion.margin_at_the_head(one, 2.0) == pytest.approx(2 * (3 - 8 / 2))
 
 
 def test_a_test_split_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,13 +78,3 @@ def test_every_table_is_printed(
     assert "No router is installed" in printed
     assert "Milliseconds a question by stage" in printed
     assert "Overload: 4 times" in printed
-
-
-def test_servers_are_compared_round_by_round(capsys: pytest.CaptureFixture[str]) -> None:
-    def row(server: str, seconds: float) -> load.Load:
-        return load.Load(server, "dense", 4, load.Sample({200: [seconds] * 10}, span=1.0))
-
-    load.print_comparison([row("A", 0.01), row("B", 0.02), row("B", 0.08), row("A", 0.02)])
-    *_, first, second = capsys.readouterr().out.splitlines()
-    assert first.split()[-4:] == ["15.000", "1.000", "[1.000", "1.000]"]
-    assert second.split()[-4:] == ["50.000", "3.000", "[2.000", "4.000]"]

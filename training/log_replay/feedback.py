@@ -22,7 +22,7 @@ SPLIT = "dev"
 NEEDED = 100
 """Judged questions that thresholds are solved on, at least.
 
-Measured by `python -m benchmarks min_feedback REPLAY` on the dev questions of five public sets,
+Measured on the dev questions of five public sets (`min_feedback` in `benchmarks/README.md`),
 judged as feedback would judge them: solved on 50, thresholds were worse than the present ones by
 more than 0.005 nDCG@10 in 33 % of the draws, on 75 in 22 %, on 100 in 5 %, and on 150 in none.
 """
