@@ -64,7 +64,7 @@ class Example:
     """What a route said to a question.
 
     Attributes:
-        route: Or for remote arms the way, of `router.remote_relevance`.
+        route: Or for remote arms the way, of `router.relevance.way_of`.
         kind: One of `KINDS`; only "own" questions have an answer in the corpus.
         passages: (m, d) evidence of the first hits.
         relevant: (m,) 1 where the passage is relevant.
@@ -293,7 +293,7 @@ def answer_table(examples: Sequence[Example], model: RelevanceModel | None = Non
 def _table(
     examples: Sequence[Example],
     observed: Callable[[Sequence[Example]], Observations],
-    curves: Mapping[Route, CurveSum] | None,
+    curves: Mapping[str, CurveSum] | None,
     header: Sequence[str],
     more: Callable[[Observations, Float64, Mask], list[str]],
 ) -> str:
@@ -346,7 +346,7 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(found, settings.fusion.depth, made_with)
     fusion = of_answers([one for one in found if one.route == Route.FUSION])
-    text = fill(
+    card = fill(
         "relevance.md",
         name=out.name,
         first=FIRST,
@@ -358,11 +358,20 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         answers=answer_table(found),
         risks=risk_table(fusion, fusion.left_out()),
     )
+    write_model(out, RELEVANCE, model, card)
+    return card
+
+
+def write_model(out: Path, name: str, model: RelevanceModel, card: str) -> None:
+    """Write a model and its card.
+
+    Args:
+        name: Of the model's file.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", text)):
-        with write_atomically(out / name) as file:
+    for file_name, content in ((name, relevance_json(model)), ("CARD.md", card)):
+        with write_atomically(out / file_name) as file:
             file.write(content.encode())
-    return text
 
 
 app = typer.Typer()

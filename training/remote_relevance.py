@@ -11,19 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.files import write_atomically
 from backends.types import RankedHit, Ranking
 from router.fusion import fuse_text
-from router.relevance import FIRST, Evidence
-from router.remote_arms import ArmAnswer, ArmFacts
-from router.remote_fusion import RemoteList, adds_up, together
-from router.remote_relevance import (
+from router.relevance import (
+    FIRST,
     REMOTE_RELEVANCE,
-    RemoteRelevance,
+    Evidence,
+    RelevanceModel,
     made_with_arms,
-    remote_relevance_json,
     way_of,
 )
+from router.remote_arms import ArmAnswer, ArmFacts
+from router.remote_fusion import RemoteList, adds_up, together
 from router.settings import Settings
 from router.types import Route
 from training.data.dataset import Dataset, Question, read_dataset
@@ -33,7 +32,15 @@ from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
 from training.fit.calibration import BINS
 from training.markdown import fill, table
-from training.relevance import HITS, MEASURES, Example, of_answers, of_passages, quality
+from training.relevance import (
+    HITS,
+    MEASURES,
+    Example,
+    of_answers,
+    of_passages,
+    quality,
+    write_model,
+)
 
 FEWEST = 40
 """Questions with an answer that it takes."""
@@ -103,13 +110,13 @@ def fit_arms(
     fitted = {way: own for way, own in found.items() if _can_be_fitted(own)}
     if not fitted:
         raise FitError("No arm found a relevant passage, so there is nothing to fit.")
-    model = RemoteRelevance(
+    model = RelevanceModel(
         min((DEPTH, *(arm.depth for arm in remote.asker.arms))),
         made_with_arms(remote.asker.arms, settings, has_index=has_index),
         {way: of_passages(own).fit() for way, own in fitted.items()},
         {way: of_answers(own).fit() for way, own in fitted.items()},
     )
-    text = fill(
+    card = fill(
         "remote-relevance.md",
         name=out.name,
         first=FIRST,
@@ -120,11 +127,8 @@ def fit_arms(
         table=_table(fitted),
         unfitted=", ".join(sorted(set(found) - set(fitted))) or "none",
     )
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in ((REMOTE_RELEVANCE, remote_relevance_json(model)), ("CARD.md", text)):
-        with write_atomically(out / name) as file:
-            file.write(content.encode())
-    return text
+    write_model(out, REMOTE_RELEVANCE, model, card)
+    return card
 
 
 def _asked(

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from backends.types import Passage, Ranking
-from router.relevance import FIRST
+from router.relevance import FIRST, RelevanceModel, way_of
 from router.remote_fusion import RemoteList, adds_up, together
-from router.remote_relevance import RemoteRelevance, way_of
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.budget import Budget, Held
@@ -138,7 +137,7 @@ async def search(
     version: int,
     by_scores: bool,
     budget: Budget | None = None,
-    relevance: RemoteRelevance | None = None,
+    relevance: RelevanceModel | None = None,
 ) -> SearchResult:
     """Answer a question with remote arms, as far as its route wants them and they answer.
 

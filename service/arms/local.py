@@ -12,8 +12,8 @@ from router.model import RoutingModel
 from router.model_files import read_policy
 from router.passage_evidence import Returned
 from router.passage_routing import decide_by_passages, load_passage_router
+from router.relevance import RelevanceModel
 from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
-from router.remote_relevance import RemoteRelevance
 from router.session import ModelCache
 from router.settings import PASSAGE_ROUTER, RoutingSettings, Settings
 from router.types import Decision, Route, route_named
@@ -146,7 +146,7 @@ class LocalSearch:
     """A corpus that lives elsewhere, searched without a server; used by one thread."""
 
     def __init__(
-        self, arms: LocalArms, model: RoutingModel, relevance: RemoteRelevance | None = None
+        self, arms: LocalArms, model: RoutingModel, relevance: RelevanceModel | None = None
     ) -> None:
         """Take arms, of which one is simple, a router for returned passages, and relevance."""
         self._arms = arms

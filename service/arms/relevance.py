@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from router.errors import RouterError
-from router.relevance import likely
+from router.relevance import (
+    REMOTE_RELEVANCE,
+    RelevanceModel,
+    likely,
+    load_relevance,
+    made_with_arms,
+)
 from router.remote_arms import ArmFacts
-from router.remote_relevance import RemoteRelevance, load_remote_relevance, made_with_arms
 from router.settings import Settings
 from service.arms.arm import RemoteArm
 from service.arms.file import relevance_folders
@@ -66,7 +71,7 @@ def read_relevance(
     arms: Mapping[str, Sequence[RemoteArm]],
     settings: Settings,
     indexes: Sequence[str],
-) -> dict[str, RemoteRelevance]:
+) -> dict[str, RelevanceModel]:
     """What the arms file names, by the collection whose arms it was fitted for.
 
     Args:
@@ -83,7 +88,7 @@ def read_relevance(
     found = {}
     for folder in relevance_folders(path):
         try:
-            model = load_remote_relevance(folder)
+            model = load_relevance(folder, REMOTE_RELEVANCE)
         except RouterError as error:
             raise ServiceError(f"{path}: relevance: {error}") from None
         if model.made_with not in made_with:
@@ -96,7 +101,7 @@ def read_relevance(
 
 
 def judged(
-    result: SearchResult, params: SearchParams, model: RemoteRelevance | None
+    result: SearchResult, params: SearchParams, model: RelevanceModel | None
 ) -> SearchResult:
     """An answer with probabilities where they are known, held to what was asked for.
 
@@ -109,7 +114,7 @@ def judged(
         texts = [
             (one.title, one.text) for hit in reply.ranking.hits for one in [result.passages[hit.id]]
         ]
-        found = model.judge(
+        found = model.judge_lists(
             reply.question, remote.way, reply.ranking, texts, filtered=params.filter is not None
         )
         reply = replace(reply, relevance=found.relevance, answerability=found.answerability)

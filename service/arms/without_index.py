@@ -9,7 +9,7 @@ from backends.types import Passage, Ranking
 from router.errors import QuestionError
 from router.gateway import NO_RELEVANCE
 from router.passage_evidence import WITHOUT, Returned
-from router.remote_relevance import RemoteRelevance, way_of
+from router.relevance import RelevanceModel, way_of
 from router.text_evidence import SEEN
 from router.types import Decision, Reply, Route
 from service.arms import gate
@@ -35,7 +35,7 @@ async def search(
     *,
     decide: Decide,
     budget: Budget | None = None,
-    relevance: RemoteRelevance | None = None,
+    relevance: RelevanceModel | None = None,
 ) -> SearchResult:
     """Answer a question by remote arms alone.
 
