@@ -1,10 +1,10 @@
-"""The plan of a question: which descriptions in it have to be resolved first, from the inside out.
+"""The plan of a question: which descriptions in it to resolve first, innermost first.
 
-"Who leads the country where the composer of Finlandia was born?" holds two: "the composer of
-Finlandia", and around it "the country where … was born". What is found for the inner one is put in
-its place, and the question has a hop less. Questions that compare, or ask for what two things have
-in common, have parts that stand side by side. All of it is read off the constituency tree, or off
-one that is made of the dependencies, which takes no further model.
+"Who leads the country where the composer of Finlandia was born?" has two: "the composer of
+Finlandia", and around it "the country where … was born". A name found for the inner one replaces
+it, and the question has one hop less. Questions that compare, or ask what two things have in
+common, have parallel parts. The plan is derived from the constituency tree, or from a tree built
+from the dependencies, which needs no further model.
 """
 
 import re
@@ -29,15 +29,15 @@ _LINK = re.compile(
     r"who|whom|whose|that|which|where|when|\w{3,}ing)\b|['\N{RIGHT SINGLE QUOTATION MARK},]|"
     rf"\b(?:{'|'.join(sorted(OFFICES | MAKERS))})\b(?! of\b)"
 )
-"""What joins a description to what it describes."""
+"""Words that link a description to what it describes."""
 _ASKS_FOR_ALL = re.compile(r"\W*(?:who|what)(?:'s| is| was| are| were) ")
-"""What follows is asked for itself: "What is the capital of …?"."""
+"""The beginning of a question that asks for the whole rest: "What is the capital of …?"."""
 
 
 def may_have_plan(question: str) -> bool:
-    """Whether a question can have a plan, as far as its words say; nothing is parsed.
+    """Whether a question may have a plan, judged by its words without a parse.
 
-    Of some thousand questions that have one, none was found of which this says no.
+    It was True for all of some thousand questions that have a plan.
     """
     text = question.lower()
     if token_count(text) >= LONG:
@@ -49,14 +49,14 @@ def may_have_plan(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A phrase of a question that can be asked for by itself.
+    """A phrase of a question that can be resolved by itself.
 
     Attributes:
-        span: Of its phrase, character offsets in the question.
+        span: Character offsets of the phrase in the question.
         kind: "bridge", a description by a preposition or a clause; "possessive"; "comparison" or
-            "intersection", a part beside others.
-        wanted: The type of what it stands for: a key of `plan_nouns.TYPES`, or "free".
-        named: Whether it is a name already, so that nothing needs to be put in its place.
+            "intersection", one of several parallel parts.
+        wanted: The type of its answer: a key of `plan_nouns.TYPES`, or "free".
+        named: Whether it is a name already, which needs no replacement.
         inside: Steps within its phrase, in order.
     """
 
@@ -68,39 +68,39 @@ class Step:
 
     @property
     def level(self) -> int:
-        """Steps from the innermost to this one, at least 1."""
+        """Levels of nesting from the innermost step to this one, at least 1."""
         return 1 + max((step.level for step in self.inside), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps of a question that are in no other, in order; none where there is nothing to resolve.
+    """The outermost steps of a question, in order; none if there is nothing to resolve.
 
     There are at most `STEPS` in all, in at most `LEVELS` levels.
 
     Attributes:
-        open: Whether there is none in a question of `LONG` tokens or more: it describes something
-            without a name, and what is found for all of it names what.
+        open: Whether a question of `LONG` tokens or more has no step: it describes something
+            without a name, and a search for the whole question finds that.
     """
 
     steps: tuple[Step, ...] = ()
     open: bool = False
 
     def levels(self) -> tuple[tuple[Step, ...], ...]:
-        """All steps from the inside out: first those without steps inside."""
+        """All steps by level, the innermost first."""
         found = sorted(walk(self.steps), key=lambda step: (step.level, step.span))
         return tuple(tuple(group) for _, group in groupby(found, key=lambda step: step.level))
 
 
 def walk(steps: Sequence[Step]) -> Iterator[Step]:
-    """Steps with all that are inside, the outer before the inner."""
+    """All steps, including those inside others, outer before inner."""
     for step in steps:
         yield step
         yield from walk(step.inside)
 
 
 def filled(question: str, puts: Iterable[tuple[Span, str]], span: Span) -> str:
-    """A stretch of a question with other words in places, which are in order and apart."""
+    """A span of a question with replaced phrases, which are in order and do not overlap."""
     text, place = "", span[0]
     for (start, end), words in puts:
         text += question[place:start] + words
@@ -112,7 +112,7 @@ def plan_of(syntax: Syntax) -> Plan:
     """The plan of a question, a pure function of its tokens and trees.
 
     Raises:
-        ValueError: There are no trees, because nobody asked for them.
+        ValueError: The syntax was built without trees.
     """
     return _plan(
         ParsedSentence(syntax.tokens[start:end], tree)
@@ -121,10 +121,10 @@ def plan_of(syntax: Syntax) -> Plan:
 
 
 def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> Plan:
-    """The same off the dependencies, for a question without trees.
+    """The plan of a question by its dependencies, without constituency trees.
 
     Args:
-        sentences: Where each sentence begins and ends among the tokens.
+        sentences: Token range (start, end) of each sentence.
     """
     own = ((tokens[start:end], start) for start, end in sentences)
     return _plan(ParsedSentence(part, dependency_tree(part, start)) for part, start in own)
@@ -144,12 +144,12 @@ def _plan(sentences: Iterable[ParsedSentence]) -> Plan:
 def _nested(
     tokens: Sequence[Token], parts: Sequence[Phrase], phrases: Sequence[Phrase]
 ) -> list[Step]:
-    """Phrases as steps within each other; of two that cross, a part or the shorter one stays."""
+    """Phrases as nested steps; of two that cross, a parallel part or the shorter one is kept."""
     kept: list[Phrase] = []
     for phrase in (*parts, *sorted(phrases, key=lambda p: (p.end - p.start, p.start))):
         if not any(_crosses(phrase, other) for other in kept):
             kept.append(phrase)
-    # From the inside out: what is made last takes in what lies within.
+    # Innermost first: a later step takes in the earlier ones within it.
     made: list[tuple[Phrase, Step]] = []
     for phrase in sorted(kept, key=lambda p: (p.end - p.start, p.start)):
         inner = [pair for pair in made if phrase.start <= pair[0].start < phrase.end]
@@ -161,7 +161,7 @@ def _nested(
 
 
 def _joins(phrase: Phrase, parts: Sequence[Phrase]) -> bool:
-    """Whether a phrase holds all that is compared, as if that were one thing."""
+    """Whether a phrase contains all compared parts, as if they were one thing."""
     return len(parts) > 1 and all(
         part.kind == "comparison" and phrase.start <= part.start and part.end <= phrase.end
         for part in parts
@@ -169,7 +169,7 @@ def _joins(phrase: Phrase, parts: Sequence[Phrase]) -> bool:
 
 
 def _crosses(one: Phrase, other: Phrase) -> bool:
-    """Whether two phrases share tokens and neither holds the other, or they are the same."""
+    """Whether two phrases are equal, or overlap without one containing the other."""
     if (one.start, one.end) == (other.start, other.end):
         return True
     inside = other.start <= one.start and one.end <= other.end
@@ -181,6 +181,6 @@ def _bounded(steps: Sequence[Step]) -> list[Step]:
     """The innermost `LEVELS` levels, and of those the first `STEPS` steps."""
     ordered = sorted(walk(steps), key=lambda step: (step.level, step.span))
     kept = {step for step in ordered[:STEPS] if step.level <= LEVELS}
-    # The inner come first, so that what is kept has all that is inside of it.
+    # Inner steps come first, so every kept step has all of its inner steps.
     inner = {below for step in kept for below in step.inside}
     return sorted(kept - inner, key=lambda step: step.span)

@@ -1,4 +1,4 @@
-"""Trees that are made of dependencies, for plans: they take no further model."""
+"""Constituency-like trees from dependencies, for plans: they need no further model."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ _LABELS = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP": "PP"}
 
 
 def dependency_tree(tokens: Sequence[Token], start: int) -> Tree:
-    """A phrase for each token of a sentence that has any below it, and for each noun.
+    """A tree with a phrase for each noun and for each token with dependents.
 
-    Arcs that cross leave no order; the tree is flat then.
+    If arcs cross, phrases are not contiguous, and the tree is flat.
 
     Args:
-        tokens: Of the sentence, at least one.
-        start: Place of the first of them in the question.
+        tokens: Tokens of the sentence, at least one.
+        start: Position of the first of them in the question.
     """
     below: list[list[int]] = [[] for _ in tokens]
     roots = []

@@ -1,4 +1,4 @@
-"""The nouns that plans of questions know, as tables."""
+"""Tables of the nouns that plans of questions use."""
 
 from collections.abc import Mapping
 
@@ -55,22 +55,22 @@ TYPES: Mapping[str, frozenset[str]] = {
     ),
     "number": words("age amount height length number population size weight"),
 }
-"""Nouns of what can be asked for, by type. A noun of two types has the first."""
+"""Nouns by the type of thing that they ask for. A noun of two types has the first."""
 
-# "The island of Oahu": of these, "of" and a name give the name itself, and no description.
+# "The island of Oahu": with these nouns, "of" and a name is no description but the name itself.
 APPOSED = words(
     "archipelago battle bay borough church city commune continent county desert district duchy "
     "gulf island isle kingdom lake month mount municipality peninsula port province region "
     "republic state strait territory town township university valley village year college house "
     "museum order sea street"
 )
-# What these stand for has no name of its own.
+# Nouns of things without a name of their own.
 EMPTY = words(
     "case end beginning fact kind lot meaning middle moment name number one other part people "
     "reason rest side sort thing time title top type way age amount height length population size "
     "weight border season"
 )
-# By which prepositions a thing of a type is told, beside clauses, which tell anything.
+# Prepositions that can describe a thing of a type; clauses can describe any.
 PREPOSITIONS: Mapping[str, frozenset[str]] = {
     "person": words("of for in at behind to from on"),
     "place": words("of"),
@@ -87,9 +87,9 @@ LABELS = {
     "ORG": "organisation",
     "WORK_OF_ART": "work",
 }
-"""Types by the tagger's labels."""
+"""Types by label of the tagger."""
 
 
 def wanted(noun: str) -> str:
-    """The type that a noun asks for, given its lemma in lower case; "free" where it is unknown."""
+    """The type that a noun asks for, given its lemma in lower case; "free" if it is unknown."""
     return next((name for name, nouns in TYPES.items() if noun in nouns), "free")

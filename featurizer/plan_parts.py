@@ -1,4 +1,4 @@
-"""Parts of a question that stand side by side: what is compared, and what is told of one thing."""
+"""Parallel parts of a question: things that it compares, or two descriptions of one thing."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ _COMPARING = words("both same share common either alike different difference")
 
 
 def parts(sentence: ParsedSentence) -> list[Phrase]:
-    """Phrases that stand side by side, in order; none where nothing does."""
+    """The parallel parts of a sentence, in order; empty if it has none."""
     subject, type_ = _subject(sentence)
     return _told(sentence, subject, type_) or _compared(sentence, type_)
 
 
 def _subject(sentence: ParsedSentence) -> tuple[int, str]:
-    """Where the verb of what is asked for begins, 0 without one, and its type."""
+    """Position of the verb of the thing that is asked for (0 if none), and the thing's type."""
     lower, last = sentence.lower, len(sentence.tokens) - 1
     start = 0
     while start < last and lower[start] in ORDERS | POLITE:
@@ -40,7 +40,7 @@ def _subject(sentence: ParsedSentence) -> tuple[int, str]:
 
 
 def _told(sentence: ParsedSentence, subject: int, type_: str) -> list[Phrase]:
-    """What two verbs tell of the one thing that is asked for: "was born in … and directed …"."""
+    """Two verb phrases about the thing that is asked for: "was born in … and directed …"."""
     lower, tags, named = sentence.lower, sentence.tags, sentence.named
     if not 0 < subject < sentence.end or tags[subject][:2] != "VB" or lower[subject] in _DO:
         return []
@@ -60,7 +60,7 @@ def _told(sentence: ParsedSentence, subject: int, type_: str) -> list[Phrase]:
 
 
 def _compared(sentence: ParsedSentence, type_: str) -> list[Phrase]:
-    """What is compared, or has something in common."""
+    """Things that are compared, or that have something in common."""
     lower = sentence.lower
     yes_no = bool(lower) and lower[0] in _AUXILIARIES
     if not yes_no and ASKING.isdisjoint(lower):
@@ -86,7 +86,7 @@ def _compared(sentence: ParsedSentence, type_: str) -> list[Phrase]:
 
 
 def _measured(sentence: ParsedSentence) -> list[Span]:
-    """Like "Is A larger than B?", "Does A have the same … as B?"."""
+    """A and B in "Is A larger than B?" or "Does A have the same … as B?"."""
     link = "as" if "same" in sentence.lower else "than"
     if link not in sentence.lower:
         return []
@@ -97,9 +97,9 @@ def _measured(sentence: ParsedSentence) -> list[Span]:
 
 
 def _listed(sentence: ParsedSentence, link: str) -> list[Span]:
-    """Like "…, A or B?", "…, A, B or C?", "Are both towns, A and B, in …?".
+    """The items in "…, A or B?", "…, A, B or C?" or "Are both towns, A and B, in …?".
 
-    Titles may hold anything, so that trees are of no use here.
+    The items may be titles, in which any word may occur, so trees do not help here.
     """
     places = [p for p, token in enumerate(sentence.tokens) if token.text == link]
     commas = [p for p, word in enumerate(sentence.lower) if word == "," and not sentence.quoted[p]]
@@ -119,7 +119,7 @@ def _listed(sentence: ParsedSentence, link: str) -> list[Span]:
 
 
 def _coordinated(sentence: ParsedSentence, node: Node) -> tuple[list[Span], str]:
-    """The parts of a coordination that all hold a name, and its conjunction."""
+    """The parts of a coordination, if all of them contain a name, and its conjunction."""
     links = [
         child.start
         for child in node.children
@@ -150,7 +150,7 @@ def _all_named(sentence: ParsedSentence, spans: Sequence[Span]) -> bool:
 
 
 def _typed(sentence: ParsedSentence, spans: Sequence[Span], kind: str, type_: str) -> list[Phrase]:
-    """Parts that are names or descriptions, each with its type."""
+    """The parts, which are names or descriptions, as phrases with types."""
     found: list[tuple[int, int, bool, str]] = []
     for first, last in spans:
         start = first + (sentence.lower[first] in ("both", "either"))
@@ -164,7 +164,7 @@ def _typed(sentence: ParsedSentence, spans: Sequence[Span], kind: str, type_: st
             own = type_
         if start < end:
             found.append((start, end, not nouns, own))
-    # What is compared is of one type, as a rule.
+    # Compared things are usually of one type.
     known = next((own for *_, own in found if own != "free"), "free")
     return [
         Phrase(start, end, kind, known if own == "free" else own, named)

@@ -1,4 +1,4 @@
-"""A sentence as plans look at it, and the descriptions in it that hold a name."""
+"""A parsed sentence as plans use it, and the descriptions in it that contain a name."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ POLITE = words("please me us about can could you i want to know would like the o
 
 _QUOTES = {'"': '"', "“": "”", "\u2018": "\u2019", "``": "''", "«": "»", "„": "“"}
 _CLOSING = frozenset({*_QUOTES.values(), ")"})
-# Where the base of a noun phrase is over.
+# Labels that end the base of a noun phrase.
 _AFTER = words("PP SBAR VP S PRN CC ADVP WHNP SINV SQ")
 _STRANDED = ("IN", "RP", "TO")
 _BEFORE_OFFICES = (["the"], ["prime"], ["vice"], ["first"])
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A step to be, over the tokens from `start` to `end`; see `plan.Step`."""
+    """A future step, over the tokens from `start` to `end`; see `plan.Step`."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The base of a noun phrase, up to what tells of its noun; `head` is the place of the noun."""
+    """A noun phrase without what modifies its noun from behind; `head` is the noun's position."""
 
     start: int
     end: int
@@ -66,7 +66,7 @@ def flattened(tree: Tree) -> list[Node]:
     """All nodes above the words, parents first, from left to right."""
     found: list[Node] = []
     place = 0
-    # A stack instead of recursion: a node comes again, without its tree, once it is over.
+    # A stack instead of recursion: a node is pushed again, without its tree, to set its end.
     pending: list[tuple[Tree | None, Node]] = [(tree, Node("", 0))]
     while pending:
         tree_, node = pending.pop()
@@ -85,13 +85,13 @@ def flattened(tree: Tree) -> list[Node]:
 
 
 class ParsedSentence:
-    """One sentence; all places are among its own tokens.
+    """One sentence; all positions are among its own tokens.
 
     Attributes:
         lower: Tokens in lower case.
-        tags: Of the tokens.
-        end: Where it ends but for punctuation.
-        quoted: Whether each token stands in quotation marks.
+        tags: Tags of the tokens.
+        end: Where the sentence ends without final punctuation.
+        quoted: Whether each token is in quotation marks.
         named: Whether each token is part of a name.
     """
 
@@ -109,11 +109,11 @@ class ParsedSentence:
             self._name_plain_nouns()
 
     def lemma(self, place: int) -> str:
-        """Of a token, in lower case."""
+        """Lemma of a token, in lower case."""
         return self.tokens[place].lemma.lower()
 
     def trimmed(self, end: int) -> int:
-        """Where a phrase ends without punctuation and the possessive mark at its end."""
+        """The end of a phrase without final punctuation and possessive mark."""
         while end and (self.tokens[end - 1].pos == "PUNCT" or self.tags[end - 1] == "POS"):
             if self.tokens[end - 1].text in _CLOSING:
                 break
@@ -121,7 +121,7 @@ class ParsedSentence:
         return end
 
     def whole(self, end: int) -> int:
-        """Where a word ends whose parts are joined by hyphens, given where one of them ends."""
+        """The end of a hyphenated word, given the end of one of its parts."""
         while (
             end < len(self.tokens) - 1
             and self.tokens[end].text == "-"
@@ -131,12 +131,12 @@ class ParsedSentence:
         return end
 
     def is_name(self, start: int, end: int) -> bool:
-        """Whether nothing but a name stands there, "the" before it not counted."""
+        """Whether a span is nothing but a name, apart from "the", "both" or "either" before it."""
         start += start < end and self.lower[start] in ("the", "both", "either")
         return start < end and all(self.named[start:end])
 
     def article(self, head: int) -> int:
-        """Where the words begin that stand before a noun and belong to it."""
+        """The start of the words that precede a noun and belong to it."""
         while head and self.tags[head - 1] in ("DT", "JJ", "JJS", "NN"):
             head -= 1
         return head
@@ -157,7 +157,7 @@ class ParsedSentence:
         return token.tag in ("NNP", "NNPS") or (place > 0 and token.tag[0] in "NFVRM")
 
     def _join_titles(self) -> None:
-        """Make a name of what belongs to it: "The" of "The Silent Orchard", "(1984 Film)"."""
+        """Extend names by what belongs to them: "The" of "The Silent Orchard", "(1984 Film)"."""
         for place in range(len(self.tokens) - 2, 0, -1):
             token = self.tokens[place]
             beside = self.named[place + 1] or self.named[place - 1]
@@ -168,7 +168,7 @@ class ParsedSentence:
                 self.named[place:end] = [True] * (end - place)
 
     def _name_plain_nouns(self) -> None:
-        """In what is written without capitals, a noun without an article may be a name."""
+        """Take nouns without an article for names, in a sentence that has no other names."""
         for node in self.nodes:
             if node.label == "NP" and all(
                 self.tags[place] in ("NN", "NNP", "FW", "CD")
@@ -180,7 +180,7 @@ class ParsedSentence:
 
 
 def _quoted(tokens: Sequence[Token]) -> list[bool]:
-    """Whether each token stands in quotation marks, the marks included."""
+    """Whether each token is in quotation marks, the marks included."""
     found = [False] * len(tokens)
     opened: dict[str, int] = {}
     for place, token in enumerate(tokens):
@@ -194,7 +194,7 @@ def _quoted(tokens: Sequence[Token]) -> list[bool]:
 
 
 def descriptions(sentence: ParsedSentence) -> list[Phrase]:
-    """Phrases that describe something by a name, in no certain order."""
+    """Phrases that describe something by a name, in no particular order."""
     ends: dict[Base, set[int]] = {}
     for node in sentence.nodes:
         if node.label == "NP" and (base := _base(sentence, node)):
@@ -230,7 +230,7 @@ def _base(sentence: ParsedSentence, node: Node) -> Base | None:
 
 
 def _whole(sentence: ParsedSentence, start: int) -> int:
-    """Where the name begins that a phrase begins in the midst of, else where the phrase does."""
+    """The start of a phrase, moved to the start of a name that it would cut."""
     while start > 0 and sentence.named[start]:
         before = sentence.tokens[start - 1]
         if sentence.named[start - 1]:
@@ -243,7 +243,7 @@ def _whole(sentence: ParsedSentence, start: int) -> int:
 
 
 def _owned(sentence: ParsedSentence) -> Iterator[Base]:
-    """What a name owns, whatever the tree says: "Which country is Tuva's father from?"."""
+    """Nouns that a name owns, whatever the tree says: "Which country is Tuva's father from?"."""
     for mark in range(1, sentence.end - 1):
         if sentence.tags[mark] == "POS" and sentence.named[mark - 1]:
             end = mark + 1
@@ -254,7 +254,7 @@ def _owned(sentence: ParsedSentence) -> Iterator[Base]:
 
 
 def _reduced(sentence: ParsedSentence) -> Iterator[Phrase]:
-    """Clauses without a pronoun, which trees take for an apposition: "the city Tuva lives in"."""
+    """Clauses without a pronoun, which trees take for appositions: "the city Tuva lives in"."""
     for head in range(1, sentence.end - 2):
         type_ = wanted(sentence.lemma(head))
         if (
@@ -281,10 +281,10 @@ def _reduced(sentence: ParsedSentence) -> Iterator[Phrase]:
 
 
 def _tells(sentence: ParsedSentence, node: Node, base: Base) -> bool:
-    """Whether a clause, participle or "of" right behind a noun tells of it.
+    """Whether a clause, participle or "of" directly after a noun modifies it.
 
-    Trees hang these too high now and then. A participle may be the question's own verb: "When was
-    the novel written by …?"; it is not where there is another verb.
+    Trees sometimes attach these too high. A participle may be the question's own verb, as in "When
+    was the novel written by …?", unless there is another verb.
     """
     if node.start != base.end or node.label not in ("VP", "SBAR", "PP"):
         return False
@@ -307,10 +307,10 @@ def _tells(sentence: ParsedSentence, node: Node, base: Base) -> bool:
 
 
 def _cut(sentence: ParsedSentence, base: Base, end: int) -> int:
-    """Where a description ends before what the tree took in of the question around it.
+    """The end of a description without the words of the outer question that the tree included.
 
-    That is a verb of its own, behind a name or a whole predicate: "did the state where Oslo is
-    located | become", "was the author of Brand | a citizen".
+    These begin with the outer verb or predicate, after a name or a complete clause: "did the state
+    where Oslo is located | become", "was the author of Brand | a citizen".
     """
     asked = any(sentence.lower[place] in ("do", "does", "did") for place in range(base.start))
     stranded = end == sentence.end and sentence.tags[end - 1] in _STRANDED
@@ -338,7 +338,7 @@ def _cut(sentence: ParsedSentence, base: Base, end: int) -> int:
 
 
 def _description(sentence: ParsedSentence, base: Base, end: int) -> Phrase | None:
-    """The phrase as a description, if it is one and not what the whole question asks for."""
+    """The phrase as a description, unless it is none, or is what the whole question asks for."""
     start, head, tag = base.start, base.head, sentence.tags[base.head]
     noun = sentence.lemma(head)
     type_ = wanted(noun)
@@ -369,7 +369,7 @@ def _description(sentence: ParsedSentence, base: Base, end: int) -> Phrase | Non
 
 
 def _told(sentence: ParsedSentence, base: Base, end: int, type_: str) -> str:
-    """The type of what is told by a preposition, a participle or a clause; "" if it is not."""
+    """The type of a description by a preposition, participle or clause; "" if it is none."""
     link, tag = sentence.lower[base.end], sentence.tags[base.end]
     article = sentence.lower[base.start] in ("the", "a", "an")
     told = article or type_ not in ("free", "person")
@@ -392,7 +392,7 @@ def _told(sentence: ParsedSentence, base: Base, end: int, type_: str) -> str:
 
 
 def _is_said(sentence: ParsedSentence, start: int, end: int) -> bool:
-    """Whether a phrase is only said of something, or what is asked for lies within it.
+    """Whether a phrase is a predicate of something else, or contains what is asked for.
 
     "Tuva, who was the founder of …", "known as the founder of …", "plays the mother of …".
     """
@@ -411,7 +411,7 @@ def _is_said(sentence: ParsedSentence, start: int, end: int) -> bool:
 
 
 def _is_asked(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool:
-    """Whether a phrase is what the whole question asks for, so that nothing lies behind it."""
+    """Whether a phrase is what the whole question asks for, so that resolving it gains nothing."""
     if end < len(sentence.tokens) and sentence.tags[end] == "POS":
         return False
     before = [word for word in sentence.lower[:start] if word[0].isalnum() or word == "'s"]
@@ -433,9 +433,9 @@ def _is_asked(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool
 
 
 def _with_owners(sentence: ParsedSentence, phrases: list[Phrase]) -> list[Phrase]:
-    """Descriptions, with "the director of Titanic" as the owner in "… of Titanic's wife".
+    """Add owners that are descriptions: "the director of Titanic" in "… of Titanic's wife".
 
-    Kin is told by persons: "the mother of Harry's wife" stays as it is.
+    Only makers own in this way: "the mother of Harry's wife" stays as it is.
     """
     for mark in range(1, sentence.end - 1):
         if sentence.tags[mark] != "POS":

@@ -1,8 +1,8 @@
-"""Layers of spaCy's models, computed by few array operations, each row by itself.
+"""Layers of spaCy's models, computed by few array operations, each row independently.
 
-thinc walks sixty small layers to make vectors of words, each with room for a gradient.
-`WindowEncoder` makes the same sums with the same weights in ten array operations a layer, and
-remembers what the first layer makes of a word.
+thinc runs sixty small layers to compute vectors of words, each prepared for a gradient.
+`WindowEncoder` computes the same sums with the same weights in ten array operations per layer, and
+caches the first layer's output for each word.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,25 +27,26 @@ _EMBEDDING = frozenset(
 )
 _VECTORS = ("tok2vec-listener", "window_encoder")
 _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
-# Rows that are multiplied at once, always: how BLAS adds up depends on how many there are, and so
-# would the last bits of a word's vector on the words beside it. So few are multiplied with the
-# matrix as it lies, where the processor has AVX-512: of more, OpenBLAS makes a copy of it first.
+# Rows in every matrix product. BLAS sums in an order that depends on the number of rows, so with a
+# varying number the last bits of a word's vector would depend on the other words. With more rows
+# than this, on processors with AVX-512, OpenBLAS first makes a copy of the matrix.
 TILE = 12
-# Encoded at once, in memory that the processor keeps near it; or one document.
+# Tokens encoded at once, few enough to stay in the processor's cache; a longer document is encoded
+# by itself.
 TOKENS_AT_ONCE = 256
-# Words whose first layer is remembered, 600 bytes each; more are forgotten all together.
+# Words whose first layer is cached, 600 bytes each; when it is exceeded, the cache is cleared.
 REMEMBERED = 10_000
 
 
 class WindowEncoder:
-    """Words to vectors, as `MultiHashEmbed` and `MaxoutWindowEncoder` of spaCy make them.
+    """Computes word vectors as spaCy's `MultiHashEmbed` and `MaxoutWindowEncoder` do.
 
-    See `spacy.ml.models.tok2vec`, which the property test compares with.
+    The property test compares it with `spacy.ml.models.tok2vec`.
     """
 
     @staticmethod
     def fits(model: "Model[Any, Any]") -> bool:
-        """Whether a model consists of those two and of nothing else."""
+        """Whether a model consists of exactly these two parts."""
         if not (model.has_ref("embed") and model.has_ref("encode")):
             return False
         parts = model.get_ref("embed"), model.get_ref("encode")
@@ -73,7 +74,7 @@ class WindowEncoder:
         self._window = _named(encode, "expand_window")[0].attrs["window_size"]
 
     def as_layer(self) -> "Model[Any, Any]":
-        """To stand where the model stood."""
+        """A thinc layer that replaces the model."""
         from thinc.api import Model  # noqa: PLC0415 - as in `load_pipeline`
 
         def forward(
@@ -87,7 +88,7 @@ class WindowEncoder:
         return Model("window_encoder", forward, dims=dims, attrs=attributes)
 
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
-        """Of each document, (tokens, width)."""
+        """Vectors (tokens, width) of each document."""
         with self._one_thread():
             return [
                 vectors for part in parts(docs, TOKENS_AT_ONCE) for vectors in self._encode(part)
@@ -96,7 +97,7 @@ class WindowEncoder:
     def _encode(self, docs: Sequence["Doc"]) -> list[Float32]:
         lengths = np.array([len(doc) for doc in docs], np.int64)
         words = int(lengths.sum())
-        # No word sees another document: so many rows of zeros are between two of them.
+        # Rows of zeros between documents, so that no word's window reaches another document.
         reach = self._window * len(self._layers)
         places = np.arange(words) + np.repeat(reach * np.arange(1, 1 + len(docs)), lengths)
         high = tiled(words + reach * (len(docs) + 1))
@@ -109,9 +110,9 @@ class WindowEncoder:
         return np.split(inner[places], np.cumsum(lengths[:-1]))
 
     def _first(self, docs: Sequence["Doc"]) -> Float32:
-        """(n, width): the first layer, which looks at each word by itself."""
+        """(n, width) output of the first layer, which depends on each word alone."""
         found = np.concatenate([doc.to_array(self._attributes) for doc in docs])
-        # A word is what its attributes are.
+        # Words are identified by their attributes.
         words = rows_as_bytes(found)
         if len(self._known) > REMEMBERED:
             self._known.clear()
@@ -122,7 +123,7 @@ class WindowEncoder:
         return np.frombuffer(joined, np.float32).reshape(len(words), -1)
 
     def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
-        """(tiled n, tables * width): of each attribute, the sum of the rows that its hash names."""
+        """(tiled n, tables * width) sums of the rows that each attribute's hash selects."""
         found = attributes.reshape(-1, len(self._attributes))
         hashes = np.stack(
             [
@@ -137,11 +138,11 @@ class WindowEncoder:
 
 
 class LinearLayer:
-    """One linear layer over the vectors of words, which thinc reaches through a dozen calls."""
+    """One linear layer over word vectors, without the dozen calls that thinc makes for it."""
 
     @staticmethod
     def fits(model: "Model[Any, Any]") -> bool:
-        """Whether a model is that layer over the pipeline's or a `WindowEncoder`'s vectors."""
+        """Whether a model is a linear layer over the pipeline's or a `WindowEncoder`'s vectors."""
         names = [leaf.name for leaf in _leaves(model) if leaf.name != "list2array"]
         return len(names) == 2 and names[0] in _VECTORS and names[1] in ("linear", "softmax")
 
@@ -151,12 +152,12 @@ class LinearLayer:
         self._weight, self._bias = weights_of(last, "W").T.copy(), weights_of(last, "b")
 
     def __call__(self, docs: Sequence["Doc"]) -> Float32:
-        """(n, outputs) of the n words of documents; largest where a softmax would be."""
+        """(n, outputs) for the n words of documents; with the same maximum as a softmax of it."""
         vectors: list[Any] = [doc.tensor for doc in docs]
         if self._encoder is not None:
             vectors = [*self._encoder(docs)]
         elif not all(map(len, vectors)):
-            # As spaCy has it: zeros where there are none.
+            # Like spaCy: zeros for documents without vectors.
             shapes = [(len(doc), len(self._weight)) for doc in docs]
             vectors = [
                 own if len(own) else np.zeros(shape, np.float32)
@@ -166,12 +167,12 @@ class LinearLayer:
 
 
 def linear(model: "Model[Any, Any]") -> Callable[[Sequence["Doc"]], Float32]:
-    """What computes a model: `LinearLayer` if it fits, else thinc."""
+    """A function that computes a model: a `LinearLayer` if it fits, else thinc's."""
     return LinearLayer(model) if LinearLayer.fits(model) else model.predict
 
 
 def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
-    """Documents in order, as many at once as have so many tokens, or one."""
+    """Documents in order, in parts of at most `tokens` tokens, or of one document."""
     part: list[Doc] = []
     room = tokens
     for doc in docs:
@@ -191,12 +192,12 @@ def rows_as_bytes(rows: NDArray[np.uint64]) -> list[bytes]:
 
 
 def tiled(rows: int) -> int:
-    """So many rows in whole tiles."""
+    """The number of rows, rounded up to whole tiles."""
     return -(-rows // TILE) * TILE
 
 
 class _Maxout:
-    """A layer: of each output the largest of several linear maps, then normalised."""
+    """A maxout layer, each output the maximum of several linear maps, with layer normalisation."""
 
     def __init__(self, maxout: "Model[Any, Any]", norm: "Model[Any, Any]") -> None:
         weight = weights_of(maxout, "W")  # (outputs, pieces, inputs)
@@ -222,13 +223,13 @@ class _Maxout:
 
 
 def in_tiles(rows: Float32, weight: Float32) -> Float32:
-    """The product, such that no row depends on how many there are."""
+    """The matrix product, in which no row depends on the number of rows."""
     product: Float32 = np.matmul(tiles(rows), weight)
     return product.reshape(-1, product.shape[-1])[: len(rows)]
 
 
 def tiles(rows: Float32) -> Float32:
-    """(n, width) as (tiles, `TILE`, width), with rows of zeros after the last."""
+    """Rows (n, width) as tiles (n', `TILE`, width), padded with zeros."""
     filled = np.zeros((tiled(len(rows)), rows.shape[1]), np.float32)
     filled[: len(rows)] = rows
     return filled.reshape(-1, TILE, rows.shape[1])
@@ -248,6 +249,6 @@ def _maxouts(model: "Model[Any, Any]") -> list[_Maxout]:
 
 
 def weights_of(layer: "Model[Any, Any]", name: str) -> Float32:
-    """A layer's weights of that name."""
+    """A layer's weights by name."""
     found: Any = layer.get_param(name)
     return np.asarray(found, np.float32)

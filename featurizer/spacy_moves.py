@@ -1,10 +1,10 @@
-"""What spaCy decides of words by their vectors, for many words or many documents at once.
+"""spaCy's decisions from word vectors, for many words or documents at once.
 
-- Tags: `Tags` takes the likeliest of each word.
-- Names: spaCy takes Python's lock for each of the 36 moves that may begin a name, at each word.
-  `Names` asks for all words at once, and goes from word to word only within names.
-- Heads: spaCy walks through one document, or four, and takes the lock at each move.
-  `Dependencies` walks through all that it is given side by side.
+- Tags: `Tags` takes the best one of each word.
+- Names: at each word spaCy takes the GIL for each of the 36 moves that may begin a name. `Names`
+  scores all words at once, and goes from word to word only within names.
+- Heads: spaCy parses one document, or four, at a time, and takes the GIL at each move.
+  `Dependencies` parses all given documents in parallel.
 """
 
 from abc import ABC, abstractmethod
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-# Documents of so many tokens are worked on at once, each of which takes 4 kB meanwhile.
+# Tokens of the documents that are processed at once; each takes 4 kB meanwhile.
 SIDE_BY_SIDE = 2_048
 
 
 class Faster(ABC):
-    """Stands in a pipeline where a component stood, which has what is marked already."""
+    """Replaces a pipeline component, which still handles documents with existing annotations."""
 
     def __init__(self, component: Any, marks: str) -> None:  # noqa: ANN401 - spaCy names no type
-        """Of a component that sets that attribute of tokens."""
+        """Replace a component that sets the attribute `marks` of tokens."""
         self._component, self._marks = component, marks
         self._one_thread = OneThread()
 
     def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
-        """Mark documents, in order."""
+        """Annotate documents, in order."""
         rest = iter(docs)
         while batch := [*islice(rest, batch_size)]:
             words = [doc for doc in batch if len(doc)]
             if any(doc.has_annotation(self._marks) for doc in words):
-                # What was marked before limits what may be, and the model may learn of it.
+                # Existing annotations restrict the moves, and the model may depend on them.
                 yield from self._component.pipe(batch, batch_size=batch_size)
                 continue
             for part in parts(words, SIDE_BY_SIDE):
@@ -51,20 +51,20 @@ class Faster(ABC):
             yield from batch
 
     def __call__(self, doc: "Doc") -> "Doc":
-        """Mark one document."""
+        """Annotate one document."""
         return next(self.pipe([doc], 1))
 
     @abstractmethod
     def _mark(self, docs: Sequence["Doc"]) -> None:
-        """Mark documents that have words."""
+        """Annotate documents that have words."""
 
 
 class Tags(Faster):
-    """What a `Tagger` does."""
+    """Replaces a `Tagger`."""
 
     @staticmethod
     def fits(tagger: Any) -> bool:  # noqa: ANN401
-        """Whether a tag follows from one layer over the pipeline's vectors."""
+        """Whether a tagger is one layer over the pipeline's vectors."""
         return hasattr(tagger, "labels") and LinearLayer.fits(tagger.model)
 
     def __init__(self, tagger: Any) -> None:  # noqa: ANN401
@@ -81,14 +81,14 @@ class Tags(Faster):
 
 
 class Names(Faster):
-    """What a greedy `EntityRecognizer` does, whose moves begin, continue, end, make or skip a name.
+    """Replaces a greedy `EntityRecognizer`, whose moves begin, continue, end, make or skip a name.
 
-    See `spacy.pipeline._parser_internals.ner`, which the property test compares with.
+    The property test compares it with `spacy.pipeline._parser_internals.ner`.
     """
 
     @staticmethod
     def fits(recogniser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
-        """Whether moves follow from three words: the next, the name's first, and the one before."""
+        """Whether moves depend on three words: the next, the name's first, and the previous."""
         if not _is_greedy(recogniser):
             return False
         lower = recogniser.model.get_ref("lower")
@@ -103,13 +103,13 @@ class Names(Faster):
         self._shape = weight.shape[1:]
         self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
         self._bias = weights_of(lower, "b").T
-        # Where no name is open, only the next word counts, and the other places are padding.
+        # If no name is open, only the next word counts, and the other two are padding.
         self._outside = self._bias + weights_of(lower, "pad")[0, 1:].sum(axis=0).T
         self._upper, self._shift = weights_of(upper, "W"), weights_of(upper, "b")
         moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
         kinds = np.array([move[0] for move in moves])
         self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
-        # "U-" is for what was marked before.
+        # "U-" is only for existing annotations.
         self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
         self._labels = [move[2:] for move in moves]
         rows = {
@@ -124,7 +124,7 @@ class Names(Faster):
         scores = in_tiles(hidden, self._upper.T) + self._shift
         marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
         ends = np.cumsum([len(doc) for doc in docs])
-        # Names stay within their sentence, and do not begin with white space.
+        # Names stay within their sentence, and do not begin with whitespace.
         last = np.append(marks[1:, 0], True)
         last[ends - 1] = True
         space = marks[:, 1]
@@ -149,7 +149,7 @@ class Names(Faster):
         places: Float32,
         last: NDArray[np.bool],
     ) -> Iterator[tuple[int, int, str]]:
-        """Where names begin and end and their labels, given where they may begin in a document."""
+        """Start, end and label of the names in a document, given the words where they may begin."""
         done = 0
         for first in words:
             if first < done:
@@ -163,7 +163,7 @@ class Names(Faster):
             yield first, done, label
 
     def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
-        """Whether a name that is open at a word does not end there."""
+        """Whether an open name continues beyond a word."""
         summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
         upper, shift = self._open[label]
         within, end = upper.dot(summed.max(axis=0)) + shift
@@ -171,14 +171,14 @@ class Names(Faster):
 
 
 class Dependencies(Faster):
-    """What a greedy `DependencyParser` does: spaCy makes the moves, and arrays say which.
+    """Replaces a greedy `DependencyParser`: arrays choose the moves, and spaCy applies them.
 
-    See `spacy.ml.parser_model`, which the property test compares with.
+    The property test compares it with `spacy.ml.parser_model`.
     """
 
     @staticmethod
     def fits(parser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
-        """Whether a move follows from the words of some places, two sums for each hidden unit."""
+        """Whether moves depend on the words at some positions, with two maxout pieces per unit."""
         return _is_greedy(parser) and parser.model.get_ref("lower").get_dim("nP") == 2
 
     def __init__(self, parser: Any) -> None:  # noqa: ANN401
@@ -192,7 +192,7 @@ class Dependencies(Faster):
         self._bias = weights_of(lower, "b").T.reshape(-1)
         self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(places, -1)
         self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
-        # All that spaCy's step model is asked for here is the number of places.
+        # The only attribute of spaCy's step model that is used here is the number of positions.
         self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
 
     def _mark(self, docs: Sequence["Doc"]) -> None:
@@ -207,7 +207,7 @@ class Dependencies(Faster):
         every: list[Any] = self._component.moves.init_batch(docs)
         states = every
         while states:
-            # No word is -1, and the row before the first.
+            # A missing word is -1, which selects the row before the first word's.
             found = rows.take(places_of(self._step, states).T + starts, axis=0)
             summed = np.add.reduce(found, axis=0)
             hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
@@ -215,7 +215,7 @@ class Dependencies(Faster):
         return every
 
     def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
-        """What each word adds to the hidden units from each place, and the first word's rows."""
+        """What each word adds to the hidden units in each position, and the first word's rows."""
         vectors = tiles(self._vectors(docs))
         places, _, _, width = self._lower.shape
         high = 1 + len(vectors) * TILE
@@ -227,7 +227,7 @@ class Dependencies(Faster):
 
 
 def _is_greedy(parser: Any) -> bool:  # noqa: ANN401
-    """Whether the best move is made, by two layers over vectors of words."""
+    """Whether a parser always takes the best move, by two layers over word vectors."""
     model = getattr(parser, "model", None)
     if model is None or model.name != "parser_model" or parser.cfg["beam_width"] != 1:
         return False

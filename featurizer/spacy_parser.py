@@ -1,4 +1,4 @@
-"""One spaCy pipeline: texts to sentences, entities, noun phrases and tokens, in plain types."""
+"""The spaCy parser: sentences, entities, noun phrases and tokens of texts, in plain types."""
 
 import multiprocessing
 import os
@@ -22,39 +22,41 @@ if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
     from spacy.tokens import Token as SpacyToken
 
-# Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
+# Numbers name nothing that passages could share (LinearRAG leaves them out as well).
 UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
-# Parsing longer texts piecewise keeps memory flat, and costs nothing but a sentence boundary at the
-# cut. So many tokens take a component of the pipeline a tenth of a second; a page has hundreds.
+# Longer texts are parsed in pieces, which bounds memory and only adds a sentence boundary at each
+# cut. A component takes a tenth of a second for this many tokens; a page has hundreds.
 PIECE_TOKENS = 1_500
-# The tokenizer takes quadratic time over what has no white space, such as a row of quotation marks:
-# seconds for 3,200 of them. Longer runs than this, which no language has, are cut for it.
+# The tokenizer takes quadratic time for a run without whitespace, such as a row of quotation marks:
+# seconds for 3,200 of them. Runs longer than this, which no language has, are cut.
 RUN_CHARACTERS = 128
 _RUN = re.compile(rf"\S{{0,{RUN_CHARACTERS}}}\s*")
 _PART_CHARACTERS = 2_000
 _WORD_OR_SIGN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _SENTENCE_ENDS = frozenset(".!?\n")
-# Of a question, what comes later is not parsed; the encoder reads less still (256 tokens).
+# The rest of a longer question is not parsed; the encoder reads even less (256 tokens).
 QUESTION_CHARACTERS = 2_000
 QUESTION_TOKENS = 400
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
-# So many at a time go to a process: few, since whoever encodes them waits for the first.
+# Texts sent to a process at a time: few, since the encoder waits for the first of them.
 SHARE = 32
-# Parsed in one go, which Ctrl-C waits for.
+# Pieces parsed in one call, which Ctrl-C waits for.
 BATCH_PIECES = 16
-# A noun phrase of more words names nothing that recurs.
+# A noun phrase with more words does not recur.
 MAX_WORDS = 5
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 
 
 class SpacyParser:
-    """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
+    """A spaCy pipeline, and on demand a pool of processes that each load the same one."""
 
     def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
-        """Load nothing yet. A pipeline is a package that has `load()`, or a folder saved by spaCy.
+        """Prepare a parser; the pipeline is loaded on first use.
 
-        `parse_many` has so many other processes parse; 0 keeps everything in this one.
+        Args:
+            pipeline: A package that has `load()`, or a folder saved by spaCy.
+            processes: Number of helper processes for `parse_many`; 0 for none.
         """
         self._pipeline = pipeline
         self._processes = processes
@@ -62,7 +64,7 @@ class SpacyParser:
 
     @cached_property
     def _loaded(self) -> Pipeline:
-        """The pipeline, loaded when something is first parsed: a dense search parses nothing."""
+        """The pipeline, loaded on first use: a dense search does not need it."""
         return Pipeline(self._pipeline)
 
     @cached_property
@@ -70,7 +72,7 @@ class SpacyParser:
         """Name and version of the pipeline.
 
         Raises:
-            ModelError: There is none, or it lacks a component.
+            ModelError: It is missing, or lacks a component.
         """
         meta = stored_meta(self._pipeline) or self._loaded.nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
@@ -80,7 +82,7 @@ class SpacyParser:
         return list(parse_with(self._loaded, texts))
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
-        """The same with pauses: a step is one component's work on one piece of a text."""
+        """As `parse`, with pauses: a step is one component's work on one piece of a text."""
         found = []
         for text in texts:
             parts = []
@@ -94,17 +96,20 @@ class SpacyParser:
         return found
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
-        """One parse per text, in order, as they come; by other processes when there are many."""
+        """One parse per text, in order, yielded when done; many texts go to helper processes."""
         if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
         return parse_with(self._loaded, texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per question, in order, in this process and in a bounded time.
+        """One parse per question, in order, in this process and in bounded time.
 
-        Of each, the first `QUESTION_CHARACTERS` are read, up to the last white space among them if
-        there is any, and of those the first `QUESTION_TOKENS` tokens; the parse says how many
-        characters are left. It holds tokens if they are asked for.
+        The first `QUESTION_CHARACTERS` of a question are read, up to the last whitespace among them
+        if there is any, and of those the first `QUESTION_TOKENS` tokens. `Parse.unread` is the
+        number of characters left.
+
+        Args:
+            tokens: Whether parses have tokens.
         """
         docs = self._loaded.run(
             [_question_doc(self._loaded.nlp, text) for text in texts], batch_size=64
@@ -112,7 +117,7 @@ class SpacyParser:
         return [_question(text, doc, tokens=tokens) for text, doc in zip(texts, docs, strict=True)]
 
     def close(self) -> None:
-        """End the pool's processes, if there are any, whatever they are at."""
+        """End the pool's processes, if there are any, even while they work."""
         if self._pool is not None:
             processes = [*self._pool._processes.values()]
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -133,7 +138,7 @@ class SpacyParser:
 
 
 def parse_with(pipeline: Pipeline, texts: Sequence[str]) -> Iterator[Parse]:
-    """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
+    """One parse per text, in order, with a loaded pipeline; long texts are parsed in pieces."""
     pieces, again = tee(
         (row, offset, doc)
         for row, text in enumerate(texts)
@@ -157,7 +162,7 @@ def readable(question: str) -> str:
 
 
 def token_count(question: str) -> int:
-    """About how many tokens of a question are parsed, without the pipeline."""
+    """Estimated number of tokens of a question that are parsed, without the pipeline."""
     return min(QUESTION_TOKENS, 1 + len(_WORD_OR_SIGN.findall(readable(question))))
 
 
@@ -179,10 +184,10 @@ def _question(text: str, doc: "Doc", *, tokens: bool) -> Parse:
 
 
 def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
-    """A text as documents of at most `PIECE_TOKENS` tokens, each with where it starts.
+    """A text as documents of at most `PIECE_TOKENS` tokens, each with its start.
 
-    A piece ends with a sentence if one ends in its second half. Only what the text itself says
-    counts, so that a parse does not depend on what is parsed beside.
+    A piece ends with a sentence if one ends in its second half. This depends on the text alone, so
+    a parse does not depend on the batch.
     """
     offset = 0
     docs: list[Doc] = []
@@ -199,7 +204,7 @@ def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A text in parts that are tokenised one by one; in tokens it is the whole, but for long runs.
+    """A text in parts for the tokenizer; apart from very long runs, its tokens are the same.
 
     A part ends before a word, or within a run that is too long.
     """
@@ -240,7 +245,7 @@ def _extract(doc: "Doc", offset: int) -> Parse:
 
 
 def _trimmed(text: str, start: int) -> Span:
-    """The span of a stretch of text without the whitespace around it."""
+    """The span of a text that starts at `start`, without surrounding whitespace."""
     return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
 
 
@@ -256,8 +261,8 @@ def _join(text: str, parses: list[Parse]) -> Parse:
 def noun_phrase_key(chunk: "SpacySpan") -> str:
     """Lower-cased words of a spaCy noun chunk with its head lemmatised, or "" to skip it.
 
-    Determiners, pronouns and possessive marks are dropped; what is headed by a pronoun or has
-    more than five words left names nothing that recurs.
+    Determiners, pronouns and possessive marks are dropped. Chunks that are headed by a pronoun or
+    have more than five words left are skipped, since they do not recur.
     """
     if chunk.root.pos_ == "PRON":
         return ""
@@ -268,10 +273,10 @@ def noun_phrase_key(chunk: "SpacySpan") -> str:
 
 
 def tokens_of(doc: "Doc") -> tuple[Token, ...]:
-    """The tokens in order.
+    """The tokens in order, without whitespace.
 
-    What stands under white space in the dependency tree moves up to the next head that is a word;
-    where there is none, it has no head.
+    A token whose head is whitespace is attached to the next ancestor that is a word; if there is
+    none, it has no head.
     """
     kept = [token for token in doc if not token.is_space]
     places = {token.i: place for place, token in enumerate(kept)}
@@ -279,7 +284,7 @@ def tokens_of(doc: "Doc") -> tuple[Token, ...]:
 
 
 def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
-    """Where each sentence that has any of those tokens begins and ends among them."""
+    """Range (start, end) of each sentence among these tokens; empty sentences are left out."""
     ranges: list[Span] = []
     start = 0
     for sentence in doc.sents:
@@ -310,7 +315,7 @@ def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
     )
 
 
-# A pool's process holds its pipeline in this one-element list: the pool offers no other place.
+# The pipeline of a pool's process, as a one-element list: the pool offers no other place for it.
 _worker_pipeline: list[Pipeline] = []
 
 
@@ -322,7 +327,7 @@ def _start_worker(pipeline: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot end the pool."""
+    """Exit when the parent ends, since a killed parent cannot end the pool."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

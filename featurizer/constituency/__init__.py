@@ -1,1 +1,1 @@
-"""Constituency trees: the parser that builds them, and the units that are counted in them."""
+"""Constituency trees: the parser that builds them, and the production units counted in them."""

@@ -1,8 +1,8 @@
-"""Constituency models as plain arrays: one safetensors file each, or Stanza's pairs of .pt files.
+"""Constituency models as plain arrays, from a safetensors file or from Stanza's pair of .pt files.
 
-A model that ships is a Stanza checkpoint with its word vectors, rewritten: the same tensors under
-the same names, and everything else as JSON beside them. Reading it takes numpy alone; Stanza's own
-files are PyTorch archives. Neither takes Stanza, which would import udtools and udapi (GPL).
+A model that ships is a Stanza checkpoint and its word vectors in one file: the same tensors under
+the same names, and everything else as JSON. Reading it needs numpy alone; Stanza's own files are
+PyTorch archives. Neither needs Stanza, which would import udtools and udapi (GPL).
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from featurizer.errors import ModelError, UnsupportedModelError
 from featurizer.types import Float32
 
 VECTORS = "vectors"
-"""The word vectors among a file's tensors."""
+"""Name of the word vectors among a file's tensors."""
 # Stanza's vocabularies begin with a padding entry and the unknown word.
 UNKNOWN = 1
 _OFFSET = 2
@@ -32,7 +32,7 @@ _HEADER = "stanza"
 
 @dataclass(frozen=True, slots=True)
 class Lstm:
-    """One direction of one LSTM layer; gates in the order input, forget, output, cell.
+    """One direction of one LSTM layer, with gates in the order input, forget, output, cell.
 
     Attributes:
         inputs: (x, 4 h) weights of the input.
@@ -47,21 +47,21 @@ class Lstm:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A constituency model; `..._rows` tell the row of a word, tag or tuple of labels in a matrix.
+    """A constituency model; `..._rows` map words, tags or tuples of labels to rows of a matrix.
 
     Attributes:
-        transitions: In the order of the scores.
+        transitions: Transitions in the order of the scores.
         roots: Labels of finished trees.
         unary_limit: See `transitions.ParserState`.
         lower: Whether the pretrained vocabulary is lower-cased.
         deltas: Word vectors of the training vocabulary, trained with the model.
         boundaries: (2, x) inputs before the first and after the last word.
         forward: Word LSTM, left to right; `backward` reads right to left.
-        to_constituent: (2 h, h) and (h,): from word states to constituents.
-        transition_start: Input that starts the LSTM over the transitions taken.
+        to_constituent: (2 h, h) and (h,): layer from word states to constituents.
+        transition_start: First input of the LSTM over the transitions taken.
         opens: Vectors that mark open phrases.
-        constituent_start: Input that starts the LSTM over the stack.
-        compose: (h, h) and (h,): from the maximum of the children to their parent.
+        constituent_start: First input of the LSTM over the stack.
+        compose: (h, h) and (h,): layer from the maximum of the children to their parent.
         output: Layers from (word, transition, constituent) states to scores.
         nonlinearity: "relu" or "tanh".
         digest: See `StanzaFiles.digest`.
@@ -94,7 +94,7 @@ class Checkpoint:
     digest: str
 
 
-# What the decoder computes; whatever a checkpoint's configuration says otherwise is Stanza's work.
+# Configurations that the decoder can compute; any other needs Stanza.
 _REQUIRED: Mapping[str, tuple[object, ...]] = {
     "transition_scheme": ("IN_ORDER",),
     "reversed": (False,),
@@ -116,13 +116,13 @@ _ABSENT_MEANS = {"reversed": False, "use_rattn": False, "num_tree_lstm_layers": 
 
 @dataclass(frozen=True, slots=True)
 class StanzaFiles:
-    """What a checkpoint of Stanza's and its file of word vectors hold.
+    """The content of a Stanza checkpoint and of its file of word vectors.
 
     Attributes:
         content: The checkpoint without the tensors of `content["params"]["model"]`.
-        tensors: These, by Stanza's names, and the vectors as `VECTORS`, (n, d).
-        words: One for each vector, Stanza's reserved entries first.
-        lower: Whether they are lower-cased.
+        tensors: These tensors, by Stanza's names, and the vectors (n, d) as `VECTORS`.
+        words: The word of each vector, Stanza's reserved entries first.
+        lower: Whether the words are lower-cased.
     """
 
     content: dict[str, Any]
@@ -131,14 +131,14 @@ class StanzaFiles:
     lower: bool
 
     def write(self, path: Path) -> None:
-        """Write all of it as one safetensors file."""
+        """Write everything as one safetensors file."""
         header = {"content": self.content, "words": self.words, "lower": self.lower}
-        # One entry: several would come in any order.
+        # A single entry, since the order of several is not deterministic.
         save_file(self.tensors, path, {_HEADER: json.dumps(header, sort_keys=True)})
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what decides a tree, the same for both kinds of files."""
+        """SHA-256 of everything that a tree depends on, the same for both kinds of files."""
         params = self.content["params"]
         config = {key: params["config"].get(key) for key in (*_REQUIRED, "num_output_layers")}
         facts = [config, *(params[key] for key in _FACTS), self.words, self.lower]
@@ -156,7 +156,8 @@ def read_checkpoint(model: Path, vectors: Path | None = None) -> Checkpoint:
     """Read a model: a safetensors file, or Stanza's .pt file with its pretrain .pt file.
 
     Raises:
-        ModelError: A file is missing or is no such file, or PyTorch is, which reads .pt files.
+        ModelError: A file is missing or of another kind, or PyTorch, which reads .pt files, is
+            not installed.
         UnsupportedModelError: Only Stanza can run this model.
     """
     try:
@@ -172,11 +173,11 @@ def read_checkpoint(model: Path, vectors: Path | None = None) -> Checkpoint:
 
 
 def read_safetensors(model: Path) -> StanzaFiles:
-    """Read what `StanzaFiles.write` wrote.
+    """Read a file that `StanzaFiles.write` wrote.
 
     Raises:
         ModelError: The file is missing or is no safetensors file.
-        KeyError, TypeError: It holds something else.
+        KeyError, TypeError: Its content is something else.
     """
     _check_file(model)
     try:
@@ -193,7 +194,7 @@ def read_stanza(model: Path, vectors: Path) -> StanzaFiles:
 
     Raises:
         ModelError: A file is missing or no archive of weights, or PyTorch is not installed.
-        KeyError, TypeError, AttributeError: One holds something else.
+        KeyError, TypeError, AttributeError: The content of a file is something else.
     """
     content, pretrain = _load(model), _load(vectors)
     params = {**content["params"]}
@@ -208,7 +209,7 @@ def read_stanza(model: Path, vectors: Path) -> StanzaFiles:
 def _load(path: Path) -> Mapping[str, Any]:
     _check_file(path)
     try:
-        import torch  # noqa: PLC0415 - seconds and hundreds of MB that our own files do not cost
+        import torch  # noqa: PLC0415 - takes seconds and hundreds of MB, and only .pt files need it
     except ImportError as error:
         raise ModelError(
             f"{path} needs PyTorch to be read, which is not installed ({error}): "
@@ -299,7 +300,7 @@ def _linear(weights: Mapping[str, Float32], name: str) -> tuple[Float32, Float32
 
 def _lstm(weights: Mapping[str, Float32], name: str, suffix: str = "") -> Lstm:
     def part(kind: str) -> Float32:
-        # PyTorch's gates: input, forget, cell, output.
+        # PyTorch's order of gates: input, forget, cell, output.
         gates = np.split(weights[f"{name}.{kind}_l0{suffix}"], 4)
         return np.concatenate([gates[0], gates[1], gates[3], gates[2]])
 

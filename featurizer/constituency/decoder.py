@@ -1,14 +1,14 @@
 """Constituency trees from tagged words: Stanza's in-order LSTM parser, in numpy.
 
 The trees are those of Stanza's own `parse_tagged_words`. Each transition multiplies vectors with
-matrices that fill the processor's cache, and so takes as long as reading them does. What depends on
-a word or a transition alone is therefore computed once, and so is what a state of the stack gives
-to what is put on it, since a phrase goes where its first child was.
+matrices that fill the processor's cache, so its time is that of reading the matrices. Whatever
+depends on a word or a transition alone is therefore computed once. So is the contribution of a
+stack state to the item on top of it, since a phrase takes the place of its first child.
 
-Sentences are derived side by side, one transition of each at a time, so that the matrices are read
-once for all of them. BLAS adds up the products of a row in another order when the row is one of
-several. A sentence with a decision so close that this might turn it is therefore derived again by
-itself: a tree does not depend on what is parsed beside it.
+Sentences are derived in parallel, one transition of each at a time, so that the matrices are read
+once for all of them. BLAS sums the products of a row in another order if the row is one of several.
+A sentence with a decision so close that this might change it is therefore derived again by itself:
+a tree does not depend on the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,31 +30,31 @@ from featurizer.threads import OneThread
 from featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
-# On the stack: a vector, and of the LSTM below it the cell and what its state gives to the gates.
+# A stack item: its vector, and the LSTM's cell below it and that state's contribution to the gates.
 Item = tuple[Float32, Float32, Float32]
 
 SIDE_BY_SIDE = 64
-# Scores are up to 30. With what is derived beside them they differ by less than .00002.
+# Scores are up to 30. Their differences between batches are less than .00002.
 CLOSE_CALL = 0.01
 
 
 class Decoder:
     """A constituency model ready to parse; safe to share between threads."""
 
-    # Stanza gives up after so many transitions for each word or sentence boundary.
+    # Stanza gives up after this many transitions per word or sentence boundary.
     steps_a_word = 20
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Prepare the weights."""
-        # What is laid out anew below is not kept twice: 4 MB.
+        # The LSTM weights are stored in another layout below, so these 4 MB are not kept.
         self.model = replace(
             checkpoint, forward=_NONE, backward=_NONE, transition_lstm=_NONE, constituent_lstm=_NONE
         )
         self.digest = checkpoint.digest
         self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
         self._reader = Reader(checkpoint.forward, checkpoint.backward, checkpoint.boundaries)
-        # Of the transitions taken, and of the stack. They advance together, the state and the gates
-        # of the first before those of the second.
+        # The LSTMs over the transitions taken and over the stack. They advance together: state and
+        # gates of the first come before those of the second.
         self._taken = taken = Gates(checkpoint.transition_lstm)
         self._stack = stack = Gates(checkpoint.constituent_lstm)
         gates = _beside(
@@ -63,7 +63,7 @@ class Decoder:
         )
         self._units = LstmUnits(taken.size + stack.size)
         self._start = self._units.start(gates)
-        # What each transition puts on the stack, if it is the same each time, and gives to the
+        # The vector that each transition pushes, if it is constant, and its contribution to the
         # gates.
         moves = checkpoint.transitions
         self._shift, self._close = moves.index(SHIFT), moves.index(CLOSE)
@@ -84,7 +84,7 @@ class Decoder:
         """The tree of one sentence of (word, tag) pairs.
 
         Raises:
-            ParseError: There are no words, or the model runs into a dead end or in circles.
+            ParseError: There are no words, or the model reaches a dead end or the limit of steps.
         """
         if not words:
             raise ParseError("A sentence without words has no tree.")
@@ -97,10 +97,10 @@ class Decoder:
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
         """The trees of sentences, in order; None where `parse` raises."""
         trees: list[Tree | None] = [None] * len(sentences)
-        # Sentences of like length take about as many transitions.
+        # Sentences of similar length take about the same number of transitions.
         order = [place for place, words in enumerate(sentences) if words]
         order.sort(key=lambda place: -len(sentences[place]))
-        # Several threads wait for each other at each of so many small products.
+        # Several threads would wait for each other at each of the many small products.
         with self._one_thread():
             for begin in range(0, len(order), SIDE_BY_SIDE):
                 places = order[begin : begin + SIDE_BY_SIDE]
@@ -114,9 +114,9 @@ class Decoder:
         return trees
 
     def _derive_alone(self, words: Words) -> Tree | None:
-        """The tree of one sentence, by few operations on vectors that are used again.
+        """The tree of one sentence, by few operations on reused vectors.
 
-        What they are is said in `_derive`, which does the same for several.
+        `_derive` does the same for several sentences, and explains the operations.
         """
         model, nonlinear, split = self.model, self._nonlinear, self._taken.size
         vectors, gates, shares = self._read([words])
@@ -163,7 +163,7 @@ class Decoder:
         return one.tree
 
     def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
-        """The derivations of sentences of words, none longer than the one before."""
+        """The derivations of sentences, which are in descending order of length."""
         model, nonlinear = self.model, self._nonlinear
         vectors, gates, shares = self._read(sentences)
         everyone: list[Derivation] = []
@@ -171,7 +171,7 @@ class Decoder:
         for words in sentences:
             state = ParserState(words, model.roots, model.unary_limit)
             steps = (len(words) + 2) * self.steps_a_word
-            # Nothing else can come first.
+            # The first transition is always a shift.
             everyone.append(Derivation(state, row, steps, self._shift))
             row += len(words) + 1
         live = everyone
@@ -196,9 +196,9 @@ class Decoder:
             self._choose(live, scores)
 
     def _sort(self, live: "Sequence[Derivation]") -> tuple[list[int], list[int]]:
-        """Rows of those that put something on the stack, and of those that close a phrase.
+        """Rows of the derivations that push an item, and of those that close a phrase.
 
-        The others end here.
+        All others are finished.
         """
         pushes: list[int] = []
         closes: list[int] = []
@@ -215,10 +215,10 @@ class Decoder:
         hidden: Float32,
         cell: Float32,
     ) -> None:
-        """Take the next transition of each: the first ones push these vectors, the others close.
+        """Apply the next transitions: the first derivations push these vectors, the others close.
 
-        Adds to the (b, 4 h) gates what decides them besides, and sets the (b, h) cells of those
-        that close back to where their phrase goes.
+        Adds the recurrent contributions to the (b, 4 h) gates, and resets the (b, h) cells of the
+        closing derivations to the state below their phrase.
         """
         split, moves = self._taken.size, self.model.transitions
         taken, own, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
@@ -242,23 +242,23 @@ class Decoder:
                 one.items.append((phrases[row], cells[row], products[row]))
 
     def _choose(self, live: "Sequence[Derivation]", scores: Float32) -> None:
-        """Set each one's next move: -1 in a dead end, or if what is beside it might decide it."""
+        """Set the next moves; -1, and `is_close`, where the batch might change the decision."""
         transitions = self.model.transitions
         best = scores.argmax(axis=1).tolist()
         highest = np.partition(scores, -2, axis=1)
         gaps = (highest[:, -1] - highest[:, -2]).tolist()
         for one, move, gap in zip(live, best, gaps, strict=True):
-            # Rarely is the best one illegal, and then the next ones may be close too.
+            # The best move is rarely illegal, and then the next ones may be close too.
             one.is_close = gap < CLOSE_CALL or not one.state.is_legal(transitions[move])
             one.move = -1 if one.is_close else move
 
     def _read(self, sentences: Sequence[Words]) -> tuple[Float32, Float32, Float32]:
-        """What depends on a transition or a word alone.
+        """Compute everything that depends on a transition or a word alone.
 
         Returns:
-            (m + n, h) vectors that the m transitions push, and of the n words and boundaries after
-            the sentences; what each gives to the gates, (m + n, 4 h); and what the words give to
-            the first output layer, (n, h).
+            Vectors (m + n, h) that the m transitions push, followed by those of the n words and end
+            boundaries; the contribution of each to the gates, (m + n, 4 h); and the contribution of
+            the words to the first output layer, (n, h).
         """
         read = self._reader.read([self._inputs(words) for words in sentences])
         weights, bias = self.model.to_constituent
@@ -287,15 +287,15 @@ class Decoder:
 
 
 class Derivation:
-    """One sentence on its way to a tree.
+    """The derivation of one sentence's tree.
 
     Attributes:
-        state: Stack and buffer.
-        steps: How many transitions are left.
+        state: Stack and buffer of trees.
+        steps: Number of transitions left.
         move: The next transition; -1 if there is none.
-        items: The stack.
-        tree: Once there is one.
-        is_close: Whether what is derived beside it might have decided it.
+        items: The stack of vectors.
+        tree: The finished tree; None before.
+        is_close: Whether a decision was so close that the batch might have changed it.
     """
 
     __slots__ = ("_first", "is_close", "items", "move", "state", "steps", "tree")
@@ -313,24 +313,24 @@ class Derivation:
         return self._first + self.state.position
 
     def goes_on(self, moves: Sequence[Transition], roots: frozenset[str]) -> bool:
-        """Count a step, and whether there is a next transition that needs the LSTMs."""
+        """Count a step; returns whether there is a next transition that needs the LSTMs."""
         self.steps -= 1
-        # The last step is for the end of the root.
+        # The last step is for closing the root.
         if self.move < 0 or self.steps <= 0:
             return False
         transition = moves[self.move]
         if not transition.labels or transition.labels[0] not in roots:
             return True
-        # Nothing but its end can follow.
+        # After opening the root only closing it is legal.
         self.state.apply(transition)
         self.state.apply(CLOSE)
         self.tree = self.state.tree
         return False
 
     def close(self) -> Item:
-        """Take a phrase's children from the stack; their maximum, with what is below the first."""
+        """Pop a phrase's children; returns their maximum, with the state below the first child."""
         joined = self.state.apply(CLOSE)
-        # The mark stands between the first child and the others.
+        # The mark of the open phrase is between the first child and the others.
         first = len(self.items) - joined - 1
         vector, below, product = self.items[first]
         for other, _, _ in self.items[first + 2 :]:
@@ -343,7 +343,7 @@ class Reader:
     """An LSTM in both directions over whole sentences."""
 
     def __init__(self, forward: Lstm, backward: Lstm, boundaries: Float32) -> None:
-        """Prepare the weights; `boundaries` are the inputs before and after each sentence."""
+        """Prepare the weights; boundaries (2, x) are the inputs before and after each sentence."""
         before, self._after = boundaries[:1], boundaries[1:]
         both = Gates(forward), Gates(backward)
         self._size = both[0].size
@@ -351,25 +351,23 @@ class Reader:
         self._bias = np.concatenate([one.bias for one in both])
         self._recurrent = np.stack([one.recurrent for one in both])
         self._units = LstmUnits(self._size)
-        # From the right, nothing is read before the boundary.
+        # The backward LSTM reads nothing before the end boundary.
         start = self._units.start(before @ both[0].inputs + both[0].bias)
         self._start = [np.stack([values, np.zeros_like(values)]) for values in start]
 
     def read(self, sentences: Sequence[Float32]) -> Float32:
-        """States of sentences, one after the other, each with the boundary after it.
-
-        The states from left to right stand beside those from right to left.
+        """States of the words of sentences, end to end, each followed by its end boundary.
 
         Args:
-            sentences: (n, x) inputs each, none longer than the one before.
+            sentences: (n, x) inputs of each sentence, in descending order of length n.
 
         Returns:
-            (sum of all n + 1, 2 h).
+            (sum of all n + 1, 2 h), forward states beside backward states.
         """
         inputs = np.concatenate([part for one in sentences for part in (one, self._after)])
         lengths = np.array([len(one) + 1 for one in sentences])
         begins = lengths.cumsum() - lengths
-        # Where each step reads each sentence that is long enough, from the left and the right.
+        # The positions that each step reads of each sentence that is long enough, both ways.
         steps, those = (np.arange(lengths[0])[:, None] < lengths).nonzero()
         ahead, back = begins[those] + steps, begins[those] + lengths[those] - 1 - steps
         places, sides = np.stack([ahead, back]), np.arange(2)[:, None]
@@ -392,7 +390,7 @@ class Gates:
     """One LSTM's weights, with the four gates of each unit side by side.
 
     Attributes:
-        size: h.
+        size: Number h of units.
         inputs: (x, 4 h).
         recurrent: (h, 4 h).
         bias: (4 h,).
@@ -413,7 +411,7 @@ class LstmUnits:
     """The units of one LSTM, or of several that advance together."""
 
     def __init__(self, size: int) -> None:
-        """Of h units."""
+        """Prepare the scales of h units."""
         self.scale, self.shift = np.tile(_SCALE, size), np.tile(_SHIFT, size)
 
     def start(self, gates: Float32) -> tuple[Float32, Float32]:
@@ -446,8 +444,8 @@ def _relu(values: Float32) -> Float32:
 
 
 _NONE = Lstm(*[np.zeros((0, 0), np.float32)] * 3)
-# As arrays: numpy makes one of a number each time.
+# An array, since numpy would convert a number at each call.
 _ZERO = np.zeros((), np.float32)
-# Input, forget and output gate are sigmoids, the cell's a tanh.
+# Input, forget and output gates are sigmoids, the cell's is a tanh.
 _SCALE, _SHIFT = np.array([[0.5, 0.5, 0.5, 1], [0.5, 0.5, 0.5, 0]], np.float32)
 _NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": np.tanh}

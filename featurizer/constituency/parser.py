@@ -1,12 +1,12 @@
-"""Questions to syntax in a bounded time; trees by our decoder, or by Stanza if only it can.
+"""The syntax of questions in bounded time; trees by our decoder, or by Stanza where only it can.
 
-- Of a question, the first `spacy_parser.QUESTION_CHARACTERS` characters are parsed, and of those
-  the first `spacy_parser.QUESTION_TOKENS` tokens.
+- The first `spacy_parser.QUESTION_CHARACTERS` characters of a question are parsed, and of those the
+  first `spacy_parser.QUESTION_TOKENS` tokens.
 - A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
-  model finds none: (ROOT (X (tag word) …)), which holds no clause and no phrase but X.
-- A text without a word or mark (empty, or nothing but white space) has no sentence and no tree.
+  model finds none: (ROOT (X (tag word) …)), which has no clause and no phrase but X.
+- A text without a word or mark (empty, or only whitespace) has no sentence and no tree.
 
-`Syntax.flat` says which trees are flat, and `Syntax.unread` what was left out.
+`Syntax.flat` says which trees are flat, and `Syntax.unread` how much was left out.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ DEFAULT_MODEL = "constituency-en-gum"
 MODEL_FILE = "model.safetensors"
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[2] / "models"
-# Raise when a change here or in `spacy_parser` alters the syntax of some question.
+# Raise this when a change here or in `spacy_parser` alters the syntax of any question.
 SYNTAX_VERSION = "1"
 # Twice the longest sentence that the shipped model saw in training.
 SENTENCE_TOKENS = 80
@@ -50,10 +50,10 @@ class ConstituencySettings:
 
 
 def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
-    """The file of a model, or of a .pt file and its word vectors both.
+    """The file of a model; for a .pt file also that of its word vectors.
 
     Raises:
-        ModelError: One of them is missing, or one too many is named.
+        ModelError: A file is missing, or vectors are named for a model that contains its own.
     """
     place = Path(settings.model)
     if settings.model == place.name and not place.exists():
@@ -78,7 +78,7 @@ def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
 
 
 class TreeParser(Protocol):
-    """Tagged words in, tree out."""
+    """A model that builds trees over tagged words."""
 
     @property
     def digest(self) -> str:
@@ -100,7 +100,7 @@ class StanzaParser:
             ModelError: Stanza is not installed, or cannot load the model.
         """
         try:
-            # Only here: importing Stanza imports udtools and udapi, which are under the GPL.
+            # Imported only here, since Stanza imports udtools and udapi, which are under the GPL.
             from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
         except ImportError as error:
             raise ModelError(
@@ -156,7 +156,7 @@ def open_tree_parser(model: Path, vectors: Path | None = None) -> TreeParser:
 
 
 def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
-    """Stanza's tree as ours."""
+    """Convert Stanza's tree to ours."""
     return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
 
 
@@ -181,7 +181,7 @@ class SyntaxParser:
         return self.build(self.parser.parse_questions(questions, tokens=True))
 
     def build(self, parses: Sequence[Parse]) -> list[Syntax]:
-        """The same, given the parses with their tokens; all trees are built together."""
+        """As `parse`, given the parses with their tokens; all trees are built in one batch."""
         tagged = [
             [(token.text, token.tag) for token in parse.tokens[start:end]]
             for parse in parses
@@ -196,7 +196,7 @@ class SyntaxParser:
 
 
 def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
-    """The parser of questions without the encoder, for those who want features alone.
+    """Open the parser of questions without the encoder, for features alone.
 
     Raises:
         ModelError: A model is missing or damaged.
@@ -215,5 +215,5 @@ def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:
 
 
 def flat_tree(words: Words) -> Tree:
-    """The tree that says nothing: all words under one X (Penn's label of the unknown)."""
+    """The tree without structure: all words under one X (Penn's label for unknown)."""
     return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))

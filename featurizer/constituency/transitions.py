@@ -1,8 +1,8 @@
-"""The in-order shift-reduce system: what may follow, and which tree comes out.
+"""The in-order shift-reduce system: which transitions are legal, and the tree that they build.
 
 J. Liu and Y. Zhang, "In-Order Transition-based Constituent Parsing", TACL 2017, with the
-restrictions that Stanza adds against endless chains of phrases over phrases. A phrase is opened
-after its first child stands on the stack; closing it takes that child too.
+restrictions that Stanza adds against endless unary chains. A phrase is opened when its first child
+is on the stack already; closing it takes that child too.
 """
 
 import ast
@@ -17,11 +17,11 @@ from featurizer.constituency.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step.
+    """A transition of the parser.
 
     Attributes:
         kind: "shift", "open" or "close".
-        labels: What "open" opens, outermost first; otherwise empty.
+        labels: Labels that "open" opens, outermost first; otherwise empty.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Transition:
 
     @classmethod
     def from_repr(cls, text: str) -> "Transition":
-        """The transition that a Stanza checkpoint spells so, e.g. "OpenConstituent(('NP',))".
+        """Parse a transition of a Stanza checkpoint, e.g. "OpenConstituent(('NP',))".
 
         Raises:
             ValueError: The in-order system has no such transition.
@@ -50,11 +50,11 @@ SHIFT, CLOSE = Transition("shift"), Transition("close")
 
 @dataclass(slots=True)
 class _Item:
-    """On the stack: a tree, or the mark of an open phrase (`tree` is None).
+    """A stack item: a tree, or the mark of an open phrase (`tree` is None).
 
     Attributes:
-        labels: Of an open phrase, outermost first.
-        chain: How many nodes with a single child follow each other from the top of the tree.
+        labels: Labels of an open phrase, outermost first.
+        chain: Length of the unary chain from the top of the tree.
     """
 
     tree: Tree | None
@@ -63,16 +63,19 @@ class _Item:
 
 
 class ParserState:
-    """Stack and buffer of one sentence; `position` is the number of words read."""
+    """Stack and buffer of one sentence; `position` is the number of words shifted."""
 
     __slots__ = ("_just_opened", "_limit", "_opens", "_roots", "_stack", "_words", "position")
 
     def __init__(
         self, words: Sequence[tuple[str, str]], roots: frozenset[str], unary_limit: int
     ) -> None:
-        """Nothing is read yet of the (word, tag) pairs; a finished tree has one of the root labels.
+        """Start with an empty stack.
 
-        A chain of single children may be extended while it is no longer than the limit.
+        Args:
+            words: (word, tag) pairs.
+            roots: Labels of finished trees.
+            unary_limit: A unary chain may be extended while it is no longer than this.
         """
         self._words = words
         self._roots = roots
@@ -93,7 +96,7 @@ class ParserState:
     def is_legal(self, transition: Transition) -> bool:
         """Whether the transition may be applied."""
         if transition.kind == "shift":
-            # Two trees without an open phrase could never be joined.
+            # Without an open phrase, two trees could never be joined.
             may_start = self._opens > 0 or not self._stack
             return self.position < len(self._words) and may_start
         if transition.kind == "close":
@@ -119,7 +122,7 @@ class ParserState:
         return item.chain > self._limit
 
     def apply(self, transition: Transition) -> int:
-        """Take the step; the number of children that a "close" joined, 0 for the others."""
+        """Apply a transition; returns the number of children that a "close" joined, else 0."""
         self._just_opened = transition.kind == "open"
         if transition.kind == "shift":
             word, tag = self._words[self.position]
@@ -156,9 +159,11 @@ class ParserState:
 def best_move(
     state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
 ) -> int:
-    """The legal transition with the highest score; -1 where none is legal.
+    """The legal transition with the highest score; -1 if none is legal.
 
-    There is a score for each transition; the highest, legal or not, is at `best`.
+    Args:
+        scores: The score of each transition.
+        best: Position of the highest score, legal or not.
     """
     if state.is_legal(transitions[best]):
         return best

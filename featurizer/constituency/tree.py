@@ -1,4 +1,4 @@
-"""Constituency trees: a label over children, read from and written to brackets."""
+"""Constituency trees, with conversion from and to brackets."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _PLAIN = {"-LRB-": "(", "-RRB-": ")"}
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A node with all that is below it, in the text's order. A node without children is a word."""
+    """A node with its children in the text's order. A node without children is a word."""
 
     label: str
     children: tuple["Tree", ...] = ()
@@ -28,7 +28,7 @@ class Tree:
         return len(self.children) == 1 and not self.children[0].children
 
     def nodes(self) -> Iterator["Tree"]:
-        """This node and all below it, parents first, from left to right."""
+        """This node and its descendants, parents first, from left to right."""
         # A stack instead of recursion: a long sentence may be nested deeper than Python allows.
         pending = [self]
         while pending:
@@ -41,13 +41,13 @@ class Tree:
         return tuple(node.label for node in self.nodes() if node.is_leaf)
 
     def tagged_words(self) -> tuple[tuple[str, str], ...]:
-        """(word, tag) pairs in order; words that stand under a phrase directly have no tag."""
+        """(word, tag) pairs in order, without words directly under a phrase, which have no tag."""
         return tuple(
             (node.children[0].label, node.label) for node in self.nodes() if node.is_preterminal
         )
 
     def __str__(self) -> str:
-        """Brackets on one line; parentheses and spaces in words are escaped, see `escape`."""
+        """Brackets on one line; words are escaped, see `escape`."""
         pieces: list[str] = []
         pending: list[Tree | None] = [self]
         while pending:
@@ -67,15 +67,15 @@ class Tree:
 
 
 def escape(word: str) -> str:
-    """A word as brackets hold it: -LRB- and -RRB- for parentheses, "_" for white space."""
+    """Escape a word for brackets: -LRB- and -RRB- for parentheses, "_" for whitespace."""
     return re.sub(r"\s", "_", word).replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def parse_brackets(text: str) -> Tree:
-    """The tree that brackets describe, "(S (NP (PRP it)) (VP (VBZ rains)))"; undoes `str(tree)`.
+    """Parse a tree like "(S (NP (PRP it)) (VP (VBZ rains)))"; the inverse of `str(tree)`.
 
-    The words -LRB- and -RRB- become parentheses; a tag of that name keeps it. An outer bracket
-    without a label (Penn Treebank) becomes ROOT.
+    The words -LRB- and -RRB- become parentheses; tags of that name stay. An outer bracket without a
+    label (Penn Treebank) becomes ROOT.
 
     Raises:
         TreeError: The brackets do not match, or there is no tree or more than one.

@@ -2,8 +2,8 @@
 
 X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
 Journal of Corpus Linguistics 15(4), 2010. Each unit is the set of nodes that the published Tregex
-patterns match; the patterns are quoted beside the predicates that stand for them. Heads are those
-of Collins (1999, appendix A).
+patterns match; each predicate quotes the pattern that it implements. Heads are those of Collins
+(1999, appendix A).
 """
 
 import re
@@ -18,8 +18,8 @@ _FINITE = frozenset({"MD", "VBZ", "VBP", "VBD"})
 _COORDINABLE = frozenset({"ADJP", "ADVP", "NP", "VP"})
 _MODIFIERS = frozenset({"JJ", "POS", "PP", "S", "VBG"})
 _COMPLEMENTIZERS = frozenset({"That", "that", "For", "for"})
-# L2SCA takes a token for a word when its tag is spelled in capitals ("$" may follow). The tags
-# of hyphens and other odd punctuation are younger than L2SCA and are left out here.
+# L2SCA counts a token as a word if its tag is in capitals ("$" may follow). The tags of hyphens and
+# other odd punctuation are newer than L2SCA and are excluded here.
 _WORD_TAG = re.compile(r"[A-Z]+\$?")
 _YOUNGER_PUNCTUATION = frozenset({"HYPH", "NFP"})
 
@@ -31,10 +31,10 @@ class SyntacticUnits:
     Attributes:
         words: W, tokens other than punctuation.
         sentences: S.
-        clauses: C, with a finite verb; and fragments at the root.
+        clauses: C, clauses with a finite verb, and fragments at the root.
         dependent_clauses: DC.
-        t_units: T, a main clause with all that depends on it; and fragments at the root.
-        complex_t_units: CT, T-units that hold a dependent clause.
+        t_units: T, main clauses with all that depends on them, and fragments at the root.
+        complex_t_units: CT, T-units with a dependent clause.
         coordinate_phrases: CP, of adjectives, adverbs, nouns or verbs.
         complex_nominals: CN, modified nouns, nominal clauses, gerunds and infinitives as subjects.
         verb_phrases: VP, finite or not.
@@ -52,9 +52,9 @@ class SyntacticUnits:
 
 
 class _Node:
-    """A tag or phrase with what Tregex relations ask for: parent, sisters, all nodes below.
+    """A tag or phrase with what Tregex relations need: parent, sisters, descendants.
 
-    Words are no nodes here: to Tregex the word "S" is a clause.
+    Words are not nodes here: to Tregex the word "S" would be a clause.
     """
 
     __slots__ = ("children", "end", "label", "order", "parent", "place", "start", "tree")
@@ -72,7 +72,7 @@ class _Node:
         order.append(self)
 
     def below(self) -> Sequence["_Node"]:
-        """All nodes that this one dominates (`<<` asks for one of them)."""
+        """All descendants of this node (`<<` asks for one of them)."""
         return self.order[self.start + 1 : self.end]
 
     def has(self, *labels: str) -> bool:
@@ -92,7 +92,7 @@ class _Node:
         return self.parent.children[self.place + 1 :] if self.parent else ()
 
     def under(self, labels: frozenset[str]) -> bool:
-        """`>>`: some node above has one of the labels."""
+        """`>>`: an ancestor has one of the labels."""
         node = self.parent
         while node is not None:
             if node.label in labels:
@@ -112,7 +112,7 @@ _SUBORDINATORS = frozenset({"SBAR", "VP"})
 def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
     """The production units of a text, given each sentence's tree with a ROOT on top."""
     nodes = [node for tree in trees for node in _number(tree)]
-    # Words stand under tags and tags under phrases, so no unit is looked for in both.
+    # No predicate matches both tags and phrases, so each is applied to only one of these lists.
     tags = [node for node in nodes if not node.children]
     phrases = [node for node in nodes if node.children]
     return SyntacticUnits(
@@ -181,7 +181,7 @@ def _is_finite(phrase: _Node) -> bool:
 
 
 def is_fragment_clause(node: _Node) -> bool:
-    """`FRAG > ROOT !<< clause`: a fragment counts as a clause when nothing in it does."""
+    """`FRAG > ROOT !<< clause`: a fragment counts as a clause if it contains none."""
     return _is_root_fragment(node) and not any(map(is_clause, node.below()))
 
 
@@ -273,13 +273,13 @@ def _precedes_verb_phrase(node: _Node) -> bool:
 
 
 def _number(tree: Tree) -> list[_Node]:
-    """All tags and phrases in order, parents first."""
+    """All tags and phrases of a tree in order, parents first."""
     order: list[_Node] = []
     pending: list[_Node | tuple[Tree, _Node | None, int]] = [(tree, None, 0)]
     while pending:
         item = pending.pop()
         if isinstance(item, _Node):
-            # All that it dominates has been numbered since.
+            # Its descendants have all been numbered by now.
             item.end = len(order)
             continue
         below, parent, place = item
@@ -293,8 +293,8 @@ def _number(tree: Tree) -> list[_Node]:
     return order
 
 
-# Only the categories whose heads the patterns ask for have rules. The leftmost child with the first
-# label that occurs at all is the head.
+# Rules exist only for the categories whose heads the patterns need. The head is the leftmost child
+# with the first label of the rule that occurs among the children.
 _RULES: Mapping[str, Sequence[str]] = {
     "S": ("TO", "IN", "VP", "S", "SBAR", "ADJP", "UCP", "NP"),
     "SBAR": (
@@ -316,8 +316,8 @@ def head(node: Tree) -> Tree:
     """The head child of an S, SBAR, SINV, SQ or VP with children; KeyError for other labels."""
     children = node.children
     place = _first_choice(_RULES[node.label], children)
-    # "a and b": the first conjunct heads the phrase (Collins' rule for coordination), unless
-    # punctuation stands before the conjunction.
+    # "a and b": the first conjunct is the head (Collins' rule for coordination), unless punctuation
+    # precedes the conjunction.
     if place >= 2 and children[place - 1].label in _CONJUNCTIONS:
         before = children[place - 2]
         if not (before.is_preterminal and before.label in _PUNCTUATION):

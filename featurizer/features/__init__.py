@@ -1,1 +1,1 @@
-"""The tables of features; a feature is one row of one of them."""
+"""The tables of features; each row defines a feature."""

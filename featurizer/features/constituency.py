@@ -24,7 +24,7 @@ _UNITS = (
     ("complex_nominals", "nominals", "Complex nominals (CN): modified nouns, nominal clauses."),
     ("verb_phrases", "phrases", "Verb phrases (VP), finite or not."),
 )
-# Name as published, meaning, and the two units of `SyntacticUnits` that are divided.
+# Published name, meaning, and the fields of `SyntacticUnits` for numerator and denominator.
 _INDICES = (
     ("MLS", "Mean length of a sentence, in words.", "words", "sentences"),
     ("MLT", "Mean length of a T-unit, in words.", "words", "t_units"),

@@ -1,4 +1,4 @@
-"""Features of the dependency tree: how far words stand from what they belong to, and how."""
+"""Features of the dependency tree: distances between words and their heads, and relations."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Features that set one aspect of a question against another."""
+"""Features that combine two aspects of a question."""
 
 from collections.abc import Callable
 from functools import partial
@@ -57,7 +57,7 @@ OF_TREES = (
     "noun_phrases_per_clause",
     "noun_phrases_per_entity",
 )
-"""Those that need a constituency tree."""
+"""Features that need a constituency tree."""
 
 FEATURES = (
     _per(

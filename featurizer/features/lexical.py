@@ -1,4 +1,4 @@
-"""Features of the words themselves: how many, of which kinds, and how varied."""
+"""Features of the words: how many, of which kinds, and how varied."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,8 @@
-"""Features that tell a chain of facts from a single one: relations, descriptions, comparisons.
+"""Features that tell a chain of facts from a single fact: relations, descriptions, comparisons.
 
-A link is an arc that leads from one thing to another: a possessive, a preposition between nouns, a
-relative clause, a participle that marks a noun out. "The father of the director of Alien" is a
-chain of two.
+A link is an arc from one thing to another: a possessive, a preposition between nouns, a relative
+clause, or a participle that modifies a noun. "The father of the director of Alien" is a chain of
+two.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _most(name: str) -> Callable[[View], float]:
 
 
 def _links(view: View) -> float:
-    """Arcs that are links: where the count on the way to the root rises."""
+    """Number of arcs that are links: those where the number of links to the root increases."""
     links, tokens = view.arcs.links, view.tokens
     return sum(links[place] - links[token.head] for place, token in enumerate(tokens))
 
@@ -40,7 +40,7 @@ def _coordinated(view: View) -> float:
 
 
 def _choice(view: View) -> float:
-    """How often "or" stands between things that can be chosen from."""
+    """How often "or" joins nouns, names, numbers or adjectives."""
     return sum(
         token.text.lower() == "or"
         and token.dep == "cc"
@@ -66,7 +66,7 @@ def _pairwise(view: View) -> float:
 
 
 def _offset(view: View) -> float:
-    """Tokens between question word and the nearest entity."""
+    """Tokens between the question word and the nearest entity."""
     place = view.asking.place
     if place < 0:
         return 0.0

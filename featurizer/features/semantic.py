@@ -1,4 +1,4 @@
-"""Features of what a question names, what it asks for, and the roles it gives things."""
+"""Features of the entities in a question, of what it asks for, and of semantic roles."""
 
 from collections.abc import Callable
 from functools import partial

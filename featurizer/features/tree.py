@@ -1,4 +1,4 @@
-"""Features of the shape of the constituency trees, whatever their labels."""
+"""Features of the shape of the constituency trees, regardless of labels."""
 
 from collections.abc import Callable
 from functools import partial
