@@ -1,1 +1,1 @@
-"""Answers from passages without a language model, and the context that one is shown."""
+"""Answers from passages without a language model, and the context shown to one."""

@@ -1,4 +1,4 @@
-"""What may answer a question in a few words: dates, numbers, names and phrases of a sentence."""
+"""Finds candidates for a short answer: the dates, numbers, names and phrases of a sentence."""
 
 import re
 from collections.abc import Iterator
@@ -61,7 +61,11 @@ _LONGEST_PHRASE = 4
 
 
 class AnswerToken(NamedTuple):
-    """A word or a sign of a sentence, with its place in it."""
+    """A word or punctuation mark of a sentence, with its character offsets.
+
+    Attributes:
+        function: Whether it has no content term.
+    """
 
     text: str
     start: int
@@ -70,13 +74,13 @@ class AnswerToken(NamedTuple):
 
 
 class AnswerCandidate(NamedTuple):
-    """A stretch of a sentence.
+    """A span of a sentence.
 
     Attributes:
         kind: "date", "number", "name" or "phrase".
         start: Character offset in the sentence.
-        first: Its first token; in the sentence.
-        last: Behind its last token.
+        first: Index of its first token.
+        last: Index after its last token.
     """
 
     text: str
@@ -92,7 +96,7 @@ def _is_function(word: str) -> bool:
 
 
 def tokens_of(sentence: str) -> list[AnswerToken]:
-    """Words and signs of a sentence."""
+    """The words and punctuation marks of a sentence."""
     found = []
     for match in _TOKEN.finditer(sentence):
         text, end = match[0], match.end()
@@ -103,7 +107,7 @@ def tokens_of(sentence: str) -> list[AnswerToken]:
 
 
 def candidates(sentence: str, tokens: list[AnswerToken]) -> list[AnswerCandidate]:
-    """All of a sentence, in order of kind and place."""
+    """All candidates of a sentence: dates and numbers, then names and phrases."""
     starts = {token.start: place for place, token in enumerate(tokens)}
     ends = {token.end: place + 1 for place, token in enumerate(tokens)}
 
@@ -118,7 +122,7 @@ def candidates(sentence: str, tokens: list[AnswerToken]) -> list[AnswerCandidate
 
     found = []
     taken: list[tuple[int, int]] = []
-    # A date has a digit in it; its pattern is the slowest.
+    # A date has a digit; without one, skip its pattern, which is the slowest.
     patterns = ((DATE, _DATE), (NUMBER, _NUMBER))[not _DIGIT.search(sentence) :]
     for kind, pattern in patterns:
         for match in pattern.finditer(sentence):
@@ -137,7 +141,7 @@ def candidates(sentence: str, tokens: list[AnswerToken]) -> list[AnswerCandidate
 def _spans(
     sentence: str, tokens: list[AnswerToken], dated: list[bool]
 ) -> Iterator[AnswerCandidate]:
-    """Names, by their capitals, and phrases of small words."""
+    """Names, which are capitalised, and phrases of words in lower case."""
     place, size = 0, len(tokens)
     while place < size:
         token = tokens[place]

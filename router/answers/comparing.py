@@ -1,4 +1,4 @@
-"""Which of two, and whether both are of one country, from what passages say of each."""
+"""Answers questions that compare two things, by a date or by their countries."""
 
 import re
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from router.answers.expected import YES_NO, Expected
 from router.answers.titles import head, plain
 
 Moment = tuple[int, int, int]
-"""Year, month and day; 0 where one is not told."""
+"""Year, month and day; 0 if not known."""
 
 _WORD = re.compile(r"\w+")
-# "1900May 5": some texts lack what stood between two dates.
+# "1900May 5": some texts lack the dash between two dates.
 _YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|[3-9]\d{2}(?!\d))")
 _LIFE = re.compile(r"\(([^()]*\d{3}[^()]*)\)")
 _DASH = re.compile(r"\s*[–—-]\s*|(?<=\d{4})(?=[A-Z\d])")  # noqa: RUF001
@@ -46,7 +46,7 @@ _SAME = re.compile(
 _MAKER = re.compile(
     r"\b(director|performer|composer|author|writer|singer|producer)s?\b", re.IGNORECASE
 )
-# By which word a passage about a work tells who made it.
+# Role -> the word before the person's name in a passage about a work.
 _MADE = {
     "director": "directed",
     "performer": "by",
@@ -56,20 +56,20 @@ _MADE = {
     "writer": "written",
     "producer": "produced",
 }
-# Characters before a year in which its day and month stand, and what a far cue counts.
+# Characters before a year that are searched for its day and month; penalty of a name without cue.
 _BEFORE = 20
 _FAR = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What was found of one of two.
+    """What was found about one of the two things.
 
     Attributes:
-        name: As the question writes it.
-        passage: Place of the passage that tells, from 0.
-        sentence: That tells it.
-        value: To compare: a date, or countries.
+        name: Its name as the question writes it.
+        passage: Index of the passage with the fact, from 0.
+        sentence: The sentence with the fact.
+        value: What is compared: a date, or countries.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnswer:
-    """An answer by comparison, and the two facts that it rests on."""
+    """An answer by comparison, with the two facts behind it."""
 
     answer: str
     facts: tuple[Fact, Fact]
@@ -88,7 +88,7 @@ class ComparedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One of two as the question writes it, and the passage about it."""
+    """One of the two things as the question writes it, and the index of its passage."""
 
     name: str
     passage: int
@@ -97,7 +97,7 @@ class _Named:
 def compare(
     question: str, asked: Expected, passages: Sequence[tuple[str, str]]
 ) -> ComparedAnswer | None:
-    """The answer to a question that compares two things; None where too little is known of them.
+    """Answer a question that compares two things; None if too little is known about them.
 
     Args:
         passages: Title and text of each, best first.
@@ -131,7 +131,7 @@ def _same_country(
 def _by_date(
     two: tuple[_Named, _Named], passages: Sequence[tuple[str, str]], rest: str, *, made: bool
 ) -> ComparedAnswer | None:
-    """The earlier or the later of two; of what has a maker, by the maker's dates."""
+    """The earlier or later of the two, by their dates or, if made, by the dates of their makers."""
     early, late = _EARLIER.search(rest), _LATER.search(rest)
     lives = "born" if made or _AGE.search(rest) else ""
     told = "died" if _DEATH.search(rest) else lives
@@ -144,7 +144,7 @@ def _by_date(
 
 
 def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:
-    """The two things with passages of their own around an "or" or an "and", the longest names."""
+    """The two titles around an "or" or "and", with the longest names if there are several pairs."""
     text = question.rstrip(" ?")
     heads = [{head(title), plain(title)} - {""} for title in titles]
     found: dict[int, tuple[_Named, _Named]] = {}
@@ -188,7 +188,7 @@ def _at_start(text: str, heads: Sequence[set[str]]) -> _Named | None:
 
 
 def _maker(passages: Sequence[tuple[str, str]], place: int, role: str) -> int:
-    """Place of the passage about who made what a passage is about; -1 where none is there."""
+    """Index of the passage about the maker of a passage's subject; -1 if there is none."""
     own, cue = f" {plain(passages[place][1])} ", f" {_MADE[role]} "
     found = []
     for other, (title, _) in enumerate(passages):
@@ -201,7 +201,7 @@ def _maker(passages: Sequence[tuple[str, str]], place: int, role: str) -> int:
 
 
 def _dated(one: _Named, body: str, told: str) -> Fact | None:
-    """The first date that a passage tells: of birth ("born"), of death ("died") or any ("")."""
+    """The first date in a passage: of birth ("born"), of death ("died") or any ("")."""
     for sentence in split_sentences(body):
         moment = _moment(sentence, _YEAR.search(sentence)) if not told else _life(sentence, told)
         if moment:
@@ -210,7 +210,7 @@ def _dated(one: _Named, body: str, told: str) -> Fact | None:
 
 
 def _life(sentence: str, told: str) -> Moment | None:
-    """When somebody was born or died, by the brackets behind the name, else by these words."""
+    """A date of birth or death, from brackets after the name, else from words such as "born"."""
     brackets = _LIFE.search(sentence)
     parts = _DASH.split(brackets[1]) if brackets else []
     if parts and told == "born" and (moment := _moment(parts[0], _YEAR.search(parts[0]))):
@@ -224,7 +224,7 @@ def _life(sentence: str, told: str) -> Moment | None:
 
 
 def _moment(text: str, year: re.Match[str] | None) -> Moment | None:
-    """The date that a year is the end of, "5 May 1900" or "May 5, 1900"."""
+    """The date that ends with a year, "5 May 1900" or "May 5, 1900"."""
     if year is None:
         return None
     month = day = 0
@@ -237,7 +237,7 @@ def _moment(text: str, year: re.Match[str] | None) -> Moment | None:
 
 
 def _countries(one: _Named, body: str) -> Fact | None:
-    """The countries that the first sentence tells that tells any."""
+    """The countries in the first sentence that has any."""
     for sentence in split_sentences(body):
         words = _WORD.findall(sentence.replace("U.S.", "US"))
         named = (*words, *(f"{first} {second}" for first, second in pairwise(words)))

@@ -1,4 +1,4 @@
-"""Countries by the words that tell of them in English."""
+"""Countries by the English words for them and their people."""
 
 _WORDS = """
 united states: american, us, usa

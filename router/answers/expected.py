@@ -1,4 +1,4 @@
-"""What a question asks for, as far as its words tell."""
+"""What kind of answer a question asks for, judged by its words."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ENDS = words(
     "of is are was were do does did has have had in on for to by from with at that which who "
     "can could will would should be s"
 )
-# Words of a question -> words by which passages tell the same.
+# Words of a question -> words that passages use for the same thing.
 _TOLD: dict[str, str] = {
     **dict.fromkeys(("birth", "birthplace", "birthday", "birthdate", "born"), "born"),
     **dict.fromkeys(("death", "die", "died", "dead"), "died dying death"),
@@ -44,18 +44,18 @@ _TOLD: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What would answer a question.
+    """What a question asks for.
 
     Attributes:
-        form: "open", "yes-no", or "choice" where it is one of two that the question names.
-        type: A key of `plan_nouns.TYPES`, or "free".
-        noun: That is asked for, such as "occupation", in lower case; "" where none is named.
+        form: "open", "yes-no", or "choice" between two things that the question names.
+        type: Type of the answer, a key of `plan_nouns.TYPES` or "free".
+        noun: The noun that is asked for, such as "occupation", in lower case; "" if there is none.
         terms: Content terms of the question.
-        cues: Words by which a passage may tell what is asked for.
-        first: Those of the first word of the question that has any: of what is asked for at last.
-        hops: 2 where it asks for something of what it asks for, as far as its words tell; else 1.
-        born: Whether a birth is asked about.
-        died: Whether a death is.
+        cues: Words in a passage that may indicate the answer.
+        first: Cues of the first word of the question that has any; they indicate the last hop.
+        hops: 2 if the words suggest that one fact leads to another, else 1.
+        born: Whether the question is about a birth.
+        died: Whether the question is about a death.
     """
 
     form: str
@@ -97,7 +97,7 @@ def expected(question: str) -> Expected:
 
 
 def _type(lower: list[str]) -> tuple[str, str]:
-    """Type and noun of what is asked for, by the first question word and the noun after it."""
+    """Type and noun of the answer, from the first question word and the noun after it."""
     asking = ("who", "whom", "whose", "when", "where", "how", "what", "which")
     place = next((place for place, word in enumerate(lower) if word in asking), None)
     if place is None:
@@ -120,7 +120,7 @@ def _type(lower: list[str]) -> tuple[str, str]:
 
 
 def _noun(rest: list[str]) -> str:
-    """The head of the first phrase: of "is the place of birth" place, of "city was" city."""
+    """The head of the first phrase: "place" for "is the place of birth", "city" for "city was"."""
     start = 0
     while start < len(rest) and rest[start] in _ENDS | _ARTICLES:
         start += 1
@@ -129,7 +129,7 @@ def _noun(rest: list[str]) -> str:
     end = start
     while end < len(rest) and rest[end] not in _ENDS:
         end += 1
-    # "What is X's occupation?": the noun is behind the possessive.
+    # "What is X's occupation?": the noun comes after the possessive.
     if start and end < len(rest) - 1 and rest[end] == "s":
         return rest[-1]
     return rest[end - 1] if end > start else ""

@@ -1,8 +1,8 @@
-"""Answers without a language model: a short one, and the sentences that it rests on.
+"""Answers without a language model: a short answer, and the sentences that support it.
 
-Which of two things, and whether two are of one country, is answered by comparing what passages say
-of both. Of other questions one candidate may stand out. Where nothing does, the sentences that bear
-on the question are all there is.
+Questions that compare two things are answered from what passages say about both. For others, one
+candidate may stand out. If none does, there are only the sentences that are relevant to the
+question.
 """
 
 import math
@@ -17,19 +17,19 @@ from router.answers.comparing import compare
 from router.answers.expected import OPEN, expected
 from router.answers.short import STANDS_OUT, options, shares, terms_of
 
-# Chosen on dev questions of 2wiki, popqa and nq by how often the three sentences hold the answer.
-# What a word of the question is worth once a chosen sentence has said it.
+# These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
+# hold the answer. Factor on a question word's weight for each chosen sentence that has it:
 _SAID = 0.6
-# What a word of a name is worth that a chosen sentence brings in.
+# Weight of a word in a name that a chosen sentence brings in:
 _BRIDGED = 0.3
-# What the first sentence of a passage is worth more: it says what the passage is about.
+# Factor for the first sentence of a passage, which says what the passage is about:
 _LEAD = 1.4
-# Words added to a sentence's length, so that short ones do not win by being short.
+# Terms added to a sentence's length, so that short sentences do not win by being short:
 _SHORT = 8
 
-# The least share of the question's words that one passage has if it bears on the question. With the
-# rule of names: 4 of the demo's 120 judged questions get no answer, and of questions about other
-# corpora 66 to 100 %; 0 of 198 over 15,000 passages whose first five hold the answer.
+# Passages are relevant if one of them has at least this share of the question's words. With the
+# rule for names, 4 of the demo's 120 judged questions get no answer, 66 to 100 % of questions about
+# other corpora, and 0 of 198 over 15,000 passages whose first five hold the answer.
 _LEAST_SHARED = 0.3
 
 _NAME = re.compile(r"\b[A-Z]\w+")
@@ -37,7 +37,7 @@ _NAME = re.compile(r"\b[A-Z]\w+")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence, and the number of its passage from 1."""
+    """A sentence and the number of its passage, from 1."""
 
     text: str
     number: int
@@ -45,13 +45,13 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """An answer made of passages alone.
+    """An answer from passages alone.
 
     Attributes:
-        short: In a few words; "" where nothing stands out.
-        share: How far it stands out, 0 to 1; 1 where two things were compared.
-        quotes: Sentences that it rests on or, without it, that bear on the question; in the order
-            of the passages.
+        short: The answer in a few words; "" if no candidate stands out.
+        share: How far it stands out, 0 to 1; 1 for a comparison.
+        quotes: Sentences that support it, then others relevant to the question; in the order of
+            the passages.
     """
 
     short: str = ""
@@ -60,11 +60,11 @@ class Extract:
 
 
 def extract(question: str, passages: Sequence[tuple[str, str]], most: int = 3) -> Extract:
-    """Answer a question from passages; nothing where they seem to be about something else.
+    """Answer a question from passages; empty if they seem to be about something else.
 
     Args:
         passages: Title and text of each, best first.
-        most: Quotes wanted; there are more where more is compared.
+        most: Most quotes; a comparison may need more.
     """
     if not _bears(question, passages):
         return Extract()
@@ -78,7 +78,7 @@ def extract(question: str, passages: Sequence[tuple[str, str]], most: int = 3) -
 
 
 def _short(question: str, passages: Sequence[tuple[str, str]]) -> tuple[str, float, list[Quote]]:
-    """The short answer, how far it stands out, and what tells it."""
+    """The short answer, how far it stands out, and the sentences that support it."""
     asked = expected(question)
     if compared := compare(question, asked, passages):
         told = [Quote(fact.sentence, fact.passage + 1) for fact in compared.facts]
@@ -108,24 +108,24 @@ class _Sentence:
 def best_sentences(
     question: str, passages: Sequence[tuple[str, str]], most: int = 3
 ) -> list[Quote]:
-    """Sentences that bear most on a question, chosen one after another.
+    """The most relevant sentences for a question, chosen greedily.
 
-    A sentence is worth the question's words that it has, rare ones more. What one sentence has said
-    is worth less in the next, and the names that it brings in are worth something: the answer to a
-    question over two steps stands beside a name that the question lacks.
+    A sentence's value is that of its words from the question; rare ones count more. A word counts
+    less once a chosen sentence has it. Names that a chosen sentence brings in count too, since the
+    answer to a question over two hops is next to a name that the question lacks.
 
     Args:
         passages: Title and text of each, best first.
 
     Returns:
-        In the order of the passages; fewer than wanted when no more bear on it, and none when the
-        passages seem to be about something else.
+        At most `most` sentences, in the order of the passages; none if the passages seem to be
+        about something else.
     """
     return _best(question, passages, most) if _bears(question, passages) else []
 
 
 def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list[Quote]:
-    """The same of passages that bear on the question."""
+    """`best_sentences` of passages that are known to be relevant."""
     rest = [
         _Sentence(Quote(text, number), terms_of(text), place == 0)
         for number, (_, body) in enumerate(passages, start=1)
@@ -150,7 +150,7 @@ def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list
 
 
 def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:
-    """Whether a passage has enough of the question's words, and any has one of its names."""
+    """Whether a passage has enough of the question's words, and one has any of its names."""
     asked, named = _terms(question), _terms(" ".join(_NAME.findall(question)))
     shared = [asked & _terms(f"{title} {body}") for title, body in passages]
     most = max(map(len, shared), default=0)
@@ -165,7 +165,7 @@ def _worth(sentence: _Sentence, worth: Mapping[str, float], rarity: Mapping[str,
 
 
 def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
-    """Term -> ln(1 + sentences / sentences with it)."""
+    """Term -> ln(1 + number of sentences / number of sentences with the term)."""
     counts = Counter(term for sentence in sentences for term in sentence.terms)
     return {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
 

@@ -1,10 +1,10 @@
-"""Which sentences of passages a language model is shown where not all of them have room.
+"""Chooses the sentences of passages that a language model is shown if not all of them fit.
 
-A sentence costs its passage's place, a little for each sentence before it, and something where
-others share more rare words with the question. Those that cost least stay, in their order. That
-keeps a sentence with the answer more often than ZoomRAG's Chunk-Zoom over the entities that the
-graph activates, than cosine, and than the first sentences or the first passages do, and needs
-neither graph nor vectors: `python -m benchmarks packing`.
+A sentence's cost rises with the rank of its passage, with its position in the passage, and with its
+rank by the rare words that it shares with the question. The cheapest are kept, in their order. This
+keeps a sentence with the answer more often than ZoomRAG's Chunk-Zoom over the graph's activated
+entities, cosine, the first sentences or the first passages, and needs neither graph nor vectors:
+`python -m benchmarks packing`.
 """
 
 import math
@@ -22,7 +22,7 @@ _WORDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """Where a sentence lies: passage, place within it, first character and behind the last."""
+    """Position of a sentence: its passage, its index there, and its character offsets."""
 
     passage: int
     place: int
@@ -31,16 +31,15 @@ class _Sentence:
 
 
 def pack(question: str, texts: Sequence[str], room: int) -> list[str]:
-    """Texts of passages with as many sentences as there is room for.
+    """Shorten the texts of passages to the sentences that fit.
 
     Args:
-        texts: Of passages, best first.
-        room: Characters of all sentences together that are kept; a text that is left whole counts
-            its sentences alone.
+        texts: Texts of passages, best first.
+        room: Most characters of all kept sentences together; what is between them does not count.
 
     Returns:
-        A text for each passage, "" where none of it is kept; "…" stands where sentences are left
-        out. Where all have room, the texts as they are.
+        A text for each passage, "" if none of it is kept, with "…" for sentences that are left out.
+        If everything fits, the texts unchanged.
     """
     if sum(map(len, texts)) <= room:
         return list(texts)
@@ -77,7 +76,7 @@ def _split(number: int, text: str) -> list[_Sentence]:
 
 
 def _shared(question: str, sentences: Sequence[str]) -> list[float]:
-    """What the words of the question that each sentence has are worth, rare ones more."""
+    """Each sentence's sum of weights of the question's words that it has; rare words weigh more."""
     asked = frozenset(content_terms(question))
     terms = [asked.intersection(content_terms(sentence)) for sentence in sentences]
     counts = Counter(term for own in terms for term in own)
@@ -86,7 +85,7 @@ def _shared(question: str, sentences: Sequence[str]) -> list[float]:
 
 
 def _joined(text: str, sentences: Sequence[_Sentence], kept: set[int]) -> str:
-    """The kept sentences; those that follow each other with what stands between them."""
+    """Join the kept sentences; consecutive ones keep the text between them."""
     if len(kept) == len(sentences):
         return text
     parts: list[str] = []

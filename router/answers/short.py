@@ -1,7 +1,7 @@
-"""The short answer: of all dates, numbers, names and phrases of a few passages, one stands out.
+"""Scores candidates for a short answer: the dates, numbers, names and phrases of a few passages.
 
-Each candidate has some evidence, which can be read off its sentence, its passage and the question.
-A logistic model weighs it: the shares that it gives to the candidates say how far one stands out.
+Each candidate has evidence from its sentence, its passage and the question. A logistic model weighs
+it. The candidates' shares, a softmax of their scores, say how far one stands out.
 """
 
 import math
@@ -30,12 +30,12 @@ from router.answers.titles import head, plain
 from router.answers.weights import WEIGHTS
 
 STANDS_OUT = 0.2
-"""Share of all candidates from which on one is the short answer: four of five dev questions have
-one, which then has half of the words of the right one."""
+"""Least share of a short answer: four of five dev questions have one, which then has half of the
+words of the right one."""
 SENTENCES = 12
-"""That candidates are taken from; the rest bear least on the question."""
+"""How many sentences, the most relevant ones, candidates are taken from."""
 _STEM = 5
-# Words within which a cue is near.
+# Distance in tokens at which a cue no longer counts.
 _NEAR = 12
 _PREDICATE = 8
 _COPULAS = ("is", "was", "were", "are")
@@ -48,11 +48,11 @@ class EvidenceSentence:
     """A sentence of a passage.
 
     Attributes:
-        passage: Its place, from 0.
-        place: Within the passage, from 0.
+        passage: Index of the passage, from 0.
+        place: Index within the passage, from 0.
         start: Character offset in the passage's text.
         terms: Content terms.
-        worth: Share of the question's content terms that it has, weighed by how rare they are.
+        worth: Share of the question's content terms that it has, weighted by rarity.
     """
 
     text: str
@@ -65,7 +65,12 @@ class EvidenceSentence:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A candidate with what speaks for it and against it; equal ones are equally plain."""
+    """A candidate with its evidence.
+
+    Attributes:
+        plain: The candidate's text by `titles.plain`; options with equal ones are one answer.
+        evidence: Name of a piece of evidence, a key of `WEIGHTS` -> its value.
+    """
 
     candidate: AnswerCandidate
     sentence: EvidenceSentence
@@ -74,12 +79,12 @@ class Option:
 
     @property
     def score(self) -> float:
-        """The sum of the evidence by its weights; only differences mean something."""
+        """The weighted sum of the evidence; only differences between scores are meaningful."""
         return sum(WEIGHTS.get(name, 0.0) * value for name, value in self.evidence.items() if value)
 
 
 def shares(found: Sequence[Option]) -> list[float]:
-    """How far each stands out, 0 to 1; together 1."""
+    """How far each option stands out, 0 to 1: the softmax of the scores."""
     scores = [option.score for option in found]
     most = max(scores, default=0.0)
     powers = [math.exp(score - most) for score in scores]
@@ -88,10 +93,10 @@ def shares(found: Sequence[Option]) -> list[float]:
 
 
 def options(asked: Expected, question: str, passages: Sequence[tuple[str, str]]) -> list[Option]:
-    """All candidates of the sentences that bear most on a question, with their evidence.
+    """All candidates of the most relevant sentences, with their evidence.
 
     Args:
-        asked: As `expected` reads the question.
+        asked: What the question asks for, from `expected`.
         passages: Title and text of each, best first.
     """
     around = _Passages(question, asked, passages)
@@ -107,7 +112,12 @@ def options(asked: Expected, question: str, passages: Sequence[tuple[str, str]])
 
 
 class _Passages:
-    """What the passages are about: what the question names, or what such a passage leads to."""
+    """What the passages are about.
+
+    Attributes:
+        named: Whether the question names each passage's title.
+        led_to: Whether the text of such a passage names the title of a passage that is not one.
+    """
 
     def __init__(self, question: str, asked: Expected, passages: Sequence[tuple[str, str]]) -> None:
         self.question = f" {plain(question)} "
@@ -131,7 +141,7 @@ class _Passages:
 def _chosen(
     asked: Expected, passages: Sequence[tuple[str, str]], around: _Passages
 ) -> list[EvidenceSentence]:
-    """The sentences that bear most on a question, in order."""
+    """The sentences most relevant to a question, in their order."""
     rest = [
         EvidenceSentence(text, number, place, start, terms_of(text))
         for number, (title, body) in enumerate(passages)
@@ -156,7 +166,7 @@ def _chosen(
 
 
 def _sentences(title: str, body: str) -> list[tuple[str, int]]:
-    """Sentences with their offsets; a title that a text begins with is none of its words."""
+    """Sentences with their offsets, without a title that the text repeats at its start."""
     again = bool(title) and body.startswith(f"{title} ") and _OPENING.match(body, len(title) + 1)
     end, found = len(title) if again else 0, []
     for text in split_sentences(body[end:]):
@@ -176,7 +186,7 @@ def _of(sentence: EvidenceSentence, asked: Expected, around: _Passages) -> list[
 
 
 class _Context:
-    """A sentence with what its candidates are held against."""
+    """A sentence with what its candidates are compared with."""
 
     def __init__(
         self,
@@ -216,7 +226,7 @@ class _Context:
         }
 
     def evidence(self, one: AnswerCandidate, text: str) -> dict[str, float]:
-        """What speaks for a candidate, by name; `text` is it as `plain` has it."""
+        """The evidence of a candidate by name; `text` is its text by `plain`."""
         asked, around = self.asked, self.around
         number, hops = self.sentence.passage, self.asked.hops
         terms = _terms(one.text)
@@ -297,20 +307,20 @@ _KINDS: Mapping[str, Callable[[_Context, AnswerCandidate, str], dict[str, float]
 
 
 def _after(cues: Sequence[int], first: int) -> float:
-    """How near a candidate is behind the last of the ascending cues before it, 0 to 1."""
+    """Nearness, 0 to 1, of a candidate to the last cue before it; `cues` ascend."""
     at = bisect_left(cues, first)
     return max(0.0, 1 - (first - cues[at - 1] - 1) / _NEAR) if at else 0.0
 
 
 def _before(cues: Sequence[int], last: int) -> float:
-    """How near a candidate that ends before `last` is to the next of the cues, 0 to 1."""
+    """Nearness, 0 to 1, of a candidate that ends before token `last` to the next cue."""
     at = bisect_left(cues, last)
     return max(0.0, 1 - (cues[at] - last) / _NEAR) if at < len(cues) else 0.0
 
 
 @lru_cache(maxsize=256)
 def terms_of(sentence: str) -> frozenset[str]:
-    """Content terms of a sentence; the short answer and the quotes read the same ones."""
+    """Content terms of a sentence, cached, since the short answer and the quotes both use them."""
     return frozenset(content_terms(sentence))
 
 

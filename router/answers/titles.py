@@ -1,4 +1,4 @@
-"""Texts and titles as they are told apart."""
+"""Normal forms of texts and titles, for comparing them."""
 
 import re
 
@@ -8,10 +8,10 @@ _SECTION = re.compile(r" - .*$| -$")
 
 
 def plain(text: str) -> str:
-    """Words of a text in lower case, with blanks between them."""
+    """The words of a text in lower case, separated by blanks."""
     return " ".join(_WORD.findall(text.lower()))
 
 
 def head(title: str) -> str:
-    """What a title names, as `plain` has it: without a section, and without words in brackets."""
+    """`plain` of a title without its section and without words in brackets."""
     return plain(_BRACKETS.sub("", _SECTION.sub("", title)))

@@ -1,8 +1,8 @@
-"""What each piece of evidence of a short answer weighs; `router.answers.short` says what it is.
+"""Weights of the evidence on a short answer, which `router.answers.short` computes.
 
-Fitted by `python -m benchmarks short_answers` on the train questions of five datasets. Where two
-pieces differ in what stands behind the colon, it is the type that is asked for, before the kind of
-candidate or the word before it; or 1 for a question of one hop and 2 for one of more.
+Fitted by `python -m benchmarks short_answers` on the train questions of five datasets. "type:kind"
+and "type:word" have the wanted type, and the kind of the candidate or the word before it. Names
+that end with ":1" or ":2" have the hops of the question, 2 for two or more.
 """
 
 WEIGHTS: dict[str, float] = {
