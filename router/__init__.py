@@ -1,1 +1,1 @@
-"""Which retriever answers a question, how lists are fused, and the one place that runs them."""
+"""Chooses the route of a question, runs the arms and fuses their rankings."""

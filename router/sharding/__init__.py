@@ -1,1 +1,1 @@
-"""One index dealt to several: what each shard answers, and the arms that they are together."""
+"""An index divided into shards: what each shard answers, and the arms over all of them."""

@@ -1,12 +1,12 @@
-"""The arms of an index that is dealt to shards: each question goes to all, and one list comes back.
+"""The arms of an index divided into shards: each question goes to all, and their lists are merged.
 
-Dense and lexical rankings are those of one index: inner products need nothing of other passages,
-and the counts that BM25 needs are added up. The graph goes by rounds. Names of a question are the
-longest that any shard knows; bridging takes the nearest sentence of any; what restarts is weighed
-by what all have; and the mass of a walk is exchanged by the keys of entities. A name that only
-another shard has is linked where a question comes upon it, but takes no part in later steps.
+Dense and lexical rankings equal those of one index: inner products do not depend on other passages,
+and the counts that BM25 needs are summed. The graph works in rounds. A question's names are the
+longest that any shard knows. Bridging takes the nearest sentence of any shard. Restart masses use
+the counts of all shards, and during the walk entities' masses are exchanged by key. A name that
+only other shards have is linked when bridging reaches it, but takes no part in later steps.
 
-A shard that fails, or is late, is left out until `revive` reaches it again; `missing` says why.
+A shard that fails or is late is left out until `revive` reaches it again; `missing` says why.
 """
 
 import math
@@ -39,41 +39,41 @@ from router.settings import Settings
 from router.types import Route
 
 ROUNDS = 2
-"""Steps of a walk; d⁴, a sixteenth, of what the next would move is left out."""
+"""Steps of a walk. The next would move d⁴ as much mass, a sixteenth, and is left out."""
 EXCHANGED = 64
-"""Entities that each shard tells of after a step: those with the most mass."""
+"""Entities that each shard reports after a step: those with the most mass."""
 FOREIGN = "was written by other models than those of here"
 """Why a shard is not asked."""
 LOST = "(its shard is lost)"
-"""Stands where a text would."""
+"""Placeholder for a text."""
 COMPARED = 8
-"""Sentences of an entity that each shard tells of; those that were used are passed over."""
+"""Sentences that each shard reports for an entity, so that used ones can be skipped."""
 
 
 class ShardClient(Protocol):
-    """A shard somewhere."""
+    """A connection to a shard."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name to show to people."""
         ...
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """The answer to one of `shard.CALLS`.
 
         Raises:
-            ShardError: There is none in time; says why.
+            ShardError: There is no answer in time; the message says why.
         """
         ...
 
     def close(self) -> None:
-        """Ask it nothing more."""
+        """Close the connection."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """Stands where a mask would: which passages take part."""
+    """Takes the place of a mask: which passages are allowed."""
 
     filter: object | None
     ids: tuple[str, ...] | None = None
@@ -81,7 +81,7 @@ class _Allowed:
 
 @dataclass(frozen=True, slots=True)
 class _Seed:
-    """A seed by the key of its entity; see `seeds.Seed`."""
+    """A seed with the key of its entity; see `seeds.Seed`."""
 
     key: str
     value: float
@@ -91,7 +91,7 @@ class _Seed:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence of a shard; `starts` are places of words that begin like a name."""
+    """A sentence of a shard; `starts` are positions of words that begin like a name."""
 
     near: float
     shard: str
@@ -103,7 +103,7 @@ class _Sentence:
 
 @dataclass(slots=True)
 class _Active:
-    """Active entities by their keys; see `bridging.Activation`."""
+    """Active entities by key; see `bridging.Activation`."""
 
     value: dict[str, float]
     weight: dict[str, float] = field(default_factory=dict)
@@ -116,10 +116,10 @@ class _Active:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk that the shards have ended, and still know by its name.
+    """A completed walk, which the shards keep under its name.
 
     Attributes:
-        total: Mass that restarts, on passages and entities of all shards.
+        total: Restart mass of the passages and entities of all shards.
     """
 
     name: str
@@ -129,24 +129,24 @@ class _Walk:
 
 
 class Shards:
-    """All shards of an index, asked side by side.
+    """All shards of an index, asked in parallel.
 
     Attributes:
-        about: What each said of itself.
-        missing: Why some are left out.
+        about: Name of a shard -> its answer to "about".
+        missing: Name of a shard that is left out -> why.
     """
 
     def __init__(
         self, clients: Sequence[ShardClient], pins: Mapping[str, str] | None = None
     ) -> None:
-        """Ask each what it has.
+        """Ask each shard about itself.
 
         Args:
             clients: The shards.
-            pins: Models that each has to be of; None where that is known.
+            pins: Models that each must have been written with; None to skip the check.
 
         Raises:
-            ShardError: None answers.
+            ShardError: No shard answers.
         """
         self._clients, self._pins = clients, pins
         self._pool = ThreadPoolExecutor(len(clients), thread_name_prefix="wye-shard")
@@ -156,10 +156,13 @@ class Shards:
         self.revive()
 
     def revive(self) -> bool:
-        """Ask each shard again what it has; whether anything is otherwise than before.
+        """Ask each shard about itself again.
+
+        Returns:
+            Whether anything has changed.
 
         Raises:
-            ShardError: None answers.
+            ShardError: No shard answers.
         """
         before = self.about, self.missing
         about, missing = self._answers(self._clients, "about", {}, {})
@@ -175,15 +178,18 @@ class Shards:
         own: Mapping[str, Mapping[str, Any]] | None = None,
         **arguments: Any,  # noqa: ANN401
     ) -> dict[str, Any]:
-        """What each shard that is there answers to the same, by its name.
+        """Ask all shards that are not missing.
 
         Args:
-            name: Of the call.
-            own: What some are told besides, by their names.
-            arguments: What all are told.
+            name: Name of the call.
+            own: Name of a shard -> further arguments for it alone.
+            arguments: Arguments for all.
+
+        Returns:
+            Name of a shard -> its answer.
 
         Raises:
-            ShardError: None is left.
+            ShardError: No shard answers.
         """
         missing = self.missing
         asked = [client for client in self._clients if client.name not in missing]
@@ -195,7 +201,7 @@ class Shards:
         return answers
 
     def lost(self) -> dict[str, str]:
-        """Shards that were left out since this was last asked, and why."""
+        """Shards that were left out since the last call -> why."""
         found, self._lost = self._lost, {}
         return found
 
@@ -206,7 +212,7 @@ class Shards:
         arguments: Mapping[str, Any],
         own: Mapping[str, Mapping[str, Any]],
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Answers by the names of shards, and why others give none."""
+        """Answers by name of shard, and by name of shard why there is none."""
 
         def ask(client: ShardClient) -> Any:  # noqa: ANN401
             try:
@@ -225,30 +231,29 @@ class Shards:
             raise ShardError(f"No shard answers: {why}.")
 
     def total(self, what: str) -> int:
-        """Sum over the shards that are there of "passages", "terms" or "version"."""
+        """Sum of "passages", "terms" or "version" over the shards that are not missing."""
         return sum(own[what] for name, own in self.about.items() if name not in self.missing)
 
     @property
     def has_phrases(self) -> bool:
-        """Whether noun phrases are entities anywhere."""
+        """Whether noun phrases are entities on any shard."""
         return any(own["phrases"] for own in self.about.values())
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Close the connections to all shards."""
         self._pool.shutdown(cancel_futures=True)
         for client in self._clients:
             client.close()
 
 
 class ShardedArms:
-    """What `router.batch.Arms` wants, over shards.
+    """`router.batch.Arms` over shards.
 
     Attributes:
-        version: Sum of those of the shards: it grows with each of them.
+        version: Sum of the shards' versions, so it grows with each of them.
     """
 
     def __init__(self, shards: Shards, settings: Settings) -> None:
-        """Ask nothing yet."""
         self.shards = shards
         self.version = shards.total("version")
         self.dense = ShardedDense(shards)
@@ -261,7 +266,7 @@ class ShardedArms:
 
     @property
     def passages(self) -> "ShardedPassages":
-        """What steps look at in what was found."""
+        """Access to the names and sentences of passages, for steps."""
         return ShardedPassages(self.shards)
 
     def fetch(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -275,7 +280,7 @@ class ShardedArms:
         return [(found[id_].title, found[id_].text) for id_ in ids]
 
     def further(self, arm: Route) -> FurtherArm:
-        """None.
+        """Refuse: shards have no further arms.
 
         Raises:
             ShardError: Always.
@@ -283,10 +288,10 @@ class ShardedArms:
         raise ShardError(f"Route '{arm}' cannot be asked for where an index is dealt to shards.")
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """What stands for the mask of a filter; shards make their own of it.
+        """A placeholder for a filter's mask, from which each shard makes its own.
 
         Raises:
-            FilterError: It is no filter.
+            FilterError: The filter is not well formed.
         """
         if filter_ is None:
             return None
@@ -294,7 +299,7 @@ class ShardedArms:
         return cast(Mask, _Allowed(filter_))
 
     def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """The content words of a question among a few passages."""
+        """How some passages cover the content words of a question."""
         asked = content_terms(text)
         found = _by_id(self.shards.ask("words", text=text, ids=list(ids)))
         weights = self.lexical.idf(asked)
@@ -309,7 +314,7 @@ class ShardedArms:
 
 
 class ShardedDense:
-    """Inner products of all shards."""
+    """The dense arm over all shards."""
 
     name = str(Route.DENSE)
     deepest = 0
@@ -326,16 +331,16 @@ class ShardedDense:
         return _merged(self.name, found.values(), k)
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """None: they stay where the passages are."""
+        """Not supported: scores stay on the shards."""
         raise NotImplementedError
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """None, likewise."""
+        """Not supported, since there are no scores here."""
         raise NotImplementedError
 
 
 class ShardedLexical:
-    """BM25 with the statistics of all shards."""
+    """The lexical arm, with the BM25 statistics of all shards."""
 
     name = str(Route.LEXICAL)
     deepest = 0
@@ -346,7 +351,7 @@ class ShardedLexical:
 
     @property
     def mean(self) -> float:
-        """Terms of a passage, on average."""
+        """Mean number of terms of a passage."""
         return self._shards.total("terms") / max(1, self._shards.total("passages"))
 
     def idf(self, asked: Iterable[str]) -> dict[str, float]:
@@ -376,38 +381,38 @@ class ShardedLexical:
         return _merged(self.name, self._shards.ask("lexical", **given).values(), k, NO_TERM)
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """None: they stay where the passages are."""
+        """Not supported: scores stay on the shards."""
         raise NotImplementedError
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """None, likewise."""
+        """Not supported, since there are no scores here."""
         raise NotImplementedError
 
 
 class ShardedGraph:
-    """The graphs of all shards."""
+    """The graph arm over all shards."""
 
     def __init__(self, shards: Shards, settings: TriGraphSettings, lexical: ShardedLexical) -> None:
-        """Ask nothing yet.
+        """Check the settings.
 
         Raises:
-            ShardError: The settings want what shards do not do.
+            ShardError: Shards do not support these settings.
         """
         if settings.activation != "bridging" or settings.seeds.nearest:
             raise ShardError("Shards go along bridges from names; take the graph's defaults.")
         self.shards, self.settings, self.lexical = shards, settings, lexical
 
     def needs_vector(self, mention: str) -> bool:  # noqa: ARG002
-        """Never: names are found word for word."""
+        """False: names are found word for word."""
         return False
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None) -> "ShardedGraphBatch":
-        """Questions to be asked together."""
+        """Begin a batch of questions."""
         return ShardedGraphBatch(self, queries, _filter(allowed))
 
 
 class ShardedGraphBatch:
-    """Questions on their way through the graphs; see `retriever.TriGraphBatch`."""
+    """A batch of questions for all graphs; see `retriever.TriGraphBatch`."""
 
     def __init__(
         self, arm: ShardedGraph, queries: Sequence[Query], filter_: Mapping[str, object]
@@ -418,11 +423,11 @@ class ShardedGraphBatch:
         self._seeds: dict[int, list[_Seed]] = {}
 
     def needs_parse(self, place: int) -> bool:
-        """Whether a question's mentions bear on where its walk starts."""
+        """Whether the mentions that a parser finds could change a question's seeds."""
         return not self._suffice(self._named(place))
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """Where a question's walk starts."""
+        """A question's seeds."""
         found = self._found(place)
         counts = self._counts([seed.key for seed in found])
         return tuple(
@@ -431,7 +436,7 @@ class ShardedGraphBatch:
         )
 
     def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """The names that stand in the words of a question, among a few passages."""
+        """How some passages cover the names that are spelt out in a question."""
         named = self._named(place)
         if not named:
             return ()
@@ -454,11 +459,11 @@ class ShardedGraphBatch:
         similarities: Mapping[int, Scores],  # noqa: ARG002
         lexical: Mapping[int, Scores],  # noqa: ARG002
     ) -> list[Ranking]:
-        """At most k passages for some of the questions."""
+        """At most k passages for some questions."""
         return [self._rank(self._walk(place), k) for place in places]
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
-        """How the passages of a ranking came to their places, from a walk like the one before."""
+        """Explain the ranks of passages, by repeating the walk."""
         walk = self._walk(place)
         active, ids = walk.active, [hit.id for hit in ranking.hits]
         keys = sorted(active.value, key=lambda key: (-active.weight[key], key))
@@ -536,7 +541,7 @@ class ShardedGraphBatch:
         """Names in texts, the longest of any shard, from left to right, none overlapping.
 
         Args:
-            starts: Where in each text one may start; None for everywhere.
+            starts: Positions in each text at which a name may start; None for all.
         """
         answers = self._ask("names", texts=list(texts)).values() if texts else ()
         found = []
@@ -568,7 +573,7 @@ class ShardedGraphBatch:
         return self._seeds[place]
 
     def _tagged(self, query: Query, kind: str) -> Iterator[_Seed]:
-        """Mentions of a kind that are entities of that kind."""
+        """Seeds from the query's mentions of a kind that are entities of that kind."""
         mentions = [mention.text for mention in query.mentions if mention.kind == kind]
         keys = [entity_key(text) for text in mentions]
         value = 1.0 if kind == "entity" else self._arm.settings.seeds.noun_phrase
@@ -587,7 +592,7 @@ class ShardedGraphBatch:
         return [*best.values()]
 
     def _counts(self, keys: Sequence[str]) -> list[tuple[int, int, bool]]:
-        """Of each key its passages, titled ones, and whether any shard has it for a name."""
+        """For each key, counts of passages and titled ones, and if any shard has it as a name."""
         if not keys:
             return []
         found = self._ask("entities", keys=list(keys), **self._filter).values()
@@ -597,7 +602,7 @@ class ShardedGraphBatch:
         ]
 
     def _activate(self, query: Query, seeds: Sequence[_Seed]) -> _Active:
-        """Bridging, see `bridging.bridge`: the nearest sentences of any shard."""
+        """Bridging as in `bridging.bridge`, over the nearest sentences of any shard."""
         settings, used = self._arm.settings, set[tuple[str, int]]()
         active = _Active({seed.key: seed.value for seed in seeds})
         known: dict[str, list[_Sentence]] = {}
@@ -700,7 +705,7 @@ class ShardedGraphBatch:
         return _ranking(str(Route.GRAPH), hits, k, candidates, why)
 
     def _step(self, walk: str, keys: Sequence[str]) -> set[str]:
-        """Exchange masses of entities, and walk a step; the keys to be exchanged next."""
+        """Exchange the masses of entities and walk a step; returns the keys to exchange next."""
         found = self._ask("masses", walk=walk, keys=list(keys)).values()
         shared = {}
         for key, own in zip(keys, zip(*found, strict=True), strict=True):
@@ -712,7 +717,7 @@ class ShardedGraphBatch:
 
 
 class ShardedPassages:
-    """What steps look at; see `steps.Passages`. Sentences are numbered as they come."""
+    """See `steps.Passages`. Sentences are numbered in the order in which shards return them."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -731,11 +736,11 @@ class ShardedPassages:
                 yield name, len(self._sentences) - 1
 
     def sentence(self, row: int) -> str:
-        """Text of a sentence."""
+        """The text of a sentence."""
         return self._sentences[row]
 
     def mask(self, ids: Iterable[str]) -> Mask:
-        """What stands for the mask of some passages."""
+        """A placeholder for the mask of some passages."""
         return cast(Mask, _Allowed(None, tuple(ids)))
 
 
@@ -745,7 +750,7 @@ def _plain(vector: Float32) -> list[float]:
 
 
 def _filter(allowed: object, *, ids: bool = False) -> dict[str, Any]:
-    """What a shard is told of the passages that take part."""
+    """The arguments of a call that say which passages are allowed."""
     if not isinstance(allowed, _Allowed):
         return {}
     named = {"ids": list(allowed.ids)} if ids and allowed.ids is not None else {}
@@ -763,7 +768,7 @@ def _by_id(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _merged(
     name: str, answers: Iterable[Sequence[tuple[Any, int]]], k: int, none: str = ""
 ) -> list[Ranking]:
-    """Of each question one list of those of all shards."""
+    """Merge the lists of all shards, for each question."""
     merged = []
     for own in zip(*answers, strict=True):
         hits = [(id_, score) for found, _ in own for id_, score in found]
@@ -773,7 +778,7 @@ def _merged(
 
 
 def _most_usual(names: Sequence[tuple[str, int]]) -> str:
-    """As the shard with the most passages spells it."""
+    """The spelling of the shard with the most passages."""
     return max(names, key=lambda one: one[1])[0]
 
 

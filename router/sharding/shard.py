@@ -1,6 +1,6 @@
-"""What a shard answers: a version of an index, asked for its part of what all of them find.
+"""A shard: one version of an index that contributes its part to the answers of all shards.
 
-Arguments and answers are plain values, to be sent over any wire. Entities go by their keys.
+Arguments and answers are plain values that any protocol can carry. Entities are identified by keys.
 """
 
 from collections import OrderedDict
@@ -27,24 +27,25 @@ if TYPE_CHECKING:
 
 Hits = list[tuple[str, float]]
 WALKS = 256
-"""Walks under way that are remembered; one that was given up is forgotten by and by."""
+"""Most walks in progress that are kept; the oldest are dropped, so abandoned ones go away."""
 _KNOWN = 100_000
 
 
 @dataclass(slots=True)
 class _Walk:
-    """A question's walk, between two calls.
+    """State of a question's walk between two calls.
 
     Attributes:
-        edges: Among the passages that take part; theirs is `allowed`, None for all.
-        near: (n,) similarities.
-        lexical: (n,) BM25.
-        prior: (n,) what restarts.
-        source: (n,) the same, and a first step from entities.
-        mass: (n,) so far.
-        passed: (e + j,) mass of entities and chunk edges after the last step.
-        foreign: Of names that are no entity here the passages that have them in their text, how
-            often, and the shares of edges to them.
+        edges: Edges of the allowed passages.
+        allowed: Mask (n,) of these passages; None for all.
+        near: Similarities, (n,).
+        lexical: BM25 scores, (n,).
+        prior: Restart masses of the passages, (n,).
+        source: The prior plus the first step from the entities, (n,).
+        mass: Masses of the passages so far, (n,).
+        passed: Masses of entities and chunk edges after the last step, (e + j,).
+        foreign: Key of a name that is no entity here -> rows of the passages with it in their text,
+            its counts there, and the shares of the edges to it.
     """
 
     edges: "_Edges"
@@ -60,11 +61,11 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Between passages and entities.
+    """Edges between passages and entities.
 
     Attributes:
-        shares: (n, e + j) float64 shares of each passage's mentions.
-        weight: (e + j,) sums of its columns.
+        shares: Shares of each passage's mentions, (n, e + j) float64.
+        weight: Sums of its columns, (e + j,).
     """
 
     shares: "sparse.csc_array"
@@ -72,7 +73,7 @@ class _Edges:
 
     @classmethod
     def of(cls, counts: "sparse.csc_array") -> "_Edges":
-        """Of (n, e + j) mentions."""
+        """The edges from counts of mentions (n, e + j)."""
         shares = share_of_mentions(counts)
         owners = np.repeat(np.arange(shares.shape[1]), np.diff(shares.indptr))
         return cls(shares, sums(owners, shares.data, shares.shape[1]))
@@ -82,26 +83,25 @@ class Shard:
     """Answers for one version; may be called in several threads."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        """Arrange nothing yet."""
         self.snapshot = snapshot
         self._walks: OrderedDict[str, _Walk] = OrderedDict()
         self._lock = Lock()
-        self._known: dict[str, int] = {}  # keys that were looked up, and their entities
+        self._known: dict[str, int] = {}  # cached look-ups of entities by key
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Answer one of `CALLS`.
 
         Raises:
-            KeyError: There is no such call, or no such walk any more.
+            KeyError: There is no such call, or the walk is not kept any more.
         """
         return CALLS[name](self, **arguments)
 
     def walks(self, walk: str) -> bool:
-        """Whether a walk is under way here."""
+        """Whether a walk is in progress here."""
         return walk in self._walks
 
     def about(self) -> dict[str, Any]:
-        """Version, passages, their terms, and whether noun phrases are entities."""
+        """The version, counts of passages and terms, and whether noun phrases are entities."""
         lexical, graph = self.snapshot.lexical, self.snapshot.graph.graph
         return {
             "version": self.snapshot.version,
@@ -117,13 +117,13 @@ class Shard:
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         ids: Sequence[str] | None = None,
     ) -> list[tuple[Hits, int]]:
-        """Of each vector the nearest passages, and of how many."""
+        """For each vector, the k nearest passages and the number of candidates."""
         queries = [Query("", np.asarray(vector, np.float32)) for vector in vectors]
         found = self.snapshot.dense.search(queries, k, self._allowed(filter, ids))
         return [([(hit.id, hit.score) for hit in one.hits], one.candidates) for one in found]
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """How many passages have each term."""
+        """Number of passages with each term."""
         return [self.snapshot.lexical.frequency(term) for term in terms]
 
     def lexical(
@@ -133,14 +133,19 @@ class Shard:
         k: int,
         filter: object | None = None,  # noqa: A002
     ) -> list[tuple[Hits, int]]:
-        """The same by BM25: of each question its terms with their weights in the whole corpus."""
+        """For each question, the k best passages by BM25 and the number of candidates.
+
+        Args:
+            questions: Terms of each question with their weights in the whole corpus.
+            mean: Mean number of terms of a passage in the whole corpus.
+        """
         allowed, arm = self._allowed(filter), self.snapshot.lexical
         scores = (arm.score_weighed(question, mean) for question in questions)
         found = [arm.rank(Scores(None, each), k, allowed) for each in scores]
         return [([(hit.id, hit.score) for hit in one.hits], one.candidates) for one in found]
 
     def names(self, texts: Sequence[Sequence[str]]) -> list[list[tuple[int, int, str]]]:
-        """Of each text the longest name from each token on: its start, its tokens, its key."""
+        """For each tokenised text, the longest name from each token: start, length, key."""
         graph = self.snapshot.graph.graph
         return [
             [
@@ -155,7 +160,7 @@ class Shard:
         keys: Sequence[str],
         filter: object | None = None,  # noqa: A002
     ) -> list[tuple[int, int, bool]]:
-        """Of each key how many passages mention it and have it for a title, and if it is a name."""
+        """For each key, how many passages mention it and are titled so, and if it is a name."""
         numbers, known = self._numbers(keys)
         found: list[tuple[int, int, bool]] = [(0, 0, False)] * len(keys)
         view, is_phrase = self._view(filter), self.snapshot.graph.graph.is_phrase
@@ -171,10 +176,11 @@ class Shard:
         most: int,
         filter: object | None = None,  # noqa: A002
     ) -> list[list[tuple[float, int, list[str], list[str], list[int]]]]:
-        """Of each key the sentences nearest to a vector.
+        """For each key, the sentences nearest to a vector.
 
         Returns:
-            How near, which, what it mentions, its words, and where one begins like a name.
+            Similarity, row, keys of the mentions, words, and positions of the words that begin like
+            a name.
         """
         graph, corpus = self.snapshot.graph.graph, self.snapshot.corpus
         allowed, query = self._allowed(filter), np.asarray(vector, np.float32)
@@ -205,11 +211,11 @@ class Shard:
         keys: Sequence[str],
         filter: object | None = None,  # noqa: A002
     ) -> dict[str, Any]:
-        """Look at all passages for a question; what the scales of all shards are made of.
+        """Begin a walk by scoring all passages; the answers give the scales for all shards.
 
         Returns:
-            `low` and `high` similarity and `best` BM25 of passages that take part, null where there
-            are none; and of each key `counts` of passages, of titles, and the weight of its edges.
+            `low` and `high` similarity of allowed passages, null without any, their `best` BM25,
+            and `counts` for each key: passages, passages titled so, and the weight of its edges.
         """
         asked = np.asarray(vector, np.float32)[None]
         (near,) = products_of_all(self.snapshot.dense.vectors, asked)
@@ -249,16 +255,16 @@ class Shard:
         active: Sequence[Sequence[Any]],
         most: int,
     ) -> dict[str, Any]:
-        """Put a question's restart masses on the passages, and a first step from the entities.
+        """Compute the passages' restart masses, and the first step from the entities.
 
         Args:
-            low: Least similarity of any shard's passages; `high` is the most, `best` the most BM25.
-            active: Of each active entity its key, value, mass, restart mass over the weight of all
-                its edges, level, all its titled passages, and whether it is doubtful.
-            most: Entities to tell of.
+            low: Lowest similarity over all shards; `high` is the highest, `best` the highest BM25.
+            active: For each active entity its key, value, mass, restart mass over the weight of all
+                its edges, level, number of titled passages, and whether it is doubtful.
+            most: How many entities to return.
 
         Returns:
-            `total` of the passages' masses, and `passed` as `step` gives it.
+            `total`, the sum of the passages' restart masses, and `passed`, as `step` returns it.
         """
         settings, state = self.snapshot.graph.settings, self._walks[walk]
         view, size = self.snapshot.graph.filtered(state.allowed), len(self.snapshot)
@@ -297,7 +303,7 @@ class Shard:
         return {"total": float(prior.sum()), "passed": self._pass_on(state, most)}
 
     def masses(self, walk: str, keys: Sequence[str]) -> list[tuple[float, float]]:
-        """Of each key the mass that passages pass on to it, and the weight of its edges."""
+        """For each key, the mass that passages pass on to it, and the weight of its edges."""
         state, (numbers, known) = self._walks[walk], self._numbers(keys)
         found = [(0.0, 0.0)] * len(keys)
         passed, weight = state.passed[numbers].tolist(), state.edges.weight[numbers].tolist()
@@ -314,12 +320,12 @@ class Shard:
         """Walk from passages to entities and back.
 
         Args:
-            shared: Of entities that other shards have too, the mass of all over the weight of all
-                their edges. Of others it is that of here.
-            most: Entities to tell of.
+            shared: Key of an exchanged entity -> its mass over the weight of its edges, both summed
+                over all shards. For other entities, those of this shard are used.
+            most: How many entities to return.
 
         Returns:
-            The keys that the most mass is passed on to next.
+            The keys of the entities that will receive the most mass in the next step.
         """
         state, damping = self._walks[walk], self.snapshot.graph.settings.damping
         numbers, known = self._numbers([*shared])
@@ -330,7 +336,7 @@ class Shard:
         return self._pass_on(state, most)
 
     def rank(self, walk: str, k: int) -> tuple[Hits, int]:
-        """The passages with the most mass, and of how many; the walk is over."""
+        """The k passages with the most mass and the number of candidates; ends the walk."""
         with self._lock:
             state = self._walks.pop(walk)
         allowed, mass, ids = state.allowed, state.mass, self.snapshot.corpus.ids
@@ -341,18 +347,18 @@ class Shard:
     def explain(
         self, walk: str, keys: Sequence[str], ids: Sequence[str], sentences: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """What a walk, that is over, found here.
+        """Explain a walk's result on this shard; ends the walk.
 
         Args:
-            walk: Its name.
-            keys: Of its active entities.
-            ids: Of passages, here or elsewhere.
-            sentences: Of here, that led from one entity to another.
+            walk: Name of the walk.
+            keys: Keys of its active entities.
+            ids: Ids of passages, on this shard or others.
+            sentences: Rows of this shard's sentences that led from one entity to another.
 
         Returns:
-            Of keys that are known here `entities`: their names and how many passages mention each.
-            Of `passages` that are here their restart mass, their mass, and which keys they mention.
-            Of `sentences` the passage and the text. All the mass that `settled` here.
+            `entities`: key -> name and number of passages, for those known here.
+            `passages`: id -> restart mass, mass and mentioned keys, for those on this shard.
+            `sentences`: passage id and text of each. `settled`: the sum of all masses here.
         """
         with self._lock:
             state = self._walks.pop(walk)
@@ -387,7 +393,7 @@ class Shard:
         }
 
     def passages(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Those of some ids that are here."""
+        """The passages with these ids that are on this shard."""
         found = self.snapshot.corpus.passages(ids)
         return [
             {
@@ -402,7 +408,7 @@ class Shard:
         ]
 
     def words(self, text: str, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-        """Of each passage that is here, which words of a question its title and its text have."""
+        """Passage id -> which words of a question its title and text have, for those here."""
         here = [id_ for id_ in ids if self.snapshot.corpus.rows([id_])]
         found = [self.snapshot.words_in(text, [id_]) for id_ in here]
         return {
@@ -411,7 +417,7 @@ class Shard:
         }
 
     def named(self, keys: Sequence[str], ids: Sequence[str]) -> dict[str, list[tuple[bool, bool]]]:
-        """Of each passage that is here, whether each key is its title, and stands in it."""
+        """Passage id -> for each key, whether it is the title, and is mentioned; for those here."""
         graph, corpus = self.snapshot.graph.graph, self.snapshot.corpus
         numbers, known = self._numbers(keys)
         found = {id_: [(False, False)] * len(keys) for id_ in ids if corpus.rows([id_])}
@@ -425,9 +431,9 @@ class Shard:
     def candidates(
         self, id_: str, vector: Sequence[float], sentences: int
     ) -> list[tuple[str, str]]:
-        """The title of a passage, and names of its sentences near a vector, each with the sentence.
+        """A passage's title, then names in its sentences nearest to a vector, with the sentence.
 
-        Nothing where the passage is not here.
+        Empty if the passage is not on this shard.
         """
         if not self.snapshot.corpus.rows([id_]):
             return []
@@ -436,15 +442,15 @@ class Shard:
         return [(name, passages.sentence(row) if row >= 0 else "") for name, row in found]
 
     def _pass_on(self, state: _Walk, most: int) -> list[str]:
-        """Have passages pass their mass on; keys of the entities that get the most."""
-        # Shares of a passage add up to 1: all that it passes on, but for none without entities.
+        """Pass the passages' masses on; returns the keys of the entities that receive the most."""
+        # A passage's shares add up to 1, or to 0 if it has no entities.
         state.passed = state.edges.shares.T @ state.mass
         keys = self.snapshot.graph.graph.keys
         best = top_rows(state.passed[: len(keys)], most)
         return [keys[entity] for entity in best.tolist() if state.passed[entity] > 0]
 
     def _foreign(self, key: str, allowed: Mask | None) -> tuple[Int64, Int64, Float64]:
-        """Passages in whose text a name stands that is no entity here; see `_Walk.foreign`."""
+        """Passages whose text has a name that is no entity here; see `_Walk.foreign`."""
         rows = self.snapshot.corpus.sentence_passage[self._sentences_with(key)]
         passages, often = np.unique(rows, return_counts=True)
         if allowed is not None:
@@ -453,7 +459,7 @@ class Shard:
         return passages.astype(np.int64), often, shares
 
     def _sentences_with(self, key: str) -> Int64:
-        """Sentences with a name that is no entity here, and that others link word for word."""
+        """Sentences with a name that is an entity of other shards only, found word for word."""
         words = self._sentence_words
         if words is None or not says_enough(key):
             return np.empty(0, np.int64)
@@ -464,7 +470,7 @@ class Shard:
         return np.unique(ground.starts.sentences_with(words, name))
 
     def _words_of(self, sentence: int) -> tuple[list[str], list[int]]:
-        """The words of a sentence, and places of those that begin like a name."""
+        """The words of a sentence, and the positions of those that begin like a name."""
         words = self._sentence_words
         if words is None:
             return [], []
@@ -476,17 +482,17 @@ class Shard:
 
     @cached_property
     def _spelt(self) -> Sequence[str]:
-        """Words by their numbers."""
+        """Number of a word -> the word."""
         return self.snapshot.graph.graph.ground.words.table.strings
 
     @cached_property
     def _sentence_words(self) -> SentenceWords | None:
-        """All sentences in words; None where they are not linked, or lie in two layers."""
+        """All sentences as words; None if names are not linked word for word, or with layers."""
         words = self.snapshot.graph.graph.ground.sentences
         return words if len(words.lengths) == len(self.snapshot.corpus.sentence_passage) else None
 
     def _numbers(self, keys: Sequence[str]) -> tuple[Int64, list[int]]:
-        """Entities of keys that are known here, and the places of these."""
+        """Entities of the keys that are known here, and the positions of these keys."""
         find = self.snapshot.graph.graph.keys.find
         for key in keys:
             if key not in self._known:
@@ -500,7 +506,7 @@ class Shard:
     def _allowed(self, filter_: object | None, ids: Sequence[str] | None = None) -> Mask | None:
         try:
             allowed = self.snapshot.allowed(filter_)
-        except FilterError:  # about a key that no passage of this shard has
+        except FilterError:  # it names a key that no passage of this shard has
             allowed = np.zeros(len(self.snapshot), bool)
         if ids is None:
             return allowed
@@ -512,7 +518,7 @@ class Shard:
 
     @cached_property
     def _edges(self) -> _Edges:
-        """Of all passages."""
+        """Edges of all passages."""
         return _Edges.of(self.snapshot.graph.graph.counts)
 
 
@@ -538,4 +544,4 @@ CALLS: Mapping[str, Callable[..., Any]] = {
         "candidates",
     )
 }
-"""What may be asked of a shard, by name."""
+"""Calls to a shard, by name."""
