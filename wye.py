@@ -236,7 +236,7 @@ class Index:
 
         Raises:
             Error: A document without id or text, a passage with the id of another document's, an
-                index that someone else is writing to, or models that are missing.
+                index that another process is writing to, or models that are missing.
         """
         passages = (one for document in documents for one in _passages(document, chunk_words))
         report = self._session.ingest(passages, progress=progress)
@@ -257,7 +257,7 @@ class Index:
             Ids of the passages that were deleted, ascending.
 
         Raises:
-            Error: Someone else is writing, or the filter is not well formed.
+            Error: Another process is writing, or the filter is not well formed.
         """
         deleted, _ = remove(self.path, Removal(tuple(ids), tuple(documents), filter))
         self.refresh()

@@ -44,14 +44,14 @@ class ClueSettings:
     """How units are followed. Symbols are those of Clue-RAG.
 
     Attributes:
-        nearest: K, units taken from each entity, and units that anchor.
-        rounds: D, units in a set at most.
-        sets: M, best sets of a round that are followed.
-        score: What a set is worth: the share of the question's words that it has ("overlap"), the
+        nearest: K, number of units taken from each entity, and of units that anchor.
+        rounds: D, largest number of units in a set.
+        sets: M, number of best sets of a round that are followed.
+        score: Score of a set: the share of the question's words that it has ("overlap"), the
             cosine of its summed vectors ("cosine"), or both ("mix").
-        names: Whether the entities that the question names anchor (Spreading Activation).
-        units: Whether those of the closest units do (Knowledge Anchoring).
-        updating: Whether units that were taken are subtracted from the question (Query Updating).
+        names: Whether the entities that the question names are anchors (Spreading Activation).
+        units: Whether the entities in the closest units are anchors (Knowledge Anchoring).
+        updating: Whether the units taken are subtracted from the question (Query Updating).
     """
 
     nearest: int = 3

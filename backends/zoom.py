@@ -44,17 +44,17 @@ SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class ZoomSettings:
-    """How the graph is weighed and walked; T is ZoomRAG's.
+    """How the graph is weighted and walked. Symbols are those of ZoomRAG.
 
     Attributes:
         restart: Probability of going back to the question.
-        steps: T.
-        deviations: An edge between passages, or to one from the question, needs a similarity that
-            is so many standard deviations above the mean of its row. The paper has 3; with 4 every
+        steps: T, the number of steps.
+        deviations: An edge between passages, or from the question to one, needs a similarity this
+            many standard deviations above the mean of its row. The paper has 3; with 4 every
             measure but one was higher on the train and dev questions of five datasets.
-        neighbours: Passages at most that one is tied to by similarity.
-        least: A name of the question that is less sure gives no edge.
-        most: Passages taken where none stands out and nothing is named.
+        neighbours: Largest number of passages that a passage is linked to by similarity.
+        least: Least confidence of a name in the question that gives an edge.
+        most: Number of passages to link if none stands out and nothing is named.
     """
 
     restart: float = 0.8

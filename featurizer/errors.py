@@ -6,7 +6,7 @@ class FeaturizerError(Exception):
 
 
 class ModelError(FeaturizerError):
-    """A spaCy pipeline or an encoder is missing, damaged or not the one that was asked for."""
+    """A spaCy pipeline or an encoder is missing, damaged or not the expected one."""
 
 
 class TreeError(FeaturizerError):

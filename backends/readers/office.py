@@ -72,7 +72,7 @@ def _level(style: str) -> int:
 
 
 def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
-    """The rows of a table; a cell that spans rows is repeated in each of them."""
+    """The rows of a table; a cell that spans rows is in each, one that spans columns once."""
     above: dict[int, str] = {}
     for row in table.tr_lst:
         column = row.grid_before

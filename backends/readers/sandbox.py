@@ -51,8 +51,8 @@ class Sandbox:
             suffix: One of `READERS`.
 
         Raises:
-            BadFileError: The file is bad, or cannot be read within the limits. An error of the
-                first document is raised by the call itself.
+            BadFileError: The file cannot be read, or not within the limits; raised at the call, or
+                after the documents before the error.
             OSError: The file cannot be opened.
         """
         with path.open("rb") as source:

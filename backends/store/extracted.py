@@ -126,7 +126,7 @@ class ExtractedStore:
             )
 
     def forget(self, gone: Sequence[str], contents: Mapping[str, str]) -> None:
-        """Delete the extractions of deleted and of changed passages, so that none of it is left.
+        """Delete the extractions of deleted and of changed passages; nothing stays in the file.
 
         Args:
             gone: Ids of deleted passages.

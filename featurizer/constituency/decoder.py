@@ -30,7 +30,7 @@ from featurizer.threads import OneThread
 from featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
-# A stack item: its vector, and the LSTM's cell below it and that state's contribution to the gates.
+# A stack item: its vector, the LSTM's cell below it, and that state's contribution to the gates.
 Item = tuple[Float32, Float32, Float32]
 
 SIDE_BY_SIDE = 64
