@@ -202,7 +202,8 @@ class Settings(BaseSettings):
         graph: The graph arm.
         fusion: How rankings become one.
         router: Which router decides, and by which thresholds.
-        reranker: Which model reads what `clue` and the graph by facts start from.
+        relevance: Which curves make probabilities of scores.
+        reranker: Which model reranks the texts that `clue` and the graph by facts start from.
     """
 
     model_config = SettingsConfigDict(
