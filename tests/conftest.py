@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures that all tests share."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ settings.load_profile("wye")
 
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
-    """Whoever configures the log in a test writes to that test's output, and to no later one's."""
+    """Undo what a test changes about logging, so that later tests do not log to its output."""
     loggers = [logging.getLogger(name) for name in ("wye", "uvicorn", "mcp")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
@@ -37,33 +37,33 @@ def own_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def fake_analyser() -> type[FakeAnalyser]:
-    """Stands where the models would be: nothing is loaded, and its features are nobody's."""
+    """An analyser that loads no models; its features mean nothing."""
     return FakeAnalyser
 
 
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No models are loaded, wherever the composition root is asked to."""
+    """Have sessions use `FakeAnalyser`, so that no models are loaded."""
     monkeypatch.setattr("router.session.Analyser", FakeAnalyser)
 
 
 @pytest.fixture(scope="session")
 def reading_analyser() -> type[ReadingAnalyser]:
-    """Stands where the models would be, but for the parser: no encoder is loaded."""
+    """An analyser with the real parser, but without an encoder."""
     return ReadingAnalyser
 
 
 @pytest.fixture
 def reading_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions are read as they really are, and no encoder is loaded."""
+    """Have sessions use `ReadingAnalyser`: questions are really parsed, but not encoded."""
     monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
 
 
 @pytest.fixture(scope="session")
 def handmade_router() -> Callable[[Path, str, float], Path]:
-    """Write a router whose logit is one feature less an offset.
+    """Writes a router whose logit is one feature minus an offset.
 
-    Scores below 0.4 take lexical, those from 0.6 on graph.
+    Scores up to 0.4 take lexical, those from 0.6 the graph.
     """
 
     def write(models: Path, feature: str, offset: float) -> Path:
@@ -86,7 +86,7 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
 
 @pytest.fixture
 def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run a command; its exit code, what it printed, and its messages."""
+    """Runs a command; returns its exit code, standard output and standard error."""
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         code = run([str(argument) for argument in arguments])
@@ -108,6 +108,6 @@ def _no_settings_from_outside() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_other_tests() -> Iterator[None]:
-    """`wye serve` sets variables for its workers, in the process of the tests too."""
+    """Unset the variables that `wye serve` sets for its workers in this process."""
     yield
     _forget_settings()

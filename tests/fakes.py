@@ -1,4 +1,4 @@
-"""Analysers without models, and a language model that says what it is told to."""
+"""Analysers without models, and a language model with scripted answers."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ from featurizer.types import Parse, Syntax
 
 
 class ReadingAnalyser(FakeAnalyser):
-    """Reads questions as the real one does, so that features are real; vectors are hashes."""
+    """Parses questions like the real one, so that features are real; vectors are hashes."""
 
     def __init__(self, settings: AnalyserSettings) -> None:
         super().__init__(settings)
@@ -47,16 +47,16 @@ def syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
 
 
 Say = Callable[..., str | bytes | int | float]
-"""What is said to messages: a text, a whole body, a status, or so many seconds of silence."""
+"""Messages -> the answer: a text, a whole body, a status, or seconds of silence."""
 
 
 class LanguageModel(ThreadingHTTPServer):
-    """Speaks OpenAI's protocol at a port of this machine.
+    """Serves OpenAI's protocol at a port of this machine.
 
     Attributes:
-        say: Of the contents of a request's messages.
-        requests: Bodies, each with the `path` and the `key` that it came with.
-        ended: Ends silence.
+        say: Makes the answer to the contents of a request's messages.
+        requests: Bodies of the requests, each with its `path` and `key`.
+        ended: Set to end a silence.
     """
 
     def __init__(self, say: Say) -> None:
@@ -103,7 +103,7 @@ class _Speaking(BaseHTTPRequestHandler):
 
 @contextmanager
 def speaking(say: Say) -> Iterator[LanguageModel]:
-    """A language model that listens."""
+    """A language model that is listening."""
     with LanguageModel(say) as model:
         thread = threading.Thread(target=model.serve_forever, args=(0.01,))
         thread.start()

@@ -1,4 +1,4 @@
-"""Servers on sockets, in processes or threads of their own, on ports that nobody else can have."""
+"""Servers on real sockets, in processes or threads of their own, on free ports."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-# Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
+# Seconds to wait for anything; even an overloaded machine takes less.
 PATIENCE = 300.0
 WYE = "from service.cli import main; main()"
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T]) -> T:
-    """What a condition gives as soon as it holds."""
+    """Wait until a condition holds; returns its value."""
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < end, found
@@ -38,7 +38,7 @@ def until(condition: Callable[[], T]) -> T:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process does anything yet; one that ended may be listed until it is asked for."""
+    """Whether a process is still running; a zombie, listed until its parent waits, is not."""
     listed = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(process)],
         stdout=subprocess.PIPE,
@@ -49,7 +49,7 @@ def is_running(process: int) -> bool:
 
 
 def children(process: int) -> list[int]:
-    """Processes that a process began."""
+    """Child processes of a process."""
     asked = ["ps", "-o", "pid=", "--ppid", str(process)]
     listed = subprocess.run(asked, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return [int(line) for line in listed.stdout.split()]
@@ -60,7 +60,7 @@ class Live:
 
     Attributes:
         url: Where it listens.
-        process: What runs it.
+        process: Its process.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Live:
         program: str = WYE,
         folder: Path | None = None,
     ) -> None:
-        """Start it, and wait until it answers.
+        """Start the server and wait until it answers.
 
         Args:
-            words: What the program is given, such as `serve --index DIR`.
-            settings: Environment variables beside the test's own.
-            program: In Python.
-            folder: To start it in.
+            words: Arguments of the program, such as `serve --index DIR`.
+            settings: Further environment variables.
+            program: The program, in Python.
+            folder: Its working folder.
         """
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("WYE_")},
@@ -113,21 +113,21 @@ class Live:
 
     @property
     def said(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         return "\n".join(self._lines)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The same, where it is structured."""
+        """The JSON events in its log so far."""
         return [json.loads(line) for line in self._lines if line.startswith("{")]
 
     def stop(self) -> int:
-        """Ask it to end, and wait until it has; its exit code."""
+        """Terminate it and wait; returns its exit code."""
         self.process.terminate()
         return self._ended()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it and wait."""
         self.process.kill()
         self._ended()
 
@@ -152,7 +152,7 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def inside(app: FastAPI) -> Iterator[TestClient]:
-    """A client of a server in this process, ready."""
+    """A client of a server in this process, once it is ready."""
     with TestClient(app, base_url="http://localhost") as client:
         until(lambda: client.get("/ready").status_code == 200)
         yield client
@@ -160,7 +160,7 @@ def inside(app: FastAPI) -> Iterator[TestClient]:
 
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
-    """The address of a server in a thread of its own, ready."""
+    """The address of a server in a thread of its own, once it is ready."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,4 +1,4 @@
-"""A corpus whose mentions are marked by hand, so that no model decides what a test says."""
+"""A corpus whose mentions are marked by hand, so that tests do not depend on a model."""
 
 import random
 import re
@@ -23,7 +23,7 @@ PHRASES = ["salt", "coral", "fog", "tide", "warm salt"]
 
 
 class MarkedAnalyser(HashAnalyser):
-    """Reads [Named Entities] and {noun phrases} off a text with one sentence a line."""
+    """Finds [Named Entities] and {noun phrases} in a marked text with one sentence per line."""
 
     def __init__(
         self, texts: Mapping[str, str], vectors: Mapping[str, Sequence[float]], dimension: int
@@ -76,10 +76,10 @@ def many_passages(count: int, seed: int = 0) -> list[Passage]:
 
 @pytest.fixture
 def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
-    """Make a corpus of passages with marked texts.
+    """Makes a corpus of passages with marked texts.
 
-    The maker takes passages; `vectors` of passages by id and of sentences and surfaces by text
-    (a hash where there is none), of length `dimension`; and whether surfaces have vectors.
+    The function takes passages; `vectors` of passages by id and of sentences and surfaces by text
+    (hashes for all others), of length `dimension`; and whether surfaces have vectors.
     """
 
     def make(
@@ -101,7 +101,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
 
 @pytest.fixture
 def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]]:
-    """One index brought from state to state; each is read on top of the first, and alone."""
+    """Brings an index from state to state; yields each read in layers on the first, and alone."""
 
     def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
         texts = {unmarked(p.text): p.text for state in states for p in state}

@@ -50,11 +50,11 @@ def bridge(
 
     Args:
         sentences: Entities that each sentence mentions.
-        similarity: Of each sentence to the question.
+        similarity: Similarity of each sentence to the question.
         seeds: Value of each seed entity.
-        steps: T, the seeds' own step included.
+        steps: T; the seeds are the first step.
         threshold: An entity below it is neither activated nor expanded.
-        sentences_per_entity: Of the sentences not used before, each entity takes its best so many.
+        sentences_per_entity: How many of the sentences not used before, the best, each entity uses.
 
     Returns:
         For each activated entity its largest value, the sum of its values, and its first step.
@@ -109,11 +109,11 @@ def equation_5(
     """LinearRAG's equation 5 as printed, on dense arrays.
 
     Args:
-        mentions: (s, e) 1 where a sentence mentions an entity.
-        similarity: (s,) to the question.
+        mentions: (s, e), 1 where a sentence mentions an entity.
+        similarity: Similarity (s,) to the question.
 
     Returns:
-        (e,) values, 0 for what is not active, and (e,) the first step of each, 0 likewise.
+        Values (e,) and first steps (e,) of the entities; 0 if not active.
     """
     value = np.zeros(mentions.shape[1])
     for entity, own in seeds.items():
@@ -131,15 +131,15 @@ def equation_5(
 def activate_facts(
     facts: Sequence[tuple[Sequence[int], float]], passages_of: Sequence[int], entities: int
 ) -> dict[int, float]:
-    """EA-GraphRAG, algorithm 1, as far as its restart masses.
+    """EA-GraphRAG, algorithm 1, up to its restart masses.
 
     Args:
-        facts: Entities and score of each, best first.
-        passages_of: How many passages mention an entity.
-        entities: At most so many.
+        facts: Entities and score of each fact, best first.
+        passages_of: Number of passages that mention an entity.
+        entities: Most entities.
 
     Returns:
-        For each entity its score.
+        Entity -> score.
     """
     best: dict[int, float] = {}
     for members, score in facts:
@@ -152,12 +152,12 @@ def activate_facts(
 def overlap(
     question: Sequence[str], words: Sequence[frozenset[str]], passages: Sequence[frozenset[str]]
 ) -> float:
-    """Share of a question's words, weighed by their rarity, that some sentences have.
+    """Share of a question's words, weighted by rarity, that some sentences have.
 
     Args:
-        question: Its words.
-        words: Of each sentence.
-        passages: Of the sentences of each passage that takes part.
+        question: Words of the question.
+        words: Words of each sentence.
+        passages: Words in the sentences of each allowed passage.
     """
     weight = {
         word: math.log(1 + len(passages) / (1 + sum(word in own for own in passages)))
@@ -184,13 +184,13 @@ def clue(
 
     Args:
         sentences: Entities that each sentence mentions.
-        vectors: (s, d) of the sentences.
+        vectors: Vectors of the sentences, (s, d).
         anchors: Entities to begin with.
-        score: What a set of sentences is worth.
+        score: Scores a set of sentences.
         nearest: K.
         rounds: D.
         sets: M.
-        updating: Whether what was taken is subtracted from the question.
+        updating: Whether the sentences taken are subtracted from the question.
     """
     states: dict[tuple[int, ...], set[int]] = {(): anchors}
     followed: dict[tuple[int, ...], float] = {}
@@ -218,16 +218,16 @@ def zoom(
     restart: float,
     steps: int,
 ) -> Float64:
-    """ZoomRAG's walk from one question over one dense graph that it is a node of.
+    """ZoomRAG's walk for one question over a dense graph in which the question is a node.
 
     Args:
-        mentions: (n, e) 1 where a passage mentions an entity; an entity of none takes no part.
-        near: (n,) similarities of the question to the passages.
+        mentions: (n, e), 1 where a passage mentions an entity; entities without any are left out.
+        near: Similarities (n,) of the question to the passages.
         named: Entities that the question names.
-        similar: (n, n) weights between passages; None for no edges.
+        similar: Weights (n, n) between passages; None for no edges.
 
     Returns:
-        (n + e,) mass on passages and entities.
+        Masses (n + e,) of passages and entities.
     """
     n, e = mentions.shape
     entities = int((mentions.sum(axis=0) > 0).sum())

@@ -1,4 +1,4 @@
-"""A folder in which the commands of the documents find what they name, and the tools they use."""
+"""A folder with the files that the documents' commands name, and the tools that they use."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ bridge = ("mostar", "Stari Most", "The Old Bridge of Mostar spans the Neretva.")
 river = ("neretva", "Neretva", "The Neretva flows into the Adriatic Sea.")
 notes, web = Store(bridge), Store(river, bridge)
 """
-"""A search of one's own, as arms of the kind python ask it."""
+"""A user's own search, for remote arms of the kind python."""
 
 NOTES = {
     "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",
@@ -42,7 +42,7 @@ NOTES = {
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With indexes, `my-corpus`, an encoder, `DATASET`, a router `mine/v1`, and files to upload."""
+    """Has indexes, `my-corpus`, an encoder, `DATASET`, a router `mine/v1`, and files to upload."""
     made = tmp_path_factory.mktemp("documents")
     assert run(["index", str(DEMO), "--index", str(made / "demo-index")]) == 0
     for name in ("docs-index", "wiki-index", "old-index"):
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _write_part_of_the_demo(dataset: Path, questions: int) -> None:
-    """The first judged questions with the passages that answer them, in BEIR's layout."""
+    """Write the first judged questions and the passages that answer them, in BEIR's layout."""
     head, *judged = (DEMO / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
     ids = list(dict.fromkeys(line.split("\t")[0] for line in judged))[:questions]
     kept = [line for line in judged if line.split("\t")[0] in ids]
@@ -76,9 +76,9 @@ def _write_part_of_the_demo(dataset: Path, questions: int) -> None:
 
 @pytest.fixture
 def curl(folder: Path, tmp_path: Path) -> Curl:
-    """Runs a command of `curl` to the letter, but against another port; what it printed.
+    """Runs a `curl` command exactly as written, but against another server; returns its output.
 
-    Its own settings file sends the address of the documents to the server at hand.
+    A .curlrc redirects the documents' address to that server.
     """
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")

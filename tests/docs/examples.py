@@ -1,6 +1,6 @@
-"""Examples as documents have them: blocks, the commands in them, and what the parser makes of one.
+"""Finds the examples in documents: blocks, and the commands in them and in sentences.
 
-Nothing is copied from a document: a new example is found by itself, and run or refused.
+No example is copied into a test, so a new one is found and checked without further work.
 """
 
 import inspect
@@ -28,7 +28,7 @@ FOLDERS = (
     "training",
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
-# Those that a user reads: every block in them is run.
+# The documents for users: every block in them is run.
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,9 +42,9 @@ class Block:
     """A fenced block of a document.
 
     Attributes:
-        place: Where it stands.
-        language: As the fence says.
-        text: What is in it.
+        place: Document and line.
+        language: Language of the fence.
+        text: Content of the block.
     """
 
     place: str
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def commands(self) -> "list[Command]":
-        """Those after dollar signs; one goes on where its line ends in a backslash."""
+        """The commands after dollar signs; a backslash at the end of a line continues it."""
         found: list[tuple[list[str], list[str]]] = []
         goes_on = False
         for line in self.text.splitlines():
@@ -68,12 +68,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a shell.
+    """A shell command.
 
     Attributes:
-        place: Where it stands.
-        text: As it is typed.
-        output: Lines that the document says it prints; none where it does not say.
+        place: Document and line.
+        text: The command as typed.
+        output: Lines that it prints according to the document; none if it does not say.
     """
 
     place: str
@@ -82,7 +82,7 @@ class Command:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Those that are set for it."""
+        """Environment variables that are set in front of the command."""
         split = shlex.split(self._line)
         return dict(word.split("=", 1) for word in split[: len(split) - len(self.words)])
 
@@ -99,7 +99,7 @@ class Command:
         return self.text.replace("\\\n", " ")
 
     def expanded(self, folder: Path) -> list[str]:
-        """The same, with `*` replaced as a shell does in a folder."""
+        """`words`, with `*` expanded as by a shell in a folder."""
         found: list[str] = []
         for word in self.words:
             matches = folder.glob(word) if "*" in word else ()
@@ -117,7 +117,7 @@ def blocks(place: str, text: str) -> list[Block]:
 
 
 def block_with(command: str) -> Block:
-    """The one block that has a command, by how that begins; the first hour repeats some."""
+    """The only block with a command that begins so, except in first-hour.md, which repeats some."""
     guides = [path for path in GUIDES if path.name != "first-hour.md"]
     found = [block for path in guides for block in blocks(path.name, path.read_text("utf-8"))]
     (block,) = [block for block in found if f"$ {command}" in block.text]
@@ -127,12 +127,12 @@ def block_with(command: str) -> Block:
 def perform(
     block: Block, wye: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run every command of a block, each of which has to succeed and to print something.
+    """Run every command of a block; each must succeed and print something.
 
     Args:
-        block: Of commands of `wye`.
-        wye: Runs one in the folder that this process is in.
-        monkeypatch: To set variables for it.
+        block: A block of `wye` commands.
+        wye: Runs a command in the working folder.
+        monkeypatch: Sets a command's variables.
     """
     for command in block.commands:
         with monkeypatch.context() as patched:
@@ -145,7 +145,7 @@ def perform(
 
 
 def mentioned(place: str, text: str) -> Iterator[Command]:
-    """Commands of `wye`, Python, pip and make that a document names in its sentences."""
+    """Commands of `wye`, Python, pip and make outside of a document's fenced blocks."""
     bare = _FENCED.sub("", text)
     spans = [found[1] for found in _SPAN.finditer(bare)]
     spans += [line for found in _INDENTED.finditer(bare) for line in found[0].splitlines()]
@@ -156,14 +156,14 @@ def mentioned(place: str, text: str) -> Iterator[Command]:
 
 
 def parse(words: Sequence[str]) -> None:
-    """Have the command line's own parser take a `wye` command apart, and run nothing.
+    """Parse a `wye` command with the command line's own parser, without running it.
 
-    A bare name, as in "`wye index` adds files", only has to be that of a command, and a bare option
-    after it one of the command's.
+    A name without arguments, as in "`wye index` adds files", only has to be a command, and options
+    without values only have to be the command's.
 
     Raises:
-        AssertionError: There is no such command.
-        click.UsageError: It is not used like this.
+        AssertionError: There is no such command or option.
+        click.UsageError: The arguments do not fit.
     """
     command, name, rest = get_command(build()[0]), words[0], list(words[1:])
     while rest and (inside := getattr(command, "commands", None)):

@@ -1,9 +1,9 @@
-"""What is frozen: each collector asks the product, and gives the golden files by name.
+"""Collects what is frozen: each collector runs the product and returns golden files by name.
 
     python -m tests.golden.collect COLLECTOR INDEX FOLDER
 
-runs one of them over an index of the demo corpus and writes its files to a folder. Values that no
-two runs have in common stand there as LEFT_OUT, so that it still shows when one is missing.
+runs one of them over an index of the demo corpus and writes its files to a folder. Values that
+differ between runs are replaced by LEFT_OUT, so that it still shows if one is missing.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.golden.store import write
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
 UNTIMED = "--latency-weight 0"
-"""Thresholds that went by milliseconds would be those of how busy the machine is."""
+"""Without this, thresholds would depend on latencies, and so on the machine's load."""
 ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion")
 LEFT_OUT = "(left out)"
 AS_IN_CORPUS = "(as in the corpus)"
@@ -35,7 +35,7 @@ _VOLATILE = (
     "created",
     "created_at",
 )
-# Of equal thresholds the fastest are taken, so that what the report says of these goes by times.
+# Ties between thresholds are broken by latency, so what the report says of these depends on it.
 _RIVALS = ("tfidf-svm", "embedding-lr", "logistic", "boosting")
 _TIMES = (
     *_RIVALS,
@@ -47,7 +47,7 @@ Files = Mapping[str, object]
 
 
 def read_questions() -> list[dict[str, str]]:
-    """Rows with id, text, and where the question is from."""
+    """The questions, each with its id, text and source."""
     return [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
 
 
@@ -58,7 +58,7 @@ def index_demo(folder: Path) -> Path:
 
 
 def masked(value: Any, keys: Sequence[str] = (*_VOLATILE, *_TIMES)) -> Any:  # noqa: ANN401
-    """A value with every number and text below these keys left out; what keys there are stays."""
+    """Replace all numbers and texts below these keys by LEFT_OUT; the keys stay."""
     if isinstance(value, dict):
         return {
             key: _blank(item) if key in keys else masked(item, keys) for key, item in value.items()
@@ -75,7 +75,7 @@ def _blank(value: Any) -> Any:  # noqa: ANN401
 
 
 class Asked:
-    """A client whose replies come without what is volatile, and without the corpus's own texts."""
+    """A client whose replies are without volatile values and without the corpus's own texts."""
 
     def __init__(self, client: TestClient) -> None:
         lines = (DEMO / "corpus.jsonl").read_text("utf-8").splitlines()
@@ -83,7 +83,7 @@ class Asked:
         self._client = client
 
     def post(self, path: str, body: object) -> dict[str, Any]:
-        """Status and body of a reply."""
+        """Status and body of the reply."""
         reply = self._client.post(path, json=body)
         value = masked(reply.json())
         own = reply.headers.get("x-request-id", "")
@@ -105,7 +105,7 @@ class Asked:
 
 
 def answers(index: Path) -> Files:
-    """Every question over every route, and requests of other kinds."""
+    """Replies to every question over every route, and to requests of other kinds."""
     questions = read_questions()
     with served(index) as client:
         asked = Asked(client)
@@ -230,14 +230,14 @@ def training(index: Path) -> Files:
 
 
 def training_network(index: Path) -> Files:
-    """The same for a network, by statistics of its weights."""
+    """What `wye train` writes for a network, with statistics of its weights."""
     with _workplace(index) as folder:
         wye(Path(folder), _train("attention-mlp"))
         return {"train-network.json.gz": _written(Path(folder) / "models/demo/v1")}
 
 
 def features(index: Path) -> Files:
-    """Every feature of some questions, as `wye features` prints them, and the list of them all."""
+    """Every feature of some questions, as `wye features` prints it, and the list of features."""
     del index
     rows = read_questions()
     rows = [*rows[: DESCRIBED // 2], *rows[-(DESCRIBED - DESCRIBED // 2) :]]
@@ -277,7 +277,7 @@ def _train(kind: str) -> list[str]:
 
 
 def _workplace(index: Path) -> "tempfile.TemporaryDirectory[str]":
-    """A folder where the demo and its index have the same names every time."""
+    """A folder in which the demo corpus and its index always have the same names."""
     made = tempfile.TemporaryDirectory()
     shutil.copytree(index, Path(made.name) / "index")
     shutil.copytree(DEMO, Path(made.name) / "demo")
@@ -285,7 +285,7 @@ def _workplace(index: Path) -> "tempfile.TemporaryDirectory[str]":
 
 
 def _written(folder: Path) -> dict[str, object]:
-    """Files of a router: numbers, the card's lines, what weights there are; else only names."""
+    """Files of a router: numbers, the card's lines, a summary of weights; else names only."""
     found: dict[str, object] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
@@ -305,9 +305,9 @@ def _written(folder: Path) -> dict[str, object]:
 
 
 def _weights(path: Path) -> dict[str, object]:
-    """Each tensor in numbers, with all of its values if they are few.
+    """Statistics of each tensor, and all of its values if they are few.
 
-    There is no digest: the last bits are not the same on all processors.
+    There is no digest, since the last bits differ between processors.
     """
     return {
         name: {

@@ -1,9 +1,8 @@
-"""Says where a value differs from the one that was frozen.
+"""Compares a value with the frozen one and says where it differs.
 
-Numbers with a fraction may differ by a tolerance, since processors and their libraries add up in
-different orders. Everything else is equal or it is a difference: texts, whole numbers, which keys
-there are, how long lists are, and their order. Two neighbours in a ranking whose frozen scores are
-the same within the tolerance may have changed places.
+Floats may differ by a tolerance, since processors and their libraries add up in different orders.
+Everything else must be equal: texts, integers, keys, and the length and order of lists. Neighbours
+in a ranking may change places if their frozen scores are equal within the tolerance.
 """
 
 import math
@@ -16,15 +15,15 @@ class Tolerance:
     """How far two numbers may be apart.
 
     Attributes:
-        relative: Share of the larger one.
-        absolute: For numbers near zero.
+        relative: Tolerance relative to the larger number.
+        absolute: Tolerance for numbers near zero.
     """
 
     relative: float = 1e-4
     absolute: float = 1e-6
 
     def allows(self, was: float, now: float) -> bool:
-        """Whether two numbers count as the same."""
+        """Whether two numbers count as equal."""
         return math.isclose(was, now, rel_tol=self.relative, abs_tol=self.absolute)
 
 
@@ -37,7 +36,7 @@ _SHOWN = 160
 
 
 def differences(was: object, now: object, tolerance: Tolerance = TOLERANCE) -> list[str]:
-    """One line for each difference: where it is, what was frozen, and what is there now."""
+    """A line for each difference: where it is, the frozen value, and the present one."""
     return [
         f"{' > '.join(path) or '(all)'}: was {old}, is {new}"
         for path, old, new in _walk((), was, now, tolerance)
@@ -91,7 +90,7 @@ def _same(was: object, now: object, tolerance: Tolerance) -> bool:
 def _ties_as_they_were(
     was: Sequence[object], now: Sequence[object], tolerance: Tolerance
 ) -> Sequence[object]:
-    """Items now, with those put back in order that only changed places with their equals."""
+    """The present items, with those that only changed places with ties put back in frozen order."""
     for name, value in _RANKED:
         old, new = _column(was, name), _column(now, name)
         scores = _column(was, value)
@@ -113,7 +112,7 @@ def _ties_as_they_were(
 
 
 def _put_back(names: Sequence[object], items: Sequence[object], name: str) -> list[object]:
-    """Items by the given names; each takes the rank of its new place."""
+    """Items in the order of the given names; each gets the rank of its new position."""
     rows = [item for item in items if isinstance(item, dict)]
     chosen = [next(row for row in rows if row[name] == wanted) for wanted in names]
     return [

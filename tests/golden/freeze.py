@@ -1,11 +1,11 @@
-"""Write the golden files again, all of them or those of the collectors that are named.
+"""Write the golden files again, all of them or those of the named collectors.
 
     python tests/golden/freeze.py [COLLECTOR ...]
 
-One may do so only for a change of behaviour that is wanted and that the changelog tells of: a new
-setting, another field in a reply, a better ranking. Run the test first and read its differences.
-Freeze only the collector that they belong to, and commit the new files with the change. Moving,
-renaming or merging code is no reason: then it is the code that is wrong.
+Do so only for a change of behaviour that is intended and in the changelog: a new setting, another
+field in a reply, a better ranking. Run the test first and read its differences. Freeze only the
+collector that they belong to, and commit the new files with the change. Moving, renaming or merging
+code is no reason: if a golden file differs then, the code is wrong.
 """
 
 import os
@@ -28,7 +28,7 @@ for name in sys.argv[2:] or COLLECTORS:
 
 
 def freeze(collectors: list[str]) -> int:
-    """Collect and write; the exit code."""
+    """Collect and write; returns the exit code."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, folder, *collectors],

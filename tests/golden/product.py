@@ -1,7 +1,7 @@
-"""The one place where the golden test touches the product.
+"""The only place where the golden test imports the product.
 
-Everything else here goes through HTTP, through the command line, or through files that it wrote.
-If the app moves, only the import below moves with it. Where the command is, pyproject.toml says.
+All else here uses HTTP, the command line, or files that these wrote. If the app moves, only the
+import below changes. The command is found through pyproject.toml.
 """
 
 import json
@@ -54,16 +54,16 @@ print(json.dumps(printed))
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of this process, without its own settings of Wye.
+    """The environment of this process without its settings of Wye.
 
-    One thread for each process: several tests run at once, and more threads only wait for others.
+    Each process gets one thread, since several tests run at once.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("WYE_")}
     return {"OMP_NUM_THREADS": "1", **own, **ENVIRONMENT, **more, "PYTHONPATH": str(ROOT)}
 
 
 def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
-    """Run `wye` commands in a folder; what each of them printed.
+    """Run `wye` commands in a folder; returns what each printed.
 
     Raises:
         RuntimeError: One of them failed.
@@ -95,7 +95,7 @@ def app(index: Path) -> FastAPI:
 
 @contextmanager
 def served(index: Path) -> Iterator[TestClient]:
-    """A client of the app, when it is ready."""
+    """A client of the app, once it is ready."""
     with TestClient(app(index), base_url="http://localhost") as client:
         give_up = time.monotonic() + _PATIENCE
         while client.get("/ready").status_code != 200:

@@ -10,7 +10,7 @@ from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
 def random_tensors(
     inputs: int, hidden: Sequence[int], seed: int = 0, scale: float = 1.0
 ) -> dict[str, Floats]:
-    """Random weights of an attention-MLP, float32 as trained ones are."""
+    """Random weights of an attention MLP, in float32 like trained ones."""
     draw = np.random.default_rng(seed)
     widths = [inputs, *hidden]
     shapes = {"features": (inputs, inputs)}
@@ -45,7 +45,7 @@ def random_trees(inputs: int, seed: int = 0, count: int = 7, depth: int = 3) -> 
 
 
 def scorer_of(members: Sequence[Member], width: int, seed: int = 0) -> Scorer:
-    """Looks at all but the first of `width` features, in reverse."""
+    """A scorer of all but the first of `width` features, in reverse order."""
     draw = np.random.default_rng(seed)
     count = width - 1
     return Scorer(

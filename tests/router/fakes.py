@@ -1,4 +1,4 @@
-"""One version of an index, the models and a router, without any of them: what the gateway needs."""
+"""Fakes of all that a gateway needs: arms, an analyser and a router."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,11 +19,11 @@ from router.query_performance import NAMES, asks_corpus
 from router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
-"""Arm, questions, and how many hits it was asked for."""
+"""Calls of arms: the arm, its questions, and k."""
 
 
 class FakeArm:
-    """Ranks the passages p0, p1, … in this order, as a graph the other way round."""
+    """Ranks the passages p0, p1, … in this order, or in the reverse one as the graph arm."""
 
     deepest = 0
 
@@ -50,7 +50,7 @@ class FakeArm:
 
 
 class FakeFurtherArm(FakeArm):
-    """One that explains nothing."""
+    """A further arm whose explanations are empty."""
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
         del query, ranking, allowed
@@ -58,7 +58,7 @@ class FakeFurtherArm(FakeArm):
 
 
 class FakeGraph:
-    """A graph without entities."""
+    """A graph arm that ranks like `FakeArm`."""
 
     def __init__(self, count: int, log: Log) -> None:
         self._arm = FakeArm(Route.GRAPH, count, log)
@@ -71,7 +71,7 @@ class FakeGraph:
 
 
 class FakeGraphBatch:
-    """Questions asked of it."""
+    """A batch for which each whole question is a seed and a name that all passages mention."""
 
     def __init__(self, arm: FakeArm, queries: Sequence[Query], allowed: Mask | None) -> None:
         self._arm, self._queries, self._allowed = arm, queries, allowed
@@ -102,7 +102,7 @@ class FakeGraphBatch:
 
 
 class FakePassages:
-    """Passages that name themselves: p0 has the title "Name a", and no sentences."""
+    """Passages without sentences; the title of p0 is "Name a", of p1 "Name b", and so on."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -119,7 +119,7 @@ class FakePassages:
 
 
 class FakeArms:
-    """An index version of some passages; a filter leaves the first out."""
+    """A version with some passages; any filter excludes the first one."""
 
     version = 3
 
@@ -151,15 +151,15 @@ class FakeArms:
 
     @property
     def asked(self) -> list[tuple[str, int, int]]:
-        """The log with how many questions there were instead of which."""
+        """The log with the number of questions instead of the questions."""
         return [(name, len(texts), k) for name, texts, k in self.log]
 
 
 class FakeAnalyser(Analyser):
-    """Takes each word for a token and a whole question for a name; says what it was asked.
+    """Makes a token of each word, and the same vector for every text; records its calls.
 
     Attributes:
-        calls: What was done, with so many questions.
+        calls: Each call with its number of questions.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 
 class ByLength(RoutingModel):
-    """Sends questions of up to three letters a word to dense, of five and more to graph."""
+    """Sends questions with up to 3 letters per word to dense, with 5 or more to the graph."""
 
     def __init__(self, steps: float = 0.0) -> None:
         self.seen: list[Float64] = []
