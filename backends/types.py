@@ -145,8 +145,7 @@ class Query:
     mentions: tuple[Mention, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Source:
+class Source(NamedTuple):
     """One list's part in a passage's fused score.
 
     Attributes:

@@ -155,52 +155,52 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool 
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    ids, columns = _columns([one for one, _ in parts])
+    ids, rows, columns = _columns([one for one, _ in parts])
     size = max(int(own.max(initial=-1)) for own in columns) + 1
     shares = np.zeros((len(parts), size))
     for row, own, (_, values) in zip(shares, columns, parts, strict=True):
         row[own] = values
     foremost = _foremost(shares.sum(axis=0), k)
-    summed = map(math.fsum, shares[:, foremost].T.tolist())
-    scored = sorted(
-        (-total, ids(column), column)
-        for total, column in zip(summed, foremost.tolist(), strict=True)
-    )[:k]
+    totals = np.array([*map(math.fsum, shares[:, foremost].T.tolist())])
+    best = np.argsort(-totals, kind="stable")[:k]
+    chosen = foremost[best]
     told: Iterable[tuple[Source, ...]] = repeat(())
     if sources:
-        ranks, chosen = np.zeros(shares.shape, int), [column for _, _, column in scored]
+        ranks = np.zeros(shares.shape, int)
         for row, own in zip(ranks, columns, strict=True):
             row[own] = np.arange(1, len(own) + 1)
         given = zip(shares[:, chosen].T.tolist(), ranks[:, chosen].T.tolist(), strict=True)
         lists = [(one.retriever, one.scores.tolist()) for one, _ in parts]
         told = (_sources(lists, *own) for own in given)
+    names = [ids[row] for row in rows[chosen].tolist()]
+    hits = zip(names, totals[best].tolist(), range(1, len(best) + 1), told, strict=False)
     # One degraded list is what the others are there for, so it does not degrade the fusion.
     degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
     silent = all(one.degraded for one, _ in parts)
     return Ranking(
         retriever="fusion",
-        hits=tuple(
-            FusedHit(id_, -lower, rank, own)
-            for rank, ((lower, id_, _), own) in enumerate(zip(scored, told, strict=False), start=1)
-        ),
+        hits=tuple(map(FusedHit._make, hits)),
         candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)) if silent else "",
     )
 
 
-def _columns(rankings: Sequence[Ranking]) -> tuple[Callable[[int], str], list[Int64]]:
-    """Number the passages of some lists: number -> id, and the numbers of each list's hits."""
+def _columns(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
+    """Number the passages of some lists: ids, their rows there, ascending, and each list's."""
     found = [one.hits for one in rankings]
     known = [hits for hits in found if isinstance(hits, RowHits)]
     if len(known) == len(found) and all(hits.ids is known[0].ids for hits in known):
+        ids = known[0].ids
         rows, columns = np.unique(
             np.concatenate([hits.rows for hits in known]), return_inverse=True
         )
-        ends = np.cumsum([len(hits) for hits in known])
-        return lambda column: known[0].ids[rows[column]], np.split(columns, ends[:-1])
-    place: dict[str, int] = {}
-    every = [np.array([place.setdefault(h.id, len(place)) for h in hits], int) for hits in found]
-    return [*place].__getitem__, every
+    else:
+        ids = sorted({hit.id for hits in found for hit in hits})
+        rows, place = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
+        columns = np.array([place[hit.id] for hits in found for hit in hits], int)
+    ends = np.cumsum([len(hits) for hits in found]).tolist()
+    own = [columns[end - len(hits) : end] for end, hits in zip(ends, found, strict=True)]
+    return ids, rows, own
 
 
 def _foremost(totals: Float64, k: int) -> Int64:

@@ -111,13 +111,12 @@ def _parted(sources: Sequence[Source], own: RankedHit | None, name: str) -> tupl
         if source.retriever != OURS or own is None:
             found.append(source)
         elif not own.sources:
-            found.append(replace(source, retriever=name))
+            found.append(source._replace(retriever=name))
         else:
             total = math.fsum(one.share for one in own.sources)
             found += [
-                replace(
-                    one,
-                    share=source.share * (one.share / total if total else 1 / len(own.sources)),
+                one._replace(
+                    share=source.share * (one.share / total if total else 1 / len(own.sources))
                 )
                 for one in own.sources
             ]

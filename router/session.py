@@ -513,9 +513,8 @@ class Session:
                 other models or settings.
         """
         own = self.settings.relevance
-        made_with = fingerprint(self.index.fingerprint, self.settings)
         model = _relevance(own)
-        if model.made_with == made_with:
+        if model.made_with == self._made_with:
             return model
         if own == RelevanceSettings():
             return None
@@ -523,6 +522,11 @@ class Session:
             f"'{own.model}' was fitted for other models, or other settings of the arms. Fit "
             "relevance anew with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
         )
+
+    @cached_property
+    def _made_with(self) -> str:
+        """The same for all versions of an index. It takes longer than a lexical search."""
+        return fingerprint(self.index.fingerprint, self.settings)
 
     @property
     def router(self) -> RoutingModel:
