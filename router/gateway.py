@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from time import perf_counter, process_time
 
 from backends.trigraph.retriever import in_parts
@@ -337,6 +337,9 @@ class Gateway:
             batch = Batch(arms, reading, filter, asked, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
+            # Before steps, which would have it sought while they encode.
+            fused = lists_of(Route.STEPS, self._fusion)
+            batch.results(fused, places, max(depth, self._fusion.depth))
             stepped = self._take_steps(arms, batch, filter, places, depth)
             coverage = batch.coverage(places)
             results = list(map(with_coverage, batch.results(asked, places, depth), coverage))
@@ -411,24 +414,27 @@ class Gateway:
         batch.prepare(places, lists)
         batch.reading.encode()
         plans = [made.get(place, _NO_PLAN) for place in places]
-        results = batch.results(lists, places, depth)
-        with batch.stage("fusing", places):
-            rankings = [
-                fuse_all([result], self._fusion, [None], depth if plan.steps or plan.open else k)[0]
-                for result, plan in zip(results, plans, strict=True)
-            ]
-        planned = [
-            PlannedQuestion(question, plan, InnerResult(ranking, result.query.vector))
-            for question, plan, ranking, result in zip(
-                questions, plans, rankings, results, strict=True
-            )
-        ]
         encoded = dict(zip(batch.reading.questions, batch.reading.encoded, strict=True))
-        found = {
-            question: [hit.id for hit in ranking.hits]
-            for question, ranking in zip(questions, rankings, strict=True)
-        }
-        search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, found, self.steps)
+
+        @cache
+        def whole() -> dict[str, InnerResult]:
+            found = {}
+            results = batch.results(lists, places, depth)
+            with batch.stage("fusing", places):
+                for result, plan in zip(results, plans, strict=True):
+                    deep = depth if plan.steps or plan.open else k
+                    (ranking,) = fuse_all([result], self._fusion, [None], deep)
+                    found[result.query.text] = InnerResult(ranking, result.query.vector)
+            return found
+
+        def base(question: str) -> InnerResult:
+            return whole()[question]
+
+        planned = [
+            PlannedQuestion(question, plan, partial(base, question))
+            for question, plan in zip(questions, plans, strict=True)
+        ]
+        search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, whole, self.steps)
         with batch.stage("steps", places):
             stepped = step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
         return dict(zip(places, stepped, strict=True))

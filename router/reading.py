@@ -56,6 +56,7 @@ class QuestionReading:
         self.encoded: list[EncodedText] = []
         self.states = states
         self._clock = clock
+        self._counted = 0.0
         self._analyser = analyser
         self._parses: dict[int, Parse] = {}
         self._mentioned: set[int] = set()
@@ -194,13 +195,18 @@ class QuestionReading:
 
     @contextmanager
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
-        """Time the block under a stage's name, in equal shares for these questions."""
-        start = self._clock()
+        """Time the block under a stage's name, in equal shares for these questions.
+
+        The time of a stage within another counts for the inner one alone.
+        """
+        start, before = self._clock(), self._counted
         yield
-        share = (self._clock() - start) / max(len(places), 1)
+        own = self._clock() - start - (self._counted - before)
+        self._counted += own
+        share = own / max(len(places), 1)
         for place in places:
-            own = self.seconds[place]
-            own[name] = own.get(name, 0.0) + share
+            seconds = self.seconds[place]
+            seconds[name] = seconds.get(name, 0.0) + share
 
 
 def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ...]:

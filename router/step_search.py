@@ -11,6 +11,8 @@ whole question's passages and the lexical hits of any of them.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from backends.trigraph.retriever import in_parts
 from backends.types import Float32, Query, Ranking
 from featurizer.analyser import Analyser
@@ -29,7 +31,8 @@ class StepSearch:
 
     Attributes:
         encoded: Question -> its vector and token states.
-        found: Question -> ids of the passages that were found for the whole question.
+        whole: Gives the result for each whole question. It is called while names are encoded, so
+            that time is spent on the search then.
     """
 
     arms: Arms
@@ -37,29 +40,35 @@ class StepSearch:
     analyser: Callable[[], Analyser]
     fusion: FusionSettings
     encoded: Mapping[str, EncodedText]
-    found: Mapping[str, Sequence[str]]
+    whole: Callable[[], Mapping[str, InnerResult]]
     settings: StepSettings
     _listed: dict[tuple[str, Span], "_Listed"] = field(default_factory=dict)
 
     def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
         """The result of each sub-question, in order."""
-        self._encode_names(asked)
+        names = self._new_names(asked)
+        # The encoder does not hold the GIL. What needs no vector of a name is done meanwhile.
+        encoding = self.analyser().beside(lambda: self._encode_names(names)) if names else None
+        # With "rrf" all must be fused alike: reciprocal ranks do not compare with scores.
+        is_apart = [one.kind == "single" and self.fusion.method != "rrf" for one in asked]
+        single = [place for place, apart in enumerate(is_apart) if apart]
+        words = self._words([asked[place].text for place in single])
+        whole = self.whole() if encoding or single else {}
+        if encoding:
+            encoding.result()
         queries = [Query(one.text, self._vector(one)) for one in asked]
-        walking: list[int] = []
-        of_text: dict[str, list[int]] = {}
-        for place, one in enumerate(asked):
-            # With "rrf" all must be fused alike: reciprocal ranks do not compare with scores.
-            if one.kind != "single" or self.fusion.method == "rrf":
-                walking.append(place)
-            else:
-                of_text.setdefault(one.question, []).append(place)
         found: dict[int, Ranking] = {}
+        walking = [place for place, apart in enumerate(is_apart) if not apart]
         for part in in_parts(walking, len(self.arms)):
             rankings = self._walk([queries[place] for place in part])
             found.update(zip(part, rankings, strict=True))
-        for question, places in of_text.items():
-            rankings = self._rerank(question, [queries[place] for place in places])
-            found.update(zip(places, rankings, strict=True))
+        of_text: dict[str, dict[int, Ranking]] = {}
+        for place, lexical in zip(single, words, strict=True):
+            of_text.setdefault(asked[place].question, {})[place] = lexical
+        for question, own in of_text.items():
+            near = [queries[place] for place in own]
+            rankings = self._rerank(whole[question].ranking, near, [*own.values()])
+            found.update(zip(own, rankings, strict=True))
         return [InnerResult(found[p], query.vector) for p, query in enumerate(queries)]
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
@@ -71,11 +80,20 @@ class StepSearch:
         unscored = [None] * len(queries)
         return fuse_all(results, self.fusion, unscored, self.settings.depth, sources=False)
 
-    def _rerank(self, question: str, queries: Sequence[Query]) -> list[Ranking]:
+    def _words(self, texts: Sequence[str]) -> list[Ranking]:
+        """Lexical rankings of texts."""
+        if not texts:
+            return []
+        queries = [Query(text, np.zeros(0, np.float32)) for text in texts]
+        return self.arms.lexical.search(
+            queries, self.settings.depth, self.arms.allowed(self.filter)
+        )
+
+    def _rerank(
+        self, whole: Ranking, queries: Sequence[Query], lexical: Sequence[Ranking]
+    ) -> list[Ranking]:
         """Rank by the text arms, among the whole question's passages and all lexical hits."""
-        allowed = self.arms.allowed(self.filter)
-        lexical = self.arms.lexical.search(queries, self.settings.depth, allowed)
-        ids = {hit.id for ranking in lexical for hit in ranking.hits}.union(self.found[question])
+        ids = {hit.id for ranking in (whole, *lexical) for hit in ranking.hits}
         dense = self.arms.dense.search(queries, self.settings.depth, self.arms.passages.mask(ids))
         return fuse_text(
             [
@@ -114,20 +132,25 @@ class StepSearch:
     def _parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
         return self.analyser().encode_parts(encoded, spans)
 
-    def _encode_names(self, asked: Sequence[SubQuestion]) -> None:
-        """Encode each question with the surest names in each new span."""
+    def _new_names(
+        self, asked: Sequence[SubQuestion]
+    ) -> list[tuple[tuple[str, Span], tuple[str, ...]]]:
+        """The surest names for each span of a question whose names are not encoded yet."""
         names: dict[tuple[str, Span], dict[str, None]] = {}
         for one in asked:
             for place, words in one.puts if one.kind != "part" else ():
                 if (one.question, place) not in self._listed:
                     names.setdefault((one.question, place), {}).update(dict.fromkeys(words))
-        surest = [(place, tuple(own)[: self.settings.encoded]) for place, own in names.items()]
+        return [(place, tuple(own)[: self.settings.encoded]) for place, own in names.items()]
+
+    def _encode_names(self, names: Sequence[tuple[tuple[str, Span], tuple[str, ...]]]) -> None:
+        """Encode each question with the names in its span."""
         texts = [
             SubQuestion(question, (0, len(question)), "joint", ((span, own),)).text
-            for (question, span), own in surest
+            for (question, span), own in names
         ]
-        encoded = self.analyser().encode_with_states(texts) if texts else []
-        for (key, own), text in zip(surest, encoded, strict=True):
+        encoded = self.analyser().encode_with_states(texts)
+        for (key, own), text in zip(names, encoded, strict=True):
             spans, end = [], text.text.index(own[0], key[1][0])
             for name in own:
                 spans.append((end, end + len(name)))

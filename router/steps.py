@@ -86,12 +86,13 @@ class PlannedQuestion:
     """A question to be answered.
 
     Attributes:
-        base: The inner route's result for the whole question; the answer if the plan is empty.
+        base: Gives the inner route's result for the whole question; the answer to an empty plan.
+            It is first called when names are encoded, or for an open plan.
     """
 
     question: str
     plan: Plan
-    base: InnerResult
+    base: Callable[[], InnerResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ class _Course:
 
     question: str
     plan: Plan
-    base: InnerResult
+    base: Callable[[], InnerResult]
     passages: Passages
     settings: StepSettings
     asked: dict[SubQuestion, None] = field(default_factory=dict)
@@ -243,7 +244,7 @@ class _Course:
         if self.plan.open:
             step = Step((len(self.question), len(self.question)), "open", "free")
             whole = SubQuestion(self.question, self._whole)
-            if names := self._candidates(step, whole, {whole: self.base}):
+            if names := self._candidates(step, whole, {whole: self.base()}):
                 self.resolved[step] = names
         joined = []
         for level in sorted({step.level for step in self.resolved}):
@@ -260,7 +261,7 @@ class _Course:
 
     def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
         """The final ranking, from all results."""
-        ranking = self.base.ranking
+        ranking = self.base().ranking
         if not self.asked:
             return Stepped(replace(ranking, hits=ranking.hits[:k]))
         asked = [one for one in self.asked if one in found]

@@ -337,8 +337,8 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
     (plain,) = gateway(arms).search(["who"], Route.STEPS, 2, keep)
     asked = [texts for name, texts, _ in arms.log if name == Route.DENSE]
     assert asked == [
-        ["who that"],
         ["that"],
+        ["who that"],
         ["who Name b, Name d", "who Name b", "who Name d"],
         ["who"],
     ]

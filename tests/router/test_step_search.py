@@ -1,17 +1,17 @@
 """Parts of questions searched for by vectors that are made of the question's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import pytest
 
-from backends.types import Query
+from backends.types import Query, RankedHit, Ranking
 from featurizer.encoder import EncodedText
 from router.fusion import FusionSettings
 from router.step_search import StepSearch
-from router.steps import StepSettings, SubQuestion
+from router.steps import InnerResult, StepSettings, SubQuestion
 from router.types import Route
 from tests.router.fakes import FakeAnalyser, FakeArms
 
@@ -59,6 +59,7 @@ def words() -> ByWord:
 @pytest.fixture
 def search(words: ByWord) -> StepSearch:
     encoded = {QUESTION: words.encode_with_states([QUESTION])[0]}
+    whole = InnerResult(Ranking("fusion", (RankedHit("p0", 1.0, 1),)), np.ones(2, np.float32))
     words.calls.clear()
     return StepSearch(
         FakeArms(),
@@ -66,7 +67,7 @@ def search(words: ByWord) -> StepSearch:
         lambda: words,
         FusionSettings(),
         encoded,
-        {QUESTION: ["p0"]},
+        lambda: {QUESTION: whole},
         StepSettings(encoded=2, depth=3),
     )
 
@@ -77,6 +78,22 @@ def test_a_phrase_takes_no_pass_of_a_model(search: StepSearch, words: ByWord) ->
     assert found.vector.tolist() == pytest.approx(_unit(11 / 4, 5 / 4))
     assert words.calls == []
     assert len(found.ranking.hits) == 3
+
+
+def test_the_whole_question_is_sought_while_names_are_encoded(
+    search: StepSearch, words: ByWord
+) -> None:
+    asked: list[int] = []
+
+    def whole() -> Mapping[str, InnerResult]:
+        asked.append(len(words.calls))
+        return search.whole()
+
+    own = replace(search, whole=whole)
+    own([SubQuestion(QUESTION, PHRASE)])
+    assert asked == []
+    own([_with(PHRASE, "Ann", kind="joint")])
+    assert asked == [len(words.calls)] == [1]
 
 
 def test_names_of_one_place_are_encoded_together(search: StepSearch, words: ByWord) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from zlib import crc32
 
 import numpy as np
@@ -114,7 +115,7 @@ def _answer(
     k: int = DEPTH,
     settings: StepSettings | None = None,
 ) -> list[Stepped]:
-    planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in questions]
+    planned = [PlannedQuestion(text, PLANS[text], partial(search.find, text)) for text in questions]
     return step_through(planned, search, names or Names(), k, settings or StepSettings())
 
 
@@ -293,7 +294,7 @@ def test_a_chain_that_goes_round_in_circles_ends() -> None:
         step = _step(question, phrase, step)
     names = Names({f"p{n}": ["Ann", "Bo", "the friend of Ann", "the Bo"] for n in range(40)})
     search = MadeUp()
-    planned = [PlannedQuestion(question, Plan((step,)), search.find(question))]
+    planned = [PlannedQuestion(question, Plan((step,)), partial(search.find, question))]
     settings = StepSettings(levels=3, sentences=3)
     (found,) = step_through(planned, search, names, DEPTH, settings)
     around = "Who is the friend of the friend of Bo?"
@@ -319,7 +320,9 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
         seen += 1
         return seen > looks
 
-    planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
+    planned = [
+        PlannedQuestion(text, PLANS[text], partial(search.find, text)) for text in (NESTED, PLAIN)
+    ]
     nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
     assert len(search.asked) == min(looks, 3)
     assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
@@ -333,7 +336,7 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
 def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
     search = MadeUp({PLAIN: ["p1", "p2"]})
     names = Names({"p1": ["Paris", "Seine", "12 km"], "p2": ["Lyon"]})
-    planned = [PlannedQuestion(PLAIN, Plan(open=True), search.find(PLAIN))]
+    planned = [PlannedQuestion(PLAIN, Plan(open=True), partial(search.find, PLAIN))]
     settings = StepSettings(open_weight=1.0)
     (found,) = step_through(planned, search, names, DEPTH, settings)
     (asked,) = search.asked
@@ -355,7 +358,7 @@ def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
 def test_an_inner_route_that_finds_nothing() -> None:
     nothing = InnerResult(Ranking("fusion", (), 0, "nothing to search"), np.ones(2, np.float32))
     (found,) = step_through(
-        [PlannedQuestion(NESTED, PLANS[NESTED], nothing)],
+        [PlannedQuestion(NESTED, PLANS[NESTED], lambda: nothing)],
         lambda texts: [nothing] * len(texts),
         Names(),
         3,
@@ -370,7 +373,11 @@ def test_dates_stand_for_dates_alone() -> None:
         plan = Plan((replace(COMPOSER, wanted=wanted),))
         search = MadeUp()
         (found,) = step_through(
-            [PlannedQuestion(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
+            [PlannedQuestion(NESTED, plan, partial(search.find, NESTED))],
+            search,
+            names,
+            3,
+            StepSettings(),
         )
         assert [one.name for one in found.chain[0].candidates] == [expected]
         assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)] * 2
@@ -380,7 +387,7 @@ def test_hits_of_an_unfused_route_have_no_other_source() -> None:
     hits = (RankedHit("p1", 1.0, 1),)
     base = InnerResult(Ranking("dense", hits, 1), np.ones(2, np.float32))
     (found,) = step_through(
-        [PlannedQuestion(NESTED, PLANS[NESTED], base)],
+        [PlannedQuestion(NESTED, PLANS[NESTED], lambda: base)],
         lambda texts: [base] * len(texts),
         Names(),
         3,
