@@ -3,10 +3,9 @@
 import json
 import os
 import secrets
-import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from backends.files import sync
 from backends.types import Passage
-from service.ingest.job import FIELDS, Job, parse_job, parse_passage, unreadable
+from service.ingest.job import FIELDS, Job, parse_job, unreadable
 from service.logs import LOG
 
 FOLDER = "jobs"
@@ -39,8 +38,6 @@ CREATE TABLE IF NOT EXISTS passages (
 );
 CREATE INDEX IF NOT EXISTS documents ON passages (document, job);
 """
-# What a file holds that was written by halves, or by somebody else.
-_ODD = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
 class JobDatabase:
@@ -54,7 +51,6 @@ class JobDatabase:
         self._database: sqlite3.Connection | None = None
         self._inode = 0
         self._may_write = False
-        self._has_adopted = False
 
     @property
     def set_aside(self) -> list[str]:
@@ -68,7 +64,7 @@ class JobDatabase:
             OSError: The database cannot be read.
         """
         with self._lock, _refused():
-            if not self._path.exists() and not self._former_jobs():
+            if not self._path.exists():
                 return []
             try:
                 return self._open().execute(query, values).fetchall()
@@ -139,9 +135,6 @@ class JobDatabase:
         if self._database is None:
             self._database = self._connect()
             self._inode = self._path.stat().st_ino
-            self._has_adopted = False
-        if not self._has_adopted:
-            self._has_adopted = self._adopt(self._database)
         return self._database
 
     def _is_moved(self) -> bool:
@@ -225,41 +218,6 @@ class JobDatabase:
         sync(self.folder)
         sync(self.folder.parent)
 
-    def _adopt(self, database: sqlite3.Connection) -> bool:
-        """Take over jobs that are folders, as they used to be; True when none is left.
-
-        A folder is deleted when its job is in the database; one that is in both, because a process
-        was killed in between, stands as the database says.
-        """
-        folders = self._former_jobs()
-        if not folders:
-            return True
-        with self.claim() as is_ours:
-            # From the last to the first: each goes before those that are there.
-            for folder in reversed(folders) if is_ours else ():
-                if folder.name.startswith("."):  # its process was killed too early
-                    shutil.rmtree(folder, ignore_errors=True)
-                    continue
-                try:
-                    job, passages, is_cancelled = _former(folder)
-                except (*_ODD, OSError) as error:
-                    LOG.error("job unreadable", extra={"job": folder.name, "error": str(error)})
-                    job = unreadable(folder.name, time.time(), "its folder is damaged")
-                    with _transaction(database):
-                        _insert_job(database, job, [], first=True)
-                    with suppress(OSError):
-                        folder.rename(folder.with_name(f"{_DAMAGED}{folder.name}"))
-                    continue
-                with _transaction(database):
-                    _insert_job(database, job, passages, is_cancelled=is_cancelled, first=True)
-                shutil.rmtree(folder, ignore_errors=True)
-        return is_ours
-
-    def _former_jobs(self) -> list[Path]:
-        """Folders that are to be taken over; none where they cannot be, on a disk to be read."""
-        found = [path for pattern in ("job-*", ".job-*") for path in self.folder.glob(pattern)]
-        return sorted(found) if found and os.access(self.folder, os.W_OK) else []
-
 
 def insert_passages(
     database: sqlite3.Connection, job: str, passages: Iterable[tuple[int, Passage]]
@@ -269,39 +227,14 @@ def insert_passages(
     database.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
 
 
-def _insert_job(
-    database: sqlite3.Connection,
-    job: Job,
-    passages: Sequence[Passage],
-    *,
-    is_cancelled: bool = False,
-    first: bool = False,
-) -> None:
-    """Store an accepted job behind all others, or before them, unless it is there."""
-    place = "coalesce(min(rowid), 0) - 1" if first else "coalesce(max(rowid), 0) + 1"
-    done = database.execute(
+def _insert_job(database: sqlite3.Connection, job: Job, *, is_cancelled: bool = False) -> None:
+    """Store an accepted job behind all others, unless it is there."""
+    database.execute(
         f"INSERT OR IGNORE INTO jobs (rowid, {', '.join(FIELDS)}, is_accepted, is_cancelled) "
-        f"VALUES ((SELECT {place} FROM jobs), {', '.join(f':{name}' for name in FIELDS)}, 1, :is_)",
-        {**asdict(job), "is_": int(is_cancelled)},
+        "VALUES ((SELECT coalesce(max(rowid), 0) + 1 FROM jobs), "
+        f"{', '.join(f':{name}' for name in FIELDS)}, 1, :is_cancelled)",
+        {**asdict(job), "is_cancelled": int(is_cancelled)},
     )
-    if done.rowcount:
-        insert_passages(database, job.id, enumerate(passages))
-
-
-def _former(folder: Path) -> tuple[Job, list[Passage], bool]:
-    """A job that is a folder with `job.json` and `passages.jsonl`, and `cancel` if asked.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: A file is not what it should be; or another of `_ODD`.
-    """
-    stored = json.loads((folder / "job.json").read_bytes())
-    job = parse_job([stored[name] for name in FIELDS])
-    passages = []
-    if not job.state.has_ended:
-        with (folder / "passages.jsonl").open("rb") as file:
-            passages = _counted(job, map(parse_passage, file))
-    return job, passages, (folder / "cancel").exists()
 
 
 def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[int, int]:
@@ -330,11 +263,11 @@ def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[
             query = "SELECT count(*) FROM passages WHERE job = ?"
             ((count,),) = database.execute(query, [job.id])
             if job.state.has_ended or count == job.passages:
-                _insert_job(database, job, [], is_cancelled=is_cancelled)
+                _insert_job(database, job, is_cancelled=is_cancelled)
             else:
                 lost += 1
                 database.execute("DELETE FROM passages WHERE job = ?", [job.id])
-                _insert_job(database, _lost(job.id), [])
+                _insert_job(database, _lost(job.id))
     return len(jobs) - lost, lost
 
 
@@ -346,13 +279,6 @@ def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, .
     """As many rows as can be read."""
     with suppress(sqlite3.Error):
         yield from database.execute(query)
-
-
-def _counted(job: Job, passages: Iterable[Passage]) -> list[Passage]:
-    found = list(passages)
-    if len(found) != job.passages:
-        raise ValueError(f"{len(found)} of its {job.passages} passages are there")
-    return found
 
 
 def _connection(path: Path, how: str = "mode=rwc") -> sqlite3.Connection:

@@ -1,6 +1,5 @@
 """Jobs on the disk."""
 
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -134,7 +133,6 @@ def test_jobs_can_be_looked_at_where_nothing_can_be_written(
     store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = store.submit(PASSAGES)
-    as_folder(store.folder, "job-00000000000000000001")
     for is_open in (True, False):
         if not is_open:
             store.close()
@@ -193,55 +191,6 @@ def test_what_was_accepted_outlives_kill_9(store: JobStore, seconds: float) -> N
         assert [each.id for each in store.passages(job)] == [
             f"{number}-{p}" for p in range(job.passages)
         ]
-
-
-def as_folder(jobs: Path, id_: str, *, cancelled: bool = False, **stands: object) -> None:
-    """A job as it used to be kept."""
-    (jobs / id_).mkdir(parents=True)
-    job = {"id": id_, "collection": "former", "documents": 3, "passages": 6, "created": 1.0}
-    job |= {"state": "queued", "done": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0}
-    job |= {"started": None, "finished": None, "index_version": None, "attempts": 0}
-    job |= {"waits_for": "", "error": "", **stands}
-    (jobs / id_ / "job.json").write_text(json.dumps(job))
-    (jobs / id_ / "documents.json").write_text('["d0", "d1", "d2"]')
-    lines = "".join(json.dumps(asdict(passage)) + "\n" for passage in PASSAGES)
-    (jobs / id_ / "passages.jsonl").write_text(lines)
-    if cancelled:
-        (jobs / id_ / "cancel").touch()
-
-
-def test_jobs_that_are_folders_are_taken_over(store: JobStore) -> None:
-    ids = [f"job-{n:020x}" for n in range(4)]
-    as_folder(store.folder, ids[0], state="done", done=6, added=6, finished=time.time())
-    as_folder(store.folder, ids[1], state="running", done=2, started=2.0, index_version=7)
-    as_folder(store.folder, ids[2], cancelled=True)
-    as_folder(store.folder, f".{ids[3]}")  # its process was killed before it was accepted
-    (store.folder / "readers").mkdir()
-    ended, running, waiting = store.jobs()
-    assert [job.id for job in (ended, running, waiting)] == ids[:3]
-    assert (ended.collection, ended.state, ended.added) == ("c", State.DONE, 6)
-    assert (running.state, running.started, running.index_version) == (State.RUNNING, 2.0, 7)
-    assert list(store.passages(running)) == PASSAGES[2:]
-    assert store.writing(["d2"]) == (running, "d2")
-    assert (store.is_cancelled(running), store.is_cancelled(waiting)) == (False, True)
-    assert [path.name for path in store.folder.iterdir() if path.is_dir()] == ["readers"]
-
-
-def test_a_job_that_is_a_folder_still_stands_as_the_database_says(store: JobStore) -> None:
-    job = store.submit(PASSAGES)
-    store.save(replace(job, done=4))
-    store.close()
-    as_folder(store.folder, job.id)  # killed between the commit and the end of deleting it
-    assert store.jobs() == [replace(job, done=4)]
-    assert (rows(store), (store.folder / job.id).exists()) == (len(PASSAGES), False)
-
-
-def test_folders_are_left_to_a_process_that_works_on_them(store: JobStore) -> None:
-    as_folder(store.folder, "job-00000000000000000001")
-    with closing(JobStore(store.folder.parent, "c")) as other:
-        with other.claim():
-            assert store.jobs() == []
-        assert len(store.jobs()) == len(other.jobs()) == 1
 
 
 def test_one_process_claims_the_jobs(store: JobStore) -> None:
@@ -383,29 +332,6 @@ def test_a_passage_that_cannot_be_read_is_the_fault_of_its_job(
     assert store.matching(parse_filter({"type": "eq", "key": "y", "value": 9})) is None
 
 
-@pytest.mark.parametrize("name", ["job.json", "passages.jsonl"])
-@pytest.mark.parametrize("text", ['{"id":"job-000', "", "[]", "{}", "\xff", None])
-def test_a_folder_that_cannot_be_read_is_a_job_that_failed(
-    store: JobStore, caplog: pytest.LogCaptureFixture, name: str, text: str | None
-) -> None:
-    ids = [f"job-{n:020x}" for n in range(3)]
-    for id_ in ids:
-        as_folder(store.folder, id_)
-    path = store.folder / ids[1] / name
-    path.unlink() if text is None else path.write_bytes(text.encode("latin-1"))
-    for _ in range(2):
-        assert [(job.id, job.state) for job in store.jobs()] == [
-            (ids[0], State.QUEUED),
-            (ids[1], State.FAILED),
-            (ids[2], State.QUEUED),
-        ]
-        store.close()
-    assert store.submit(PASSAGES).state == State.QUEUED
-    assert [record.message for record in caplog.records] == ["job unreadable"]
-    assert f"damaged-{ids[1]}" in store.fault
-    assert (store.folder / f"damaged-{ids[1]}").is_dir()
-
-
 def test_jobs_are_done_in_the_order_in_which_they_were_accepted(
     store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,14 +363,6 @@ def test_what_is_ahead_is_counted_by_the_pace_of_the_job_that_runs(store: JobSto
     assert (left, round(seconds)) == (8, 16)
     store.cancel(third)
     assert store.ahead(third)[0] == 0
-
-
-def test_folders_come_before_what_was_accepted_since(store: JobStore) -> None:
-    as_folder(store.folder, "job-f")
-    as_folder(store.folder, "job-e")
-    with closing(JobStore(store.folder.parent, "c")) as other, other.claim():
-        new = store.submit(PASSAGES)
-    assert [job.id for job in store.unfinished()] == ["job-e", "job-f", new.id]
 
 
 def test_what_was_accepted_is_synced_to_the_disk(tmp_path: Path) -> None:
