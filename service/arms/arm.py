@@ -136,7 +136,7 @@ class RemoteArm:
             FilterError: Names the arm, and which routes do without it.
         """
         try:
-            self._kind.check_filter(filter_)
+            self._kind.translate(filter_)
         except FilterError as error:
             raise FilterError(
                 f"The remote arm '{self.name}' cannot hold to this filter: {error}. Ask the route "

@@ -1,6 +1,6 @@
 """Filters of ours in the words of others, exactly or not at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from backends.errors import FilterError
@@ -43,7 +43,6 @@ def numbers_only(part: Comparison) -> None:
         raise FilterError(f"it has no order of texts, which {part.key!r:.60} is compared by")
 
 
-def by_operator(part: Comparison, operators: Mapping[str, str]) -> tuple[str, object]:
-    """The other language's word for a comparison, and what is compared with."""
-    several = part.type in ("in", "nin")
-    return operators[part.type], list(part.values) if several else part.values[0]
+def value_of(part: Comparison) -> object:
+    """What a comparison compares with: a list for "in" and "nin"."""
+    return list(part.values) if part.type in ("in", "nin") else part.values[0]

@@ -7,13 +7,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
-from backends.types import Passage, Ranking
+from backends.types import Passage, RankedHit, Ranking
 from router.relevance import FIRST, RelevanceModel, way_of
 from router.remote_fusion import RemoteList, adds_up, together
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.budget import Budget, Held
-from service.arms.fusion import named
 from service.arms.relevance import judged
 from service.batching import Entry
 from service.http.problems import Problem
@@ -327,6 +326,25 @@ async def _merged(
         answerability=None,
     )
     return _answer(result, reply, passages, calls), remote
+
+
+def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
+    """The list of an arm and its passages, under ids that are no other passage's.
+
+    Where its ids are not those of the collection, they begin with the arm's name; where there is no
+    index, those of the simple arm are.
+    """
+    config = arm.config
+    prefix = "" if config.same_ids or arm.is_simple else f"{arm.name}:"
+    hits = tuple(
+        RankedHit(prefix + hit.id, hit.score, rank) for rank, hit in enumerate(call.hits, start=1)
+    )
+    passages = {
+        prefix + hit.id: Passage(prefix + hit.id, hit.title, hit.text, hit.metadata)
+        for hit in call.hits
+    }
+    ranking = Ranking(arm.name, hits, len(hits), call.note)
+    return RemoteList(ranking, config.scores, config.weight), passages
 
 
 def fused_with(result: SearchResult, found: RemoteList) -> Ranking:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from service.arms.types import Garbled
+
 MISSING = object()
 """Stands where a pointer leads nowhere."""
 
@@ -43,6 +45,18 @@ def found_at(value: object, pointer: str) -> object:
     """The same for what need not be there: None where it is not, or no pointer says where."""
     found = at(value, pointer) if pointer else None
     return None if found is MISSING else found
+
+
+def list_at(value: object, pointer: str) -> list[object]:
+    """The list that a pointer leads to.
+
+    Raises:
+        Garbled: It leads to none.
+    """
+    found = at(value, pointer)
+    if not isinstance(found, list):
+        raise Garbled(f"there is no list at {pointer or 'its top'}")
+    return found
 
 
 def names_in(template: object) -> set[str]:

@@ -18,6 +18,7 @@ from router.remote_arms import ArmFacts
 from router.settings import Settings
 from service.arms.arm import RemoteArm
 from service.arms.file import relevance_folders
+from service.arms.types import ArmConfig
 from service.errors import ServiceError
 from service.search import SearchParams, SearchResult
 
@@ -25,28 +26,7 @@ UNKNOWN = (
     "degraded: nothing is known of the relevance of what was found, and min_relevance is given"
 )
 # What of a table says how to call, and not what is answered.
-_MANNERS = frozenset(
-    {
-        "role",
-        "collection",
-        "timeout_ms",
-        "price",
-        "price_per_token",
-        "tokens",
-        "max_concurrency",
-        "retries",
-        "scores",
-        "weight",
-        "depth",
-        "same_ids",
-        "open_after",
-        "open_seconds",
-        "hedge_ms",
-        "cache_seconds",
-        "cache_entries",
-        "cache_mb",
-    }
-)
+_MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
 
 
 def arm_facts(arm: RemoteArm) -> ArmFacts:

@@ -15,7 +15,6 @@ from service.arms import gate
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.budget import Budget
 from service.arms.file import shadow_share
-from service.arms.fusion import named
 from service.errors import ServiceError
 from service.logs import LOG
 from service.search import QueuedQuestion, SearchResult
@@ -141,7 +140,7 @@ class Shadow:
         self._count(arm.name, "failed" if call.reason else "asked")
         if call.reason:
             return
-        found, _ = named(arm, call)
+        found, _ = gate.named(arm, call)
         self._told(
             item,
             one.key,

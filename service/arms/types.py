@@ -166,14 +166,14 @@ class Kind(ABC, Generic[C]):
         """
         self.config = config
 
-    def check_filter(self, filter_: object) -> None:
-        """Refuse a filter that this kind cannot pass on exactly.
+    def translate(self, filter_: object) -> Any:  # noqa: ANN401 - as the service wants it
+        """A filter in the words of the service, exactly.
 
         Args:
             filter_: Parsed JSON, well formed.
 
         Raises:
-            FilterError: Says why.
+            FilterError: It cannot be said there; says why.
         """
         del filter_
         raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
@@ -183,8 +183,8 @@ class Kind(ABC, Generic[C]):
         """At most k hits, best first.
 
         Args:
-            filter_: Parsed JSON that `check_filter` let through; hits without the metadata that
-                it asks for are dropped.
+            filter_: Parsed JSON that `translate` takes; hits without the metadata that it asks for
+                are dropped.
 
         Raises:
             ArmError: There is no answer.
@@ -192,6 +192,8 @@ class Kind(ABC, Generic[C]):
 
     async def close(self) -> None:
         """Let go of connections."""
+        if self.embedder is not None:
+            await self.embedder.close()
 
 
 def remote_hit(

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 from pydantic import AfterValidator, Field
 
-from service.arms.types import ArmConfig, ArmError, Garbled, parsed
+from service.arms.types import ArmConfig, ArmError, Garbled, Kind, parsed
 from service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
@@ -31,6 +31,9 @@ def _an_address(url: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_an_address)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+RemoteName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
+"""Of a collection and the like, as a part of an address."""
 
 
 class WebConfig(ArmConfig):
@@ -44,7 +47,7 @@ class WebConfig(ArmConfig):
 
     url: Address
     key_env: str = ""
-    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "Authorization"
+    key_header: HeaderName = "Authorization"
 
 
 def secret_of(variable: str, key: str = "key_env") -> str:
@@ -131,6 +134,22 @@ class WebClient:
             raise ArmError("broke off", outcome="broken", retry=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
+
+
+W = TypeVar("W", bound=WebConfig)
+
+
+class WebKind(Kind[W]):
+    """A kind that is asked over HTTP."""
+
+    def __init__(self, config: W) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await super().close()
+        await self._web.close()
 
 
 def _refuse(reply: httpx2.Response) -> None:

@@ -15,8 +15,7 @@ from router.types import Decision, Reply, Route
 from service.arms import gate
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.budget import Budget
-from service.arms.fusion import named
-from service.arms.gate import RemoteOutcome
+from service.arms.gate import RemoteOutcome, named
 from service.arms.relevance import judged
 from service.batching import Entry
 from service.search import QueuedQuestion, RouteParams, SearchParams, SearchResult

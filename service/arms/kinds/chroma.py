@@ -1,19 +1,15 @@
 """A Chroma server, by its REST API."""
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from backends.filters import Comparison
 from service.arms.embedding import Embedder, VectorConfig
-from service.arms.filtering import by_operator, numbers_only, translated
+from service.arms.filtering import numbers_only, translated, value_of
 from service.arms.pointers import Pointer, at, found_at
-from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
+from service.arms.types import ArmError, Garbled, RemoteHit, RemoteHits, remote_hit
+from service.arms.web import HeaderName, RemoteName, WebConfig, WebKind
 
-Name = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 _LISTS = ("ids", "documents", "metadatas", "distances")
-_OPERATORS = {name: f"${name}" for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")}
 
 
 class ChromaConfig(WebConfig, VectorConfig):
@@ -26,27 +22,34 @@ class ChromaConfig(WebConfig, VectorConfig):
         title: Where it is in a passage's metadata; empty for none.
     """
 
-    remote_collection: Name
-    tenant: Name = "default_tenant"
-    database: Name = "default_database"
+    remote_collection: RemoteName
+    tenant: RemoteName = "default_tenant"
+    database: RemoteName = "default_database"
     title: Pointer = ""
-    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "X-Chroma-Token"
+    key_header: HeaderName = "X-Chroma-Token"
 
 
-class ChromaKind(Kind[ChromaConfig]):
+class ChromaKind(WebKind[ChromaConfig]):
     """Asks for the nearest documents."""
 
     Config = ChromaConfig
 
     def __init__(self, config: ChromaConfig) -> None:
         super().__init__(config)
-        self._web = WebClient(config)
         self.embedder = self._vectors = Embedder(config)
         self._id = ""
 
-    def check_filter(self, filter_: object) -> None:
+    def translate(self, filter_: object) -> dict[str, Any]:
         """All but orders of texts can be said."""
-        _where(filter_)
+
+        def compare(part: Comparison) -> dict[str, Any]:
+            numbers_only(part)
+            return {part.key: {f"${part.type}": value_of(part)}}
+
+        def combine(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+            return {f"${kind}": parts} if len(parts) > 1 else parts[0]
+
+        return translated(filter_, compare, combine)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k documents."""
@@ -58,7 +61,7 @@ class ChromaKind(Kind[ChromaConfig]):
             "include": list(_LISTS[1:]),
         }
         if filter_ is not None:
-            body["where"] = _where(filter_)
+            body["where"] = self.translate(filter_)
         if not self._id:
             found = at(await self._web.ask(f"{base}/{own.remote_collection}", method="GET"), "/id")
             if not isinstance(found, str):
@@ -75,24 +78,7 @@ class ChromaKind(Kind[ChromaConfig]):
             raise Garbled("its lists do not go together")
         return RemoteHits(tuple(self._hit(*row) for row in zip(*columns, strict=True)))
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()
-        await self._vectors.close()
-
     def _hit(self, id_: object, text: object, metadata: object, distance: object) -> RemoteHit:
         title = found_at(metadata, self.config.title)
         score = -distance if isinstance(distance, int | float) else distance
         return remote_hit(id_, text, title, score, metadata)
-
-
-def _where(filter_: object) -> dict[str, Any]:
-    def compare(part: Comparison) -> dict[str, Any]:
-        numbers_only(part)
-        operator, value = by_operator(part, _OPERATORS)
-        return {part.key: {operator: value}}
-
-    def combine(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {f"${kind}": parts} if len(parts) > 1 else parts[0]
-
-    return translated(filter_, compare, combine)

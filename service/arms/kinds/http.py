@@ -5,37 +5,26 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from backends.errors import FilterError
-from service.arms.pointers import MISSING, Pointer, at, filled, found_at, names_in
-from service.arms.types import Garbled, Kind, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
+from service.arms.documents import HitConfig
+from service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
+from service.arms.types import RemoteHits
+from service.arms.web import WebConfig, WebKind
 
 QUESTION, K, FILTER = "{question}", "{k}", "{filter}"
 
 
-class HttpConfig(WebConfig):
+class HttpConfig(WebConfig, HitConfig):
     """A search over HTTP.
 
     Attributes:
         method: "POST" sends the template as JSON, "GET" as parameters.
         request: Template; "{question}", "{k}" and "{filter}" stand for what is asked.
-        hits: Where the list of hits is in the reply.
-        id: Where its id is in a hit, and so on.
-        text: The passage itself.
-        title: May be empty, as may those below.
-        score: Higher is better; without it the order says all there is.
-        metadata: A flat object; needed for filters.
         tokens: Where the reply has the number of tokens that it took.
         price_per_token: Of them, in place of the price of a call.
     """
 
     method: Literal["POST", "GET"] = "POST"
     request: dict[str, Any]
-    hits: Pointer
-    id: Pointer
-    text: Pointer
-    title: Pointer = ""
-    score: Pointer = ""
-    metadata: Pointer = ""
     tokens: Pointer = ""
     price_per_token: Annotated[float, Field(ge=0)] = 0.0
 
@@ -66,21 +55,20 @@ class HttpConfig(WebConfig):
         return self
 
 
-class HttpKind(Kind[HttpConfig]):
+class HttpKind(WebKind[HttpConfig]):
     """Asks by template, reads by pointers."""
 
     Config = HttpConfig
 
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
-        self._web = WebClient(config)
         self._filters = FILTER in names_in(config.request)
 
-    def check_filter(self, filter_: object) -> None:
+    def translate(self, filter_: object) -> object:
         """Taken where the template has a place for it."""
-        del filter_
         if not self._filters:
             raise FilterError('its request has no place for a filter ("{filter}")')
+        return filter_
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits."""
@@ -91,22 +79,7 @@ class HttpKind(Kind[HttpConfig]):
             reply = await self._web.ask(method="GET", query=request)
         else:
             reply = await self._web.ask(body=request)
-        hits = at(reply, own.hits)
-        if not isinstance(hits, list):
-            raise Garbled(f"there is no list at {own.hits or 'its top'}")
-        return RemoteHits(
-            tuple(
-                remote_hit(
-                    at(hit, own.id),
-                    at(hit, own.text),
-                    found_at(hit, own.title),
-                    found_at(hit, own.score),
-                    found_at(hit, own.metadata),
-                )
-                for hit in hits[:k]
-            ),
-            cost=self._cost(reply),
-        )
+        return RemoteHits(own.read(reply, k), cost=self._cost(reply))
 
     def _cost(self, reply: object) -> float | None:
         """What a reply cost by its tokens; None where it tells none."""
@@ -114,7 +87,3 @@ class HttpKind(Kind[HttpConfig]):
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
             return None
         return tokens * self.config.price_per_token
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()

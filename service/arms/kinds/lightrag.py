@@ -1,12 +1,10 @@
 """LightRAG's server: the chunks that its graph comes to, without an answer of its own."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from service.arms.pointers import at
-from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
+from service.arms.pointers import at, list_at
+from service.arms.types import ArmError, RemoteHit, RemoteHits, remote_hit
+from service.arms.web import HeaderName, WebConfig, WebKind
 
 _SHORTEST = 3  # characters that it wants of a question, blanks around it not among them
 
@@ -20,17 +18,13 @@ class LightRagConfig(WebConfig):
     """
 
     mode: Literal["local", "global", "hybrid", "naive", "mix"] = "mix"
-    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "X-API-Key"
+    key_header: HeaderName = "X-API-Key"
 
 
-class LightRagKind(Kind[LightRagConfig]):
+class LightRagKind(WebKind[LightRagConfig]):
     """Asks `/query/data`, which cannot filter."""
 
     Config = LightRagConfig
-
-    def __init__(self, config: LightRagConfig) -> None:
-        super().__init__(config)
-        self._web = WebClient(config)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k chunks, in its order."""
@@ -42,16 +36,8 @@ class LightRagKind(Kind[LightRagConfig]):
             if at(reply, "/metadata/failure_reason") == "no_results":
                 return RemoteHits(())
             raise ArmError("says that it failed")
-        chunks = at(reply, "/data/chunks")
-        if not isinstance(chunks, list):
-            raise Garbled("there is no list at /data/chunks")
-        return RemoteHits(
-            tuple(_hit(chunk, rank) for rank, chunk in enumerate(chunks[:k], start=1))
-        )
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()
+        chunks = list_at(reply, "/data/chunks")[:k]
+        return RemoteHits(tuple(_hit(chunk, rank) for rank, chunk in enumerate(chunks, start=1)))
 
 
 def _hit(chunk: object, rank: int) -> RemoteHit:

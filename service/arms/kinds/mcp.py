@@ -7,24 +7,19 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, model_validator
 
+from service.arms.documents import HitConfig
 from service.arms.kinds.http import QUESTION, K
-from service.arms.pointers import Pointer, at, filled, found_at, names_in
-from service.arms.types import ArmError, Garbled, Kind, RemoteHits, parsed, remote_hit
+from service.arms.pointers import Pointer, filled, names_in
+from service.arms.types import ArmError, Kind, RemoteHits, parsed
 from service.arms.web import WebConfig, headers_of
 
 
-class McpConfig(WebConfig):
+class McpConfig(WebConfig, HitConfig):
     """A server of tools; `url` is its endpoint, such as http://HOST/mcp.
 
     Attributes:
         tool: That searches.
         arguments: Template; "{question}" and "{k}" stand for what is asked.
-        hits: Where the list of hits is in what the tool returns.
-        id: Where its id is in a hit, and so on.
-        text: The passage itself.
-        title: May be empty, as may those below.
-        score: Higher is better; without it the order says all there is.
-        metadata: A flat object.
     """
 
     tool: str = "search"
@@ -33,8 +28,6 @@ class McpConfig(WebConfig):
     id: Pointer = "/id"
     text: Pointer = "/text"
     title: Pointer = "/title"
-    score: Pointer = ""
-    metadata: Pointer = ""
 
     @model_validator(mode="after")
     def _asks_the_question(self) -> Self:
@@ -74,13 +67,7 @@ class McpKind(Kind[McpConfig]):
         if said is None:
             texts = [part.text for part in result.content if part.type == "text"]
             said = parsed("".join(texts).encode("utf-8", "replace"))
-        hits = at(said, own.hits)
-        if not isinstance(hits, list):
-            raise Garbled(f"there is no list at {own.hits or 'its top'}")
-        pointers = (own.id, own.text, own.title, own.score, own.metadata)
-        return RemoteHits(
-            tuple(remote_hit(*(found_at(hit, pointer) for pointer in pointers)) for hit in hits[:k])
-        )
+        return RemoteHits(own.read(said, k))
 
     async def close(self) -> None:
         """Close its connections."""

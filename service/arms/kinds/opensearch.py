@@ -7,9 +7,9 @@ from pydantic import Field
 from backends.filters import Comparison
 from service.arms.documents import DocumentConfig
 from service.arms.filtering import translated
-from service.arms.pointers import at
-from service.arms.types import Garbled, Kind, RemoteHits
-from service.arms.web import WebClient
+from service.arms.pointers import at, list_at
+from service.arms.types import RemoteHits
+from service.arms.web import RemoteName, WebKind
 
 
 class OpenSearchConfig(DocumentConfig):
@@ -21,22 +21,15 @@ class OpenSearchConfig(DocumentConfig):
         keyword: What the names of fields end with that hold texts unchanged, such as ".keyword".
     """
 
-    index: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    index: RemoteName
     fields: Annotated[list[str], Field(min_length=1)]
     keyword: str = ""
 
 
-class OpenSearchKind(Kind[OpenSearchConfig]):
+class OpenSearchKind(WebKind[OpenSearchConfig]):
     """Asks `_search` for what matches best."""
 
     Config = OpenSearchConfig
-
-    def __init__(self, config: OpenSearchConfig) -> None:
-        super().__init__(config)
-        self._web = WebClient(config)
-
-    def check_filter(self, filter_: object) -> None:
-        """Every filter can be said."""
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k documents."""
@@ -44,22 +37,18 @@ class OpenSearchKind(Kind[OpenSearchConfig]):
         match = {"multi_match": {"query": question, "fields": own.fields}}
         query: dict[str, Any] = {"bool": {"must": [match]}}
         if filter_ is not None:
-            query["bool"]["filter"] = [self._filter(filter_)]
+            query["bool"]["filter"] = [self.translate(filter_)]
         reply = await self._web.ask(f"/{own.index}/_search", {"size": k, "query": query})
-        hits = at(reply, "/hits/hits")
-        if not isinstance(hits, list):
-            raise Garbled("there is no list at /hits/hits")
         late = at(reply, "/timed_out") is True
         found = tuple(
-            own.hit(at(hit, "/_id"), at(hit, "/_source"), at(hit, "/_score")) for hit in hits[:k]
+            own.hit(at(hit, "/_id"), at(hit, "/_source"), at(hit, "/_score"))
+            for hit in list_at(reply, "/hits/hits")[:k]
         )
         return RemoteHits(found, "it ran out of its own time" if late else "")
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()
+    def translate(self, filter_: object) -> dict[str, Any]:
+        """Every filter can be said."""
 
-    def _filter(self, filter_: object) -> dict[str, Any]:
         def compare(part: Comparison) -> dict[str, Any]:
             is_text = any(isinstance(value, str) for value in part.values)
             key = self.config.field(part.key) + (self.config.keyword if is_text else "")

@@ -77,10 +77,6 @@ class PgVectorKind(Kind[PgVectorConfig]):
         self.embedder = self._vectors = Embedder(config)
         self._idle: list[AsyncConnection[Any]] = []
 
-    def check_filter(self, filter_: object) -> None:
-        """Taken where all its keys are columns."""
-        self._where(filter_)
-
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k rows, the nearest first."""
         vector = await self._vectors.vector(question)
@@ -103,7 +99,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._vectors.close()
+        await super().close()
         while self._idle:
             await self._idle.pop().close()
 
@@ -135,7 +131,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         distance = sql.SQL("{} {} %s::vector").format(
             sql.Identifier(own.vector), sql.SQL(_DISTANCES[own.distance])
         )
-        where, values = (sql.SQL("true"), []) if filter_ is None else self._where(filter_)
+        where, values = (sql.SQL("true"), []) if filter_ is None else self.translate(filter_)
         columns = [sql.Identifier(name) for name in own.columns]
         near = str(vector)
         statement = sql.SQL(
@@ -152,12 +148,8 @@ class PgVectorKind(Kind[PgVectorConfig]):
         )
         return statement, [near, *values, near, k]
 
-    def _where(self, filter_: object) -> "tuple[Composable, list[object]]":
-        """A condition with its values.
-
-        Raises:
-            FilterError: A key is no column.
-        """
+    def translate(self, filter_: object) -> "tuple[Composable, list[object]]":
+        """A condition with its values, where all keys are columns."""
         sql = self._psycopg.sql
         values: list[object] = []
 

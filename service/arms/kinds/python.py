@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -14,7 +13,6 @@ from service.arms.types import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, 
 from service.errors import ServiceError
 
 _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
-_OF_OTHERS = re.compile("page_content|node")
 
 
 class PythonConfig(ArmConfig):
@@ -47,10 +45,9 @@ class PythonKind(Kind[PythonConfig]):
         # What runs in a thread cannot be stopped, so no more of them run than calls may.
         self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
 
-    def check_filter(self, filter_: object) -> None:
+    def translate(self, filter_: object) -> object:
         """Taken where the file says so."""
-        if not self.config.filters:
-            super().check_filter(filter_)
+        return filter_ if self.config.filters else super().translate(filter_)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits."""

@@ -1,16 +1,14 @@
 """Qdrant, by its REST API."""
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from backends.filters import Comparison
 from service.arms.documents import DocumentConfig
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import numbers_only, translated
-from service.arms.pointers import at
-from service.arms.types import Garbled, Kind, RemoteHits
-from service.arms.web import WebClient
+from service.arms.pointers import at, list_at
+from service.arms.types import RemoteHits
+from service.arms.web import HeaderName, RemoteName, WebKind
 
 
 class QdrantConfig(DocumentConfig, VectorConfig):
@@ -21,24 +19,19 @@ class QdrantConfig(DocumentConfig, VectorConfig):
         using: Name of the vector, if it has several.
     """
 
-    remote_collection: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    remote_collection: RemoteName
     using: str = ""
-    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "api-key"
+    key_header: HeaderName = "api-key"
 
 
-class QdrantKind(Kind[QdrantConfig]):
+class QdrantKind(WebKind[QdrantConfig]):
     """Asks for the nearest points."""
 
     Config = QdrantConfig
 
     def __init__(self, config: QdrantConfig) -> None:
         super().__init__(config)
-        self._web = WebClient(config)
         self.embedder = self._vectors = Embedder(config)
-
-    def check_filter(self, filter_: object) -> None:
-        """All but orders of texts can be said."""
-        self._filter(filter_)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k points."""
@@ -51,24 +44,18 @@ class QdrantKind(Kind[QdrantConfig]):
         if own.using:
             body["using"] = own.using
         if filter_ is not None:
-            body["filter"] = {"must": [self._filter(filter_)]}
+            body["filter"] = {"must": [self.translate(filter_)]}
         reply = await self._web.ask(f"/collections/{own.remote_collection}/points/query", body)
-        points = at(reply, "/result/points")
-        if not isinstance(points, list):
-            raise Garbled("there is no list at /result/points")
         return RemoteHits(
             tuple(
                 own.hit(at(point, "/id"), at(point, "/payload"), at(point, "/score"))
-                for point in points[:k]
+                for point in list_at(reply, "/result/points")[:k]
             )
         )
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()
-        await self._vectors.close()
+    def translate(self, filter_: object) -> dict[str, Any]:
+        """All but orders of texts can be said."""
 
-    def _filter(self, filter_: object) -> dict[str, Any]:
         def compare(part: Comparison) -> dict[str, Any]:
             numbers_only(part)
             key = self.config.field(part.key)

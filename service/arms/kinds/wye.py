@@ -6,11 +6,12 @@ from typing import Any
 from pydantic import field_validator, model_validator
 
 from router.types import Route
-from service.arms.pointers import MISSING, at
-from service.arms.types import Garbled, Kind, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
+from service.arms.pointers import MISSING, at, list_at
+from service.arms.types import RemoteHits, remote_hit
+from service.arms.web import WebConfig, WebKind
 from service.schemas.common import MOST_PASSAGES
 
+_PARTS = ("id", "text", "title", "score", "metadata")
 # Those of other routes are cosines, or sums on their scale.
 _SCORES: Mapping[str, str] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25", Route.AUTO: "rank"}
 
@@ -44,17 +45,14 @@ class WyeConfig(WebConfig):
         return route
 
 
-class WyeKind(Kind[WyeConfig]):
+class WyeKind(WebKind[WyeConfig]):
     """Asks `/v1/retrieve`; its filters are ours."""
 
     Config = WyeConfig
 
-    def __init__(self, config: WyeConfig) -> None:
-        super().__init__(config)
-        self._web = WebClient(config)
-
-    def check_filter(self, filter_: object) -> None:
+    def translate(self, filter_: object) -> object:
         """Every filter can be passed on."""
+        return filter_
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k passages."""
@@ -70,18 +68,9 @@ class WyeKind(Kind[WyeConfig]):
         if own.remote_collection:
             body["collection"] = own.remote_collection
         reply = await self._web.ask("/v1/retrieve", body)
-        passages = at(reply, "/passages")
-        if not isinstance(passages, list):
-            raise Garbled("there are no passages")
+        passages = list_at(reply, "/passages")[:k]
         degraded = at(reply, "/degraded") not in ("", MISSING)
         return RemoteHits(
-            tuple(remote_hit(*(at(one, f"/{part}") for part in _PARTS)) for one in passages[:k]),
+            tuple(remote_hit(*(at(one, f"/{part}") for part in _PARTS)) for one in passages),
             "its own answer is degraded" if degraded else "",
         )
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._web.close()
-
-
-_PARTS = ("id", "text", "title", "score", "metadata")

@@ -239,7 +239,7 @@ class Made(Kind[ArmConfig]):
         super().__init__(ArmConfig(kind="made", role="graph"))
         self.gives = gives
 
-    def check_filter(self, filter_: object) -> None:
+    def translate(self, filter_: object) -> None:
         pass
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:

@@ -282,7 +282,7 @@ def test_qdrant_in_this_process_is_an_arm(tmp_path: Path, monkeypatch: pytest.Mo
         """What the kind qdrant would send, read as the client's own models."""
         keys = {"role": "list", "url": "http://x", "remote_collection": "notes"}
         kind = QdrantKind(QdrantConfig(kind="qdrant", **keys))  # type: ignore[arg-type]
-        return models.Filter.model_validate({"must": [kind._filter(filter_)]})
+        return models.Filter.model_validate({"must": [kind.translate(filter_)]})
 
     module = ModuleType("their_qdrant")
     module.__dict__["Local"] = Local
