@@ -165,7 +165,6 @@ def build(
     )
     app.state.service = service
     app.state.models = models
-    app.state.rerank_places = rerank.RerankPlaces()
     problems.install(app)
     describe(app, [DocumentsRequest])
     for router in ROUTERS:

@@ -128,6 +128,19 @@ class Collection:
         if self.gone:
             raise Problem(503, "unavailable", self.gone, retry_after=10)
 
+    def require_route(self, route: Route) -> None:
+        """Refuse a route that the installation lacks.
+
+        Raises:
+            Problem: 409.
+        """
+        if lacking := self.unavailable.get(route):
+            raise Problem(
+                409,
+                "no-such-route",
+                f"Route '{route}' is not available in '{self.name}': {lacking}",
+            )
+
     def _loading(self) -> Problem:
         why = f" ({self.error})" if self.error else ""
         said = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."

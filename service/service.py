@@ -30,7 +30,7 @@ from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.keys import ASKING, KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import Problem, key_of, request_id_of
+from service.http.problems import Problem, Room, request_id_of
 from service.http.tracing import record_retrieval
 from service.ingest.bodies import UploadSpace
 from service.ingest.job_runner import JobRunner
@@ -56,6 +56,8 @@ T = TypeVar("T")
 
 _THREADS = 4
 _STALLED_SECONDS = 10.0
+RERANKS = 16
+"""Requests to rerank that are worked on at once; each holds its texts in memory meanwhile."""
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
 
@@ -109,6 +111,12 @@ class Service:
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.sandbox = FileReader(settings.documents.limits)
+        self.reranks = Room(
+            RERANKS,
+            f"{RERANKS} requests to rerank are being worked on, which is as many as may. Try "
+            "again.",
+            retry_after=1,
+        )
         self.uploads = UploadSpace(settings.documents.upload_bytes)
         self.writers = {
             name: CollectionWriter(
@@ -296,20 +304,13 @@ class Service:
         """
         collection = self.collections[name]
         collection.require_ready()
-        lacking = collection.unavailable.get(route)
-        if lacking is not None:
-            raise Problem(
-                409,
-                "no-such-route",
-                f"Route '{route}' is not available in '{collection.name}': {lacking}",
-            )
+        collection.require_route(route)
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
         self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
     ) -> SearchResult | Decision:
-        key = key_of(request.scope)
         steps = isinstance(params, SearchParams) and params.route == Route.STEPS
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
@@ -318,7 +319,7 @@ class Service:
                 params,
                 QueuedQuestion(question, request_id_of(request.scope)),
                 seconds,
-                owner="" if key is None else key.name,
+                owner=ASKING.get().name,
                 weight=token_count(question) * (STEPS_WEIGHT if steps else 1),
             )
         finally:

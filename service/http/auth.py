@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 
 from service.errors import ServiceError
 from service.http.keys import ANYBODY, ASKING, Key, KeyRing, Scope
-from service.http.problems import Problem, key_of
+from service.http.problems import Problem
 from service.settings import ServeSettings, is_loopback
 
 # What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
@@ -57,9 +57,8 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
 def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     """A dependency that lets only keys with a scope in."""
 
-    async def check(request: Request, _schema: object = Security(_IN_SCHEMA)) -> None:
-        key = key_of(request.scope)
-        if key is None or not key.may(scope):
+    async def check(_schema: object = Security(_IN_SCHEMA)) -> None:
+        if not ASKING.get().may(scope):
             raise Problem(
                 403,
                 "scope",

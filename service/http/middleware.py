@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.auth import PROTECTED, identify
 from service.http.keys import ASKING, KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer, closing
+from service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, closing
 from service.logs import LOG
 
 
@@ -208,7 +208,7 @@ class Edge:
         visit = _Visit(scope, send, self._metrics, self._pace)
         try:
             path = scope["path"]
-            key = scope[NOTED_KEY] = identify(self._ring, visit.headers, path)
+            key = identify(self._ring, visit.headers, path)
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task
             if path.startswith(PROTECTED):

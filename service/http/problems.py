@@ -1,7 +1,8 @@
-"""Errors as problems (RFC 9457), and what the middleware notes about a request."""
+"""Errors as problems (RFC 9457), what ends in them, and what the middleware notes of a request."""
 
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -13,26 +14,18 @@ from backends.errors import BackendError, FilterError, IndexLockedError, SourceE
 from featurizer.errors import FeaturizerError
 from router.errors import QuestionError, RouterError
 from service.errors import ServiceError
-from service.http.keys import Key
 from service.logs import LOG
 
 Scope = MutableMapping[str, Any]
 
-# What the middleware notes in the scope of a request: its id, who sent it, and how it ended.
+# What the middleware notes in the scope of a request: its id, and how it ended.
 NOTED_ID = "wye.request_id"
-NOTED_KEY = "wye.key"
 NOTED_PROBLEM = "wye.problem"
 
 
 def request_id_of(scope: Scope) -> str:
     """The id of a request; "" where nobody gave it one."""
     return str(scope.get(NOTED_ID, ""))
-
-
-def key_of(scope: Scope) -> Key | None:
-    """Who sent a request; None where nobody asked."""
-    key: Key | None = scope.get(NOTED_KEY)
-    return key
 
 
 MEDIA_TYPE = "application/problem+json"
@@ -123,6 +116,42 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
 def closing() -> Problem:
     """What to say to those whose request this server will not finish."""
     return Problem(503, "closing", "This server is stopping; ask again or another.", retry_after=1)
+
+
+def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
+    """What to say when a disk refuses."""
+    return Problem(
+        503,
+        "not-writable",
+        f"{what}: {error.strerror or error}. Give the server {place} with room that it may write "
+        "to.",
+        retry_after=30,
+    )
+
+
+class Room:
+    """As much of something as may be under way at once; more is refused."""
+
+    def __init__(self, most: int, full: str, retry_after: float) -> None:
+        """Have room for so much; `full` says that there is none."""
+        self._left = most
+        self._full = full
+        self._retry_after = retry_after
+
+    @contextmanager
+    def taken(self, amount: int = 1) -> Iterator[None]:
+        """Take some of it.
+
+        Raises:
+            Problem: 503 while others have it.
+        """
+        if amount > self._left:
+            raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
+        self._left -= amount
+        try:
+            yield
+        finally:
+            self._left += amount
 
 
 def problem_of(error: Exception) -> Problem:

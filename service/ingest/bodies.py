@@ -33,7 +33,7 @@ from backends.readers.found import BadFileError, Found
 from backends.sources import LINES, ROWS, SUFFIXES, TEXT, BadLine, read_lines, text_document
 from backends.types import Passage
 from service.http.middleware import MOST_VALUES, JsonValues
-from service.http.problems import Problem
+from service.http.problems import Problem, Room, not_writable
 from service.ingest.sandbox import FileReader, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest
 from service.settings import DocumentSettings
@@ -203,7 +203,8 @@ class UploadSpace:
     def __init__(self, upload_bytes: int) -> None:
         """Have room for a few of the longest."""
         self._upload_bytes = upload_bytes
-        self._left = _UPLOADS * upload_bytes
+        full = "Other uploads take the room that there is. Try again."
+        self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
 
     @contextmanager
     def taken(self, request: Request, copies: int) -> Iterator[Path]:
@@ -213,20 +214,10 @@ class UploadSpace:
             Problem: 503 while others have taken the room.
         """
         said = request.headers.get("content-length", "")
-        wanted = copies * (int(said) if said.isdigit() else self._upload_bytes)
-        if wanted > self._left:
-            raise Problem(
-                503,
-                "overloaded",
-                "Other uploads take the room that there is. Try again.",
-                retry_after=5,
-            )
-        self._left -= wanted
-        try:
-            with tempfile.TemporaryDirectory(prefix=f"{UPLOAD}{os.getpid()}-") as name:
-                yield Path(name)
-        finally:
-            self._left += wanted
+        length = int(said) if said.isdigit() else self._upload_bytes
+        prefix = f"{UPLOAD}{os.getpid()}-"
+        with self._room.taken(copies * length), tempfile.TemporaryDirectory(prefix=prefix) as name:
+            yield Path(name)
 
 
 @asynccontextmanager
@@ -264,13 +255,8 @@ async def documents_of(
                     "multipart/form-data with files, and say which in content-type.",
                 )
         except OSError as error:
-            raise Problem(
-                503,
-                "not-writable",
-                f"What was sent cannot be put aside here: {error.strerror or error}. Give the "
-                "server a temporary folder (TMPDIR) with room that it may write to.",
-                retry_after=30,
-            ) from error
+            what, place = "What was sent cannot be put aside here", "a temporary folder (TMPDIR)"
+            raise not_writable(what, error, place) from error
         yield sent
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backends.readers.found import BadFileError, Found, Limits
 from backends.readers.sandbox import Sandbox
-from service.http.problems import Problem
+from service.http.problems import Problem, Room
 
 # Files that are read at once, and that may wait for it.
 _AT_ONCE = 2
@@ -19,7 +19,9 @@ class FileReader:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._inside = 0
+        self._room = Room(
+            _AT_ONCE + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
+        )
 
     async def read(self, path: Path, suffix: str, name: str) -> Iterator[Found]:
         """What a file holds, as `backends.readers.sandbox.Sandbox.read`.
@@ -27,20 +29,14 @@ class FileReader:
         Raises:
             Problem: 422 with what is wrong with it, 503 when many files wait.
         """
-        if self._inside >= _AT_ONCE + _WAITING:
-            raise Problem(
-                503, "overloaded", "Many files are waiting to be read. Try again.", retry_after=5
-            )
-        self._inside += 1
         try:
-            async with self._slots:
-                # Whoever sent it may go away; closing ends what the thread waits for.
-                with Sandbox(self._limits) as sandbox:
-                    return await asyncio.to_thread(sandbox.read, path, suffix)
+            with self._room.taken():
+                async with self._slots:
+                    # Whoever sent it may go away; closing ends what the thread waits for.
+                    with Sandbox(self._limits) as sandbox:
+                        return await asyncio.to_thread(sandbox.read, path, suffix)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
-        finally:
-            self._inside -= 1
 
 
 def bad_file(name: str, reason: str) -> Problem:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from backends.files import sync, write_atomically
 from service.http.keys import Key
-from service.http.problems import Problem
+from service.http.problems import Problem, not_writable
 from service.settings import DocumentSettings
 
 FOLDER = "files"
@@ -193,13 +193,7 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Problem(
-            503,
-            "not-writable",
-            f"No file can be kept here: {error.strerror or error}. Give the server a disk with "
-            "room that it may write to.",
-            retry_after=30,
-        ) from error
+        raise not_writable("No file can be kept here", error) from error
 
 
 def _new_id(kind: str) -> str:

@@ -30,7 +30,7 @@ from featurizer.types import Steps
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem, closing
+from service.http.problems import Problem, Room, closing, not_writable
 from service.ingest.job import Job
 from service.ingest.jobs import JobStore
 from service.refresh import Refresher
@@ -83,7 +83,12 @@ class CollectionWriter:
         self._threads = threads
         self._metrics = metrics
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._changes = Room(
+            self._settings.changes,
+            f"{self._settings.changes} changes wait for '{collection.name}', which is as many as "
+            "may. Try again, or send many documents in one request.",
+            retry_after=1,
+        )
         self._stopping = threading.Event()
         self._jobs: JobStore | None = None
         metrics.begin(collection.name)
@@ -253,24 +258,13 @@ class CollectionWriter:
         Raises:
             Problem: 503 when there is none, when the server stops, or when the disk refuses.
         """
-        if self._waiting >= self._settings.changes:
-            raise Problem(
-                503,
-                "overloaded",
-                f"{self._waiting} changes wait for '{self.collection.name}', which is as many as "
-                "may. Try again, or send many documents in one request.",
-                retry_after=1,
-            )
-        self._waiting += 1
         try:
-            with self._metrics.change(self.collection.name, kind):
+            with self._changes.taken(), self._metrics.change(self.collection.name, kind):
                 yield
         except OSError as error:
             raise self._unwritable(error) from error
         except StoppedError:
             raise closing() from None
-        finally:
-            self._waiting -= 1
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Do something when it is its turn and no other process writes."""
@@ -321,13 +315,7 @@ class CollectionWriter:
 
     def _unwritable(self, error: OSError) -> Problem:
         """What to say when the disk refuses a change."""
-        return Problem(
-            503,
-            "not-writable",
-            f"The index of '{self.collection.name}' cannot be written here: "
-            f"{error.strerror or error}. Give the server a disk with room that it may write to.",
-            retry_after=30,
-        )
+        return not_writable(f"The index of '{self.collection.name}' cannot be written here", error)
 
 
 class InterleavedAnalyser:

@@ -10,7 +10,7 @@ from service.answers.answer import GeneratedAnswer, Message
 from service.answers.generate import AnswerParams
 from service.http.auth import READ
 from service.http.replies import answer_value, event_stream, headers, retrieve_reply
-from service.routes.retrieve import search_params
+from service.routes.retrieve import params_of
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
 from service.service import Served, Service
@@ -39,7 +39,7 @@ async def answer(
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
-    params = search_params(service, asked)
+    params = params_of(service.collection(asked.collection).name, asked.route, asked)
     history = [Message(turn.role, turn.content) for turn in asked.history]
     question = await service.generator.standalone(asked.question, history)
     (result,) = await service.search(request, params, [question], asked.deadline_ms)

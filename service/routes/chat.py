@@ -14,10 +14,10 @@ from service.answers.generate import AnswerParams
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
+from service.routes.retrieve import params_of
 from service.schemas.chat import ChatRequest
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.retrieve import RetrieveReply
-from service.search import SearchParams
 from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
@@ -91,17 +91,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
         said = answering.question.strip()[-LONGEST_QUESTION:]
         question = await service.generator.standalone(said, answering.history)
         own = asked.wye
-        params = SearchParams(
-            collection,
-            route,
-            own.k,
-            own.filter,
-            own.explain,
-            own.max_latency_ms,
-            own.min_relevance,
-            point=own.point,
-            max_cost=own.max_cost,
-        )
+        params = params_of(collection, route, own)
         (result,) = await service.search(request, params, [question], own.deadline_ms)
         retrieval = retrieve_reply(result)
         answering = replace(

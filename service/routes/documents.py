@@ -8,7 +8,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from backends.sources import SUFFIXES
-from backends.store.documents import Removal, StoredDocument, list_documents, read_document
+from backends.store.documents import (
+    Page,
+    Removal,
+    StoredDocument,
+    list_documents,
+    read_document,
+)
 from service.collections import Collection
 from service.http.auth import READ, WRITE
 from service.http.keys import ASKING
@@ -134,11 +140,7 @@ async def listed(
 ) -> DocumentPage:
     """Documents of the newest version, ascending by id."""
     target = service.collection(collection)
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    page = await service.writers[target.name].off_loop(
-        lambda: list_documents(folder, after, limit, prefix, fixed)
-    )
+    page = await page_of(service, target, after, limit, prefix)
     return DocumentPage(
         collection=target.name,
         index_version=page.version,
@@ -216,6 +218,17 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
     `everywhere` true, none that any process of the index is asked.
     """
     return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
+
+
+async def page_of(
+    service: Service, target: Collection, after: str, limit: int, prefix: str = ""
+) -> Page:
+    """Documents of a collection that whoever asks may see."""
+    folder = target.session.folder
+    fixed = ASKING.get().within(None)
+    return await service.writers[target.name].off_loop(
+        lambda: list_documents(folder, after, limit, prefix, fixed)
+    )
 
 
 async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:

@@ -1,11 +1,9 @@
 """Texts that a client has found elsewhere, put in order."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from backends.types import Passage
 from router.rerank import RankedText, Reranker
@@ -26,42 +24,8 @@ from service.service import Served, Service, gone
 from service.settings import LONGEST_DEADLINE_MS
 
 MODEL = "wye-hybrid"
-MOST_AT_ONCE = 16
 
 router = APIRouter(tags=["connectors"], dependencies=READ)
-
-
-class RerankPlaces:
-    """How many requests are worked on; each holds its texts in memory meanwhile."""
-
-    def __init__(self) -> None:
-        self._left = MOST_AT_ONCE
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """One of the places.
-
-        Raises:
-            Problem: 503 while there is none.
-        """
-        if not self._left:
-            raise Problem(
-                503,
-                "overloaded",
-                f"{MOST_AT_ONCE} requests to rerank are being worked on, which is as many as may. "
-                "Try again.",
-                retry_after=1,
-            )
-        self._left -= 1
-        try:
-            yield
-        finally:
-            self._left += 1
-
-
-async def _places(request: Request) -> RerankPlaces:
-    places: RerankPlaces = request.app.state.rerank_places
-    return places
 
 
 @router.post(
@@ -74,7 +38,6 @@ async def rerank(
     wanted: RerankRequest,
     request: Request,
     service: Served,
-    places: Annotated[RerankPlaces, Depends(_places)],
     collection: Annotated[CollectionName, Query()] = None,
 ) -> RerankReply:
     r"""Ranks given texts as the route `hybrid` would, as Cohere's, Jina's and vLLM's rerankers do.
@@ -91,7 +54,7 @@ async def rerank(
     passages = [Passage("-", own.title, own.text) for own in texts]
     reranker = _reranker(service, collection)
     most = min(wanted.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
-    with places.taken():
+    with service.reranks.taken():
         try:
             async with asyncio.timeout(most / 1000):
                 work = _ranked(service, reranker, wanted.query, passages)
@@ -139,12 +102,7 @@ def _reranker(service: Service, name: str | None) -> Reranker:
     """
     collection = service.collection(name)
     session = collection.session
-    if lacking := collection.unavailable.get(Route.HYBRID):
-        raise Problem(
-            409,
-            "no-such-route",
-            f"Route 'hybrid' is not available in '{collection.name}': {lacking}",
-        )
+    collection.require_route(Route.HYBRID)
     return session.reranker
 
 

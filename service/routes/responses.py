@@ -1,5 +1,7 @@
 """OpenAI's responses, with its file search over collections."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
@@ -10,9 +12,9 @@ from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
 from service.routes.chat import SYSTEM, route_of, turns_of
+from service.routes.retrieve import params_of
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.responses import SEARCH, InputItem, ResponseRequest, Tool
-from service.search import SearchParams
 from service.service import Served
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], dependencies=READ)
@@ -55,23 +57,16 @@ async def create(asked: ResponseRequest, request: Request, service: Served) -> R
     turns = turns_of([(item.role or "", item.text) for item in items], "body.input")
     said = turns[-1].content.strip()[-LONGEST_QUESTION:]
     question = await service.generator.standalone(said, turns[:-1])
-    own, k, filter_, least = asked.wye, asked.wye.k, asked.wye.filter, asked.wye.min_relevance
+    own = asked.wye
+    params = params_of(collection, route, own)
     if tool is not None:
-        k = tool.max_num_results or k
-        filter_ = tool.filters if filter_ is None else filter_
         threshold = tool.ranking_options.score_threshold if tool.ranking_options else None
-        least = max(least, threshold or 0.0)
-    params = SearchParams(
-        collection,
-        route,
-        k,
-        filter_,
-        own.explain,
-        own.max_latency_ms,
-        least,
-        point=own.point,
-        max_cost=own.max_cost,
-    )
+        params = replace(
+            params,
+            k=tool.max_num_results or own.k,
+            filter=tool.filters if own.filter is None else own.filter,
+            min_relevance=max(own.min_relevance, threshold or 0.0),
+        )
     (result,) = await service.search(request, params, [question], own.deadline_ms)
     retrieval = retrieve_reply(result)
     system = [asked.instructions] if asked.instructions else []

@@ -10,6 +10,7 @@ from router.types import Route
 from service.http.auth import READ
 from service.http.problems import request_id_of
 from service.http.replies import headers, retrieve_reply, route_value
+from service.schemas.chat import WyeOptions
 from service.schemas.common import SearchRequest
 from service.schemas.retrieve import (
     FeatureList,
@@ -20,7 +21,7 @@ from service.schemas.retrieve import (
     RouteRequest,
 )
 from service.search import RouteParams, SearchParams
-from service.service import Served, Service
+from service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 
@@ -44,7 +45,7 @@ async def retrieve(
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
     """
-    params = search_params(service, wanted)
+    params = params_of(service.collection(wanted.collection).name, wanted.route, wanted)
     (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
@@ -89,15 +90,11 @@ async def features() -> FeatureList:
     )
 
 
-def search_params(service: Service, wanted: SearchRequest) -> SearchParams:
-    """How a request wants its question searched.
-
-    Raises:
-        Problem: 404 for a collection that is not there.
-    """
+def params_of(collection: str, route: Route, wanted: SearchRequest | WyeOptions) -> SearchParams:
+    """How a request wants its question searched."""
     return SearchParams(
-        service.collection(wanted.collection).name,
-        wanted.route,
+        collection,
+        route,
         wanted.k,
         wanted.filter,
         wanted.explain,

@@ -10,17 +10,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 
 from backends.documents import clean_metadata
-from backends.store.documents import Removal, StoredDocument, list_documents
+from backends.store.documents import Removal, StoredDocument
 from backends.types import Metadata, Passage
 from service.collections import Collection
 from service.http.auth import READ, WRITE
-from service.http.keys import ASKING
 from service.http.problems import Problem
 from service.http.replies import flat
 from service.ingest.bodies import cut, read_file, with_metadata
 from service.ingest.job import Job, State
 from service.ingest.staged import Attachment, FileBatch, StagedFile, StagedFiles
-from service.routes.documents import delete_from, read_from
+from service.routes.documents import delete_from, page_of, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
 from service.schemas.documents import DocumentId
@@ -60,11 +59,7 @@ async def files(
 ) -> StoreFileList:
     """Documents of a collection, ascending by id; what a job has still to write is not there."""
     target = service.collection(store)
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    page = await service.writers[target.name].off_loop(
-        lambda: list_documents(folder, after, limit, "", fixed)
-    )
+    page = await page_of(service, target, after, limit)
     data = [_file(service, target.name, document) for document in page.documents]
     return _listed(data, more=page.more)
 

@@ -271,17 +271,6 @@ def goes_on(client: TestClient) -> None:
         assert client.get(address).status_code == 200
 
 
-def test_a_job_that_is_a_broken_folder_stops_nothing(start: Serve, folder: Path) -> None:
-    broken = folder / "jobs" / "job-00000000000000000001"
-    broken.mkdir(parents=True)
-    (broken / "job.json").write_text('{"id":"job-000')
-    client = start(direct_passages=8, group_passages=8)
-    goes_on(client)
-    job = client.get("/v1/jobs/job-00000000000000000001").json()
-    assert (job["state"], "Send its documents again" in job["error"]) == ("failed", True)
-    assert f"damaged-{broken.name}" in client.get("/ready").json()["jobs"]["default"]
-
-
 def test_a_damaged_database_stops_nothing(start: Serve, folder: Path) -> None:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "jobs.sqlite3").write_bytes(b"no database" * 999)

@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.http.keys import Scope, new_key
-from service.routes.rerank import MOST_AT_ONCE, RerankPlaces
 from service.schemas.rerank import LONGEST_TEXT, MOST_TEXTS
+from service.service import RERANKS
 from service.settings import ServeSettings
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
@@ -88,8 +88,8 @@ def test_keys_and_collections(serve: Serve) -> None:
 
 
 def test_no_more_at_once_than_there_is_room_for(client: TestClient) -> None:
-    places: RerankPlaces = client.app.state.rerank_places  # type: ignore[attr-defined]
-    held = [places.taken() for _ in range(MOST_AT_ONCE)]
+    reranks = client.app.state.service.reranks  # type: ignore[attr-defined]
+    held = [reranks.taken() for _ in range(RERANKS)]
     for one in held:
         one.__enter__()
     reply = rerank(client)
