@@ -5,7 +5,8 @@ bootstrap interval excludes 0. Milliseconds in a batch are a question's share of
 hops; alone they are medians over questions that both routes answer one after the other, of the
 fastest of three times. Ratios are of processor time.
 A question's kinds are those of its plan's steps; some have several. With --ablation, parts of the
-steps are left out or changed, one at a time, beside Clue-RAG.
+steps are left out or changed, one at a time. Rivals: Clue-RAG, and plans that a
+language model makes, where --plans-url names an endpoint.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float64
 from benchmarks import harness
+from benchmarks.decomposition import LlmPlanner
 from benchmarks.harness import Table
 from featurizer.analyser import Analyser
 from featurizer.plan import Plan, plan_of, walk
@@ -60,6 +62,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
     parser.add_argument("--every", type=int, default=1, help="ask only each such question")
     parser.add_argument("--ablation", action="store_true", help="what parts of the steps give")
+    parser.add_argument("--plans-url", help="base of an OpenAI-compatible API that makes plans")
+    parser.add_argument("--plans-model", default="", help="name of the model there")
 
 
 def run(given: argparse.Namespace) -> None:
@@ -234,7 +238,7 @@ def print_time_by_levels(alone: Float64, stepped: Sequence[Reply]) -> None:
 def print_ablation(
     session: Session, dataset: Dataset, fused: Float64, given: argparse.Namespace
 ) -> None:
-    """Quality and searches with parts of the steps left out or changed, and those of Clue-RAG."""
+    """Quality and searches with parts of the steps left out or changed, and those of rivals."""
     table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=44)
 
     def row(name: str, replies: Sequence[Reply]) -> None:
@@ -245,6 +249,9 @@ def print_ablation(
         row(name, ask(session, dataset, Route.STEPS, settings)[0])
     trees = by_constituency(session.analyser)
     row("constituency trees", ask(session, dataset, Route.STEPS, plans=trees)[0])
+    if given.plans_url:
+        planner = LlmPlanner(given.plans_url, given.plans_model)
+        row("plans by the model", ask(session, dataset, Route.STEPS, plans=planner)[0])
     row("Clue-RAG, the route clue", ask(session, dataset, Route.CLUE)[0])
 
 

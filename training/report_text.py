@@ -40,9 +40,7 @@ from training.thresholds.solve import Front
 from training.thresholds.sweep import keeps
 
 SHOWN_FEATURES = 30
-_CAUTIOUS = (
-    "the middle of these for the low threshold, and the highest that goes with it for the high one"
-)
+_CAUTIOUS = "the cheapest of those that have the highest high threshold"
 _MS = tuple(f"p{p} ms" for p in PERCENTILES)
 
 
@@ -113,7 +111,7 @@ def as_markdown(report: Report) -> str:
         started=_started(choices),
         plateau=percent(report.solutions[policy.simple].plateau),
         errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
-        taken=_CAUTIOUS if choices.elsewhere else "the middle of these",
+        taken=_CAUTIOUS if choices.elsewhere else "the cheapest of these",
         times=", ".join(f"{route} {milliseconds(ms)}" for route, ms in policy.latency_ms.items()),
         thresholds=_thresholds(report),
         impossible=f" On {percent(stable.impossible)} of the resamples no pair keeps the bounds."
