@@ -186,7 +186,11 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool 
 
 
 def _columns(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
-    """Number the passages of some lists: ids, their rows there, ascending, and each list's."""
+    """Number the passages of some lists, in the order of their ids.
+
+    Returns:
+        Ids, the rows there of the n passages, ascending, and the numbers of each list's hits.
+    """
     found = [one.hits for one in rankings]
     known = [hits for hits in found if isinstance(hits, RowHits)]
     if len(known) == len(found) and all(hits.ids is known[0].ids for hits in known):

@@ -337,7 +337,7 @@ class Gateway:
             batch = Batch(arms, reading, filter, asked, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
-            # Before steps, which would have it sought while they encode.
+            # Search before steps, which otherwise do so while they encode.
             fused = lists_of(Route.STEPS, self._fusion)
             batch.results(fused, places, max(depth, self._fusion.depth))
             stepped = self._take_steps(arms, batch, filter, places, depth)

@@ -197,7 +197,7 @@ class QuestionReading:
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
         """Time the block under a stage's name, in equal shares for these questions.
 
-        The time of a stage within another counts for the inner one alone.
+        The time of a stage within another counts only for the inner one.
         """
         start, before = self._clock(), self._counted
         yield

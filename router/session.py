@@ -525,7 +525,7 @@ class Session:
 
     @cached_property
     def _made_with(self) -> str:
-        """The same for all versions of an index. It takes longer than a lexical search."""
+        """Cached, since it takes longer than a lexical search and is equal for all versions."""
         return fingerprint(self.index.fingerprint, self.settings)
 
     @property
