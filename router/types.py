@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Route(StrEnum):
-    """Which arm, or mix of arms, answers a question; or that the router is to choose.
+    """The arm or mix of arms that answers a question; with `auto`, the router chooses.
 
-    Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say;
-    steps is fusion for a question and for its parts, one after another. Clue and zoom are further
+    Hybrid fuses the dense and the lexical arm; fusion fuses the arms named in the settings; steps
+    runs fusion for a question and for its parts, one after another. Clue and zoom are further
     arms, see `FURTHER`.
     """
 
@@ -68,15 +68,15 @@ class FusedHit(RankedHit):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A name that may stand in the place of a phrase.
+    """A name that may replace a phrase.
 
     Attributes:
         name: As its passage writes it.
-        confidence: From 0 to 1: its passage's score beside the first one's, less for a title.
-        passage: Id of the passage that gave it.
-        row: Of the sentence that gave it, in the index version; -1 where the title did.
-        sentence: Its text, if that was asked for.
-        put_in: Whether anything was searched for with it in the phrase's place.
+        confidence: From 0 to 1: its passage's score over the best passage's, less for a title.
+        passage: Id of the passage that has it.
+        row: Row of the sentence that has it, in this index version; -1 for a title.
+        sentence: Text of that sentence, if it was asked for.
+        put_in: Whether a search was made with it in place of the phrase.
     """
 
     name: str
@@ -89,15 +89,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """What was found for one phrase of a question.
+    """The names found for one phrase of a question.
 
     Attributes:
         phrase: As the question has it.
-        asked: What was searched for: the phrase, with the names found for those within it in their
-            places; for one of what is compared, the question about it alone.
-        level: 1 for phrases that hold no other.
-        candidates: The surest first; none where nothing was found.
-        wanted: The type that the phrase asks for, such as person, or "free".
+        asked: The text that was searched for: the phrase, its inner phrases replaced by the names
+            found for them; in a comparison, the question about one of the things compared.
+        level: 1 for a phrase without inner phrases.
+        candidates: Names, the most confident first; empty if nothing was found.
+        wanted: The type that the phrase asks for, such as person; "free" for any.
     """
 
     phrase: str
@@ -209,10 +209,10 @@ class Contribution:
     """What one feature adds to the logit.
 
     Attributes:
-        name: Of the feature. The first is `(average question)`: a question whose features are all
-            at their training mean.
-        logit: Above 0 speaks for the graph. All of them add up to the score's logit.
-        value: Of the feature, as extracted; None for the average question.
+        name: The feature's name. The first is `(average question)`: a question whose features are
+            all at their training mean.
+        logit: A value above 0 favours the graph. All of them add up to the score's logit.
+        value: The feature's value, as extracted; None for the average question.
     """
 
     name: str
@@ -225,10 +225,10 @@ class Change:
     """The smallest move of the score that changes the route.
 
     Attributes:
-        route: It would then be.
-        threshold: To be reached; where the border belongs to the present route, passed.
-        score: How far to move, signed.
-        logit: The same on the scale of contributions.
+        route: The route after the move.
+        threshold: The threshold to reach, or to pass if it still belongs to the present route.
+        score: Signed distance to move.
+        logit: The same distance on the scale of contributions.
     """
 
     route: Route

@@ -27,20 +27,20 @@ class DocumentSettings:
 
     Attributes:
         upload_bytes: Longest body of an upload.
-        files: In one upload, at most.
-        direct_passages: A change of so many passages is made while its sender waits; a larger one
-            becomes a job.
-        jobs: That may wait or run for one collection; one more is refused.
-        changes: That may wait for their turn to be written; one more is refused.
-        wait_seconds: For another process that is writing, before a change is refused.
-        keep_seconds: How long a job that has ended can still be asked about, and how long a file
-            that was uploaded is kept.
-        group_passages: Of a job that are written together, after which others have their turn.
-        read_seconds: Of processor time to read a file that is neither text nor JSON lines.
-        read_memory_mb: To read it in.
-        unpacked_mb: Of a DOCX file when it is decompressed, and of all that is found in a file.
-        pages: Of a PDF file.
-        characters: Of one document.
+        files: Most files in one upload.
+        direct_passages: Most passages of a change that is made while its sender waits; a larger
+            change becomes a job.
+        jobs: Most jobs that may wait or run for one collection; further ones are refused.
+        changes: Most changes that may wait to be written; further ones are refused.
+        wait_seconds: How long to wait for another process that is writing, before a change is
+            refused.
+        keep_seconds: How long a finished job can be queried, and how long an uploaded file is kept.
+        group_passages: Passages of a job that are written together before others have their turn.
+        read_seconds: Most processor time to read a file that is neither text nor JSON lines.
+        read_memory_mb: Most memory to read such a file.
+        unpacked_mb: Most data in a DOCX file once decompressed, and in all that a file contains.
+        pages: Most pages of a PDF file.
+        characters: Most characters of a document.
     """
 
     upload_bytes: Annotated[int, Field(ge=1_024)] = 67_108_864
@@ -75,39 +75,41 @@ class ServeSettings:
 
     Attributes:
         host: Address to listen on. Any but a loopback address needs an API key.
-        port: To listen on; 0 takes a free one.
+        port: Port to listen on; 0 takes a free one.
         workers: Processes that answer, each with its own models in memory.
-        indexes: Collections to serve, as NAME=DIR with commas between them; the first is the
-            default. Without any, WYE_INDEX is served as "default".
-        shards: Addresses of servers that an index is dealt to, as NAME=URL with commas between
-            them, a collection's several times; this server asks them all and has no index of its
-            own for it. WYE_KEY has their API key, of the scope admin, where they want one.
-        shard_ms: Longest that a shard may take for a part of an answer.
-        routers: Routers of collections, as NAME=MODEL with commas between them; MODEL as in
-            WYE_ROUTER__MODEL, which counts for all others. MODEL alone is for "default".
-        thresholds: Thresholds files of collections, as NAME=FILE with commas between them.
-            WYE_ROUTER__THRESHOLDS counts for those of no router of their own. All are followed
-            like an index: a file that is replaced counts for the questions that come after.
-        keys: Hashed API keys, as lines of `wye keys new`, with commas between them.
-        keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
-        requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
-        burst: Requests that a key may send at once before that rate counts.
-        max_cost_per_day: Most that the questions of an API key may cost in remote arms, from
-            midnight to midnight UTC, where its line does not say; without it there is no bound.
-        spent_file: File that keeps what each key spent today; by default beside the arms file,
-            its name ending in .spent. Made where any key is bound.
-        batch: Questions that are worked on together, at most.
-        queue: Questions that may wait; one more is refused at once.
-        deadline_ms: Time for finding passages when a request names none; at most a minute.
+        indexes: Collections to serve, as NAME=DIR separated by commas; the first is the default.
+            Without any, WYE_INDEX is served as "default".
+        shards: Addresses of the servers that hold an index divided among them, as NAME=URL
+            separated by commas, with the collection's NAME before each. This server asks them all
+            and has no index of its own for it. WYE_KEY is their API key, with the scope admin, if
+            they need one.
+        shard_ms: Longest time for a shard's part of an answer.
+        routers: Routers of collections, as NAME=MODEL separated by commas; MODEL is as in
+            WYE_ROUTER__MODEL, which all other collections use. MODEL alone is for "default".
+        thresholds: Thresholds files of collections, as NAME=FILE separated by commas. Collections
+            without a router of their own use WYE_ROUTER__THRESHOLDS. A file that is replaced
+            applies to the questions that follow.
+        keys: Hashed API keys, as printed by `wye keys new`, separated by commas.
+        keys_file: File with such keys, one per line. It is watched, so keys can be withdrawn.
+        requests_per_second: Mean rate at which each API key may send to each worker; 0 sets no
+            limit.
+        burst: Requests that a key may send at once before that rate applies.
+        max_cost_per_day: Most that an API key's questions may cost in remote arms per day (UTC), if
+            the key's line does not say; without it there is no limit.
+        spent_file: File with what each key spent today; by default next to the arms file, with a
+            name that ends in .spent. Written only if a key has a limit.
+        batch: Most questions that are processed together.
+        queue: Most questions that may wait; further ones are refused at once.
+        deadline_ms: Time for finding passages if a request gives none; at most a minute.
         refresh_seconds: How often to look for a newer version of an index, and for newer
             thresholds and keys.
-        shutdown_seconds: Time to finish what was accepted when told to stop.
-        request_log: File that every answered question is written to as a line of JSON, for
-            `wye tune --from-log`; off without.
-        cors_origins: Web pages of these origins may send requests; "*" for any.
-        logs: "json" writes a line of JSON for each event, "text" one for people.
-        traces: "otlp" sends OpenTelemetry spans to where OTEL_EXPORTER_OTLP_ENDPOINT says (extra
-            "otlp"), "console" writes them to standard error.
+        shutdown_seconds: Time to finish accepted requests after being told to stop.
+        request_log: File to which every answered question is written as a line of JSON, for
+            `wye tune --from-log`; none by default.
+        cors_origins: Origins of web pages that may send requests; "*" for any.
+        logs: "json" writes a line of JSON for each event, "text" a line for people.
+        traces: "otlp" sends OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT (extra "otlp");
+            "console" writes them to standard error.
     """
 
     host: str = "127.0.0.1"
@@ -150,18 +152,19 @@ class GeneratorSettings:
     """Which language model writes answers, if any; without one they are quoted from passages.
 
     Attributes:
-        url: Of an endpoint that speaks OpenAI's protocol, up to and with /v1.
-        model: To ask there for.
-        key: API key for it.
-        timeout_seconds: Longest silence: for a connection, until the first and between two pieces.
-        retries: Further tries when it is busy or fails before the first piece.
-        longest_wait_seconds: Longest Retry-After to sit out; what asks for more is not tried again.
-        passages: That the model is shown, at most.
-        passage_characters: Of each that the model is shown.
-        context_tokens: About as many of all passages together, four characters each, that the model
-            is shown; the sentences that bear least on the question are left out. 0 shows all.
+        url: Address of an endpoint with OpenAI's protocol, up to and including /v1.
+        model: Name of the model there.
+        key: API key for the endpoint.
+        timeout_seconds: Longest wait for a connection, for the first piece, and between two pieces.
+        retries: Further attempts if the endpoint is busy or fails before the first piece.
+        longest_wait_seconds: Longest Retry-After that is waited for; after a longer one there is no
+            further attempt.
+        passages: Most passages that the model is shown.
+        passage_characters: Most characters of each passage that the model is shown.
+        context_tokens: About how many tokens of passages the model is shown, counting four
+            characters each; the least relevant sentences are left out. 0 shows all.
         history: Earlier messages of a conversation that the model is shown.
-        max_tokens: Of an answer when a request does not say; 0 leaves it to the endpoint.
+        max_tokens: Most tokens of an answer if a request does not say; 0 leaves it to the endpoint.
     """
 
     url: str = ""
@@ -202,8 +205,8 @@ class ServiceSettings(Settings):
         serve: How `wye serve` listens.
         generator: What writes answers.
         documents: What may be sent to be indexed.
-        arms: File that declares remote arms, docs/guides/remote-arms.md; `wye serve` takes
-            wye.toml of the working folder where there is one.
+        arms: File that declares remote arms, see docs/guides/remote-arms.md; `wye serve` takes
+            wye.toml in the working folder if there is one.
     """
 
     retired: ClassVar[Mapping[str, str]] = {
