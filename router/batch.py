@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -200,6 +200,7 @@ class Batch:
         if unnamed or tokens:
             self._read(places if tokens else unnamed, tokens=tokens, vectors=True)
         if by_names or Route.DENSE in arms:
+            self._begin_encoding()
             self.reading.encode()
         if unnamed:
             self.reading.find_mentions(unnamed, self._arms.graph.needs_vector)
@@ -217,6 +218,10 @@ class Batch:
         if wanted.syntax:
             self._read(places, tokens=True, vectors=bool(wanted.signals or self._ahead))
         features = self.reading.features(places, wanted.syntax, trees=trees)
+        if wanted.coverage and self._begin_encoding():
+            with self.stage("routing", places):
+                for place in places:
+                    self._on_graph.needs_parse(place)  # finds the names, which are kept
         if wanted.signals:
             depth = self._fusion.depth
             evidence = self.results(wanted.arms, places, depth, seeds=wanted.seeds)
@@ -320,16 +325,37 @@ class Batch:
     def _read(self, places: Sequence[int], *, tokens: bool, vectors: bool) -> None:
         """Parse; encode in parallel if vectors will be needed too."""
         if vectors:
-            self.reading.encode_beside(self._score)
+            self.reading.encode_beside(partial(self._score, _TEXT))
         self.reading.parse(places, tokens=tokens)
 
-    def _score(self, vectors: Float32) -> None:
-        """Score passages with the text arms while the parser runs, for the graph's prior."""
-        for arm in (Route.DENSE, Route.LEXICAL):
-            if self._keeps(arm):
-                queries = list(map(Query, self.reading.questions, vectors))
-                found = self._text_arm(arm).scores(queries, self._allowed)
-                self._scores[arm].update(enumerate(found))
+    def _begin_encoding(self) -> bool:
+        """Encode in parallel, and score by words meanwhile, if the graph will probably follow.
+
+        Returns:
+            Whether it was begun now.
+        """
+        score = partial(self._score, (Route.DENSE,))
+        if not (self._keeps(Route.LEXICAL) and self.reading.encode_beside(score)):
+            return False
+        places = range(len(self.reading.questions))
+        with self.stage(Route.LEXICAL, places):
+            self._score_missing(Route.LEXICAL, places)
+        return True
+
+    def _score(self, arms: Sequence[Route], vectors: Float32) -> None:
+        """Score passages with text arms in the encoder's thread, for the graph's prior."""
+        for arm in filter(self._keeps, arms):
+            queries = list(map(Query, self.reading.questions, vectors))
+            found = self._text_arm(arm).scores(queries, self._allowed)
+            self._scores[arm].update(enumerate(found))
+
+    def _score_missing(self, arm: Route, places: Sequence[int]) -> None:
+        """Score passages with a text arm, for the questions without scores."""
+        kept = self._scores[arm]
+        missing = [place for place in places if place not in kept]
+        queries = [self.reading.queries[place] for place in missing]
+        scores = self._text_arm(arm).scores(queries, self._allowed)
+        kept.update(zip(missing, scores, strict=True))
 
     def _keeps(self, arm: Route) -> bool:
         """Whether to keep an arm's scores, because the graph will probably need them."""
@@ -348,9 +374,7 @@ class Batch:
             return self._arms.further(arm).search(asked, depth, self._allowed)
         retriever, kept = self._text_arm(arm), self._scores[arm]
         if self._keeps(arm):
-            missing = [place for place in places if place not in kept]
-            scores = retriever.scores([queries[place] for place in missing], self._allowed)
-            kept.update(zip(missing, scores, strict=True))
+            self._score_missing(arm, places)
         if depth <= retriever.deepest and all(place in kept for place in places):
             return [retriever.rank(kept[place], depth, self._allowed) for place in places]
         return retriever.search([queries[place] for place in places], depth, self._allowed)

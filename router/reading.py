@@ -90,10 +90,14 @@ class QuestionReading:
         self.queries[:] = [replace(query, vector=vector) for query, vector in found]
         self._encoded = True
 
-    def encode_beside(self, then: Callable[[Float32], None]) -> None:
-        """Encode in another thread, unless already begun, and call `then` there with (n, d)."""
+    def encode_beside(self, then: Callable[[Float32], None]) -> bool:
+        """Encode in another thread, unless already begun, and call `then` there with (n, d).
+
+        Returns:
+            Whether it was begun now.
+        """
         if self._encoded or self._encoding is not None:
-            return
+            return False
         analyser = self._analyser()
 
         def work() -> Float32:
@@ -102,6 +106,7 @@ class QuestionReading:
             return vectors
 
         self._encoding = analyser.beside(work)
+        return True
 
     def _vectors(self, analyser: Analyser) -> Float32:
         if not self.states:
