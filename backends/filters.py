@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import compress
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from backends.errors import FilterError, suggestion
 from backends.layers import Layers
-from backends.types import Int64, Mask, Metadata, Scalar
+from backends.types import Int32, Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
 MAX_COMPARISONS = 256
@@ -178,6 +179,7 @@ class Columns:
             return Column([], [])
         if key not in self._columns:
             self._columns[key] = Column(*self._entries[key])
+            self._entries[key] = array("i"), []  # nobody asks for them again
         return self._columns[key]
 
     @property
@@ -186,7 +188,7 @@ class Columns:
         return self._read[0]
 
     @property
-    def _entries(self) -> Mapping[str, "_Entries"]:
+    def _entries(self) -> dict[str, "_Entries"]:
         """Rows and values of every key's entries."""
         return self._read[1]
 
@@ -198,7 +200,7 @@ class Columns:
         for row, metadata in enumerate(self._metadata):
             passages.update(metadata.keys())
             for key, value in metadata.items():
-                rows, values = entries.setdefault(key, (array("q"), []))
+                rows, values = entries.setdefault(key, (array("i"), []))
                 several = value if isinstance(value, list | tuple) else [cast(Scalar, value)]
                 rows.extend([row] * len(several))
                 values += several
@@ -228,25 +230,21 @@ class Column:
 
     def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
         """Split the m values, each with its row, by kind; nulls are dropped."""
-        pairs = list(zip(rows, values, strict=True))
-        booleans = [(row, value) for row, value in pairs if isinstance(value, bool)]
-        strings = [(row, value) for row, value in pairs if isinstance(value, str)]
-        numbers = [
-            (row, value)
-            for row, value in pairs
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
-        self._boolean_rows = np.array([row for row, _ in booleans], np.int64)
-        self._booleans = np.array([value for _, value in booleans], np.bool_)
-        self._number_rows = np.array([row for row, _ in numbers], np.int64)
-        self._numbers = _numbers([value for _, value in numbers])
-        self._string_rows = np.array([row for row, _ in strings], np.int64)
+        own: Int32 = np.asarray(rows, np.int32)
+        kinds: NDArray[np.int8] = np.fromiter(map(_kind, values), np.int8, len(values))
+        booleans, numbers, strings = (np.equal(kinds, kind) for kind in range(1, 4))
+        self._boolean_rows = own[booleans]
+        self._booleans = np.array([*compress(values, booleans)], np.bool_)
+        self._number_rows = own[numbers]
+        self._numbers = _numbers([cast(float, value) for value in compress(values, numbers)])
+        self._string_rows = own[strings]
         # Codes follow the order of the names, so that comparing codes compares strings.
-        self._names = sorted({value for _, value in strings})
+        named = [cast(str, value) for value in compress(values, strings)]
+        self._names = sorted({*named})
         code = {name: code for code, name in enumerate(self._names)}
-        self._codes = np.array([code[value] for _, value in strings], np.int64)
+        self._codes = np.fromiter((code[name] for name in named), np.int32, len(named))
 
-    def rows(self, order: str, value: Value) -> Int64:
+    def rows(self, order: str, value: Value) -> Int32:
         """Rows with a value that is eq, gt, gte, lt or lte the given one; a row may repeat."""
         if isinstance(value, str):
             return self._string_rows[self._compare_strings(order, value)]
@@ -352,6 +350,13 @@ def _comparisons(part: Filter) -> Iterator[Comparison]:
 def _finite(value: Value) -> bool:
     """Whether a value is neither NaN nor infinite."""
     return not isinstance(value, float) or math.isfinite(value)
+
+
+def _kind(value: Scalar) -> int:
+    """1 for a boolean, 2 for a number, 3 for a string, 0 for null."""
+    if isinstance(value, bool):
+        return 1
+    return 2 if isinstance(value, int | float) else 3 * isinstance(value, str)
 
 
 def _numbers(values: Sequence[int | float]) -> NDArray[Any]:

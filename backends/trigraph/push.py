@@ -141,7 +141,8 @@ class LocalWalk:
         try:
             rooms = self._spare.pop()
         except IndexError:
-            rooms = _Room(len(self.passages)), _Room(len(self.entities))
+            passages, entities = len(self.passages), len(self.entities)
+            rooms = _Room(passages, settled=passages), _Room(entities, settled=0)
         yield _PushStates(
             _PushState(self.passages, self.returned, rooms[0]),
             _PushState(self.entities, None, rooms[1]),
@@ -380,11 +381,14 @@ def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
 
 
 class _Room:
-    """Buffers of one side of the graph for a walk; they are zeroed again after each walk."""
+    """Buffers of one side of the graph for a walk; they are zeroed again after each walk.
 
-    def __init__(self, nodes: int) -> None:
+    Nobody asks what settles at entities, so those need no room for it.
+    """
+
+    def __init__(self, nodes: int, settled: int) -> None:
         self.waiting = np.zeros(nodes)
-        self.settled = np.zeros(nodes)
+        self.settled = np.zeros(settled)
         self.place = np.empty(nodes, np.int32)
 
 
@@ -412,7 +416,8 @@ class _PushState:
         self.fresh = np.empty(0, np.int64)
         mass = self.waiting[nodes] * self.gain(nodes, damping)
         self.waiting[nodes] = 0
-        self.settled[nodes] += (1 - damping) * mass
+        if len(self.settled):
+            self.settled[nodes] += (1 - damping) * mass
         if not damping or not len(nodes):
             return 0
         targets, moved, edges = self._edges.follow(nodes, damping * mass)
@@ -449,7 +454,8 @@ class _PushState:
         """Reset the buffers to zero."""
         for nodes in self.touched:
             self.waiting[nodes] = 0
-            self.settled[nodes] = 0
+            if len(self.settled):
+                self.settled[nodes] = 0
         self.touched = []
         self.fresh = np.empty(0, np.int64)
 
