@@ -378,7 +378,7 @@ def _nearest_of_both(
         fetched *= 2
     more, own = added(asked, k)
     scores = np.concatenate([scores[is_left], more])
-    rows = np.concatenate([layers.of_base[rows[is_left]], layers.added[own]])
+    rows = np.concatenate([layers.numbers(rows[is_left]), layers.added[own]])
     if len(scores) > k:
         as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         scores, rows = scores[as_good], rows[as_good]

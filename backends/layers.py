@@ -17,6 +17,8 @@ from backends.types import Float16, Float32, Int32, Int64, Mask
 
 _MOST_PIECES = 4_096
 """Up to this many slices, arrays are concatenated slice by slice; beyond it, rows are gathered."""
+_LISTED = 1_000_000
+"""Rows of a base up to which all their numbers are kept: to work them out is slower by a little."""
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
@@ -109,6 +111,14 @@ class Layers:
         first = 0, self.base
         parts = [rows[first[layer] :][start:stop] for layer, start, stop in self._pieces]
         return np.concatenate([rows[:0], *parts])
+
+    def numbers(self, rows: Int32 | Int64) -> Int32:
+        """Numbers of rows of the base, which mean nothing where these are gone."""
+        if self.base <= _LISTED:
+            return self.of_base[rows]
+        left = rows - np.searchsorted(self.gone, rows)
+        found: Int32 = (left + np.searchsorted(self._added, left, "right")).astype(np.int32)
+        return found
 
     @cached_property
     def of_base(self) -> Int32:

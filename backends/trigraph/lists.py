@@ -149,12 +149,12 @@ class PatchedLists:
         place = int(np.searchsorted(self._patched, which))
         if place < len(self._patched) and self._patched[place] == which:
             return self.patch.one(place)
-        return self._items.of_base[self._base.one(self._owners.place(which)[1])]
+        return self._items.numbers(self._base.one(self._owners.place(which)[1]))
 
     def of(self, chosen: Numbers) -> Numbers:
         """The items of the chosen lists, end to end."""
         is_patched, rows = self._split(chosen)
-        own = self._items.of_base[self._base.of(rows[~is_patched])]
+        own = self._items.numbers(self._base.of(rows[~is_patched]))
         if not is_patched.any():
             return own
         mask = np.repeat(is_patched, self._lengths(is_patched, rows))
@@ -164,7 +164,7 @@ class PatchedLists:
         """Items and values of the chosen lists, end to end, and the length of each list."""
         is_patched, rows = self._split(chosen)
         items, values, lengths = self._base.valued(rows[~is_patched])
-        own = self._items.of_base[items]
+        own = self._items.numbers(items)
         if not is_patched.any():
             return own, values, lengths
         more, others, sizes = self.patch.valued(rows[is_patched])
@@ -223,7 +223,7 @@ def patched_lists(
         before, values, _ = base.valued(rows[known])
     kept = ~lost[before]
     size = len(items)
-    there = own[kept] * size + items.of_base[before[kept]]
+    there = own[kept] * size + items.numbers(before[kept])
     more = np.searchsorted(patched, new[0]) * size + new[1]
     at = np.searchsorted(there, more)
     owner, item = np.divmod(np.insert(there, at, more), size)

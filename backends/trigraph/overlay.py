@@ -266,7 +266,7 @@ class _Change:
         self._chunk_rows = _among(base.documents, names)
         chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
         for row in without(self._chunk_rows, two.passages.gone).tolist():
-            chunk = int(base.chunks[row]), int(two.passages.of_base[row])
+            chunk = int(base.chunks[row]), two.passages.number(row)
             chunks[base.documents[row]].append(chunk)
         for row, name, place in zip(
             two.passages.added.tolist(), added.documents, added.chunks.tolist(), strict=True
@@ -286,7 +286,7 @@ class _Change:
         self._before = np.array(before, np.int64)
         self._edges = _layers(len(edges), gone, self._before)
         new = np.sort(np.array(ends, np.int32).reshape(-1, 2), axis=1)
-        self._ends = self._edges.lay(two.passages.of_base[edges], new)
+        self._ends = self._edges.lay(two.passages.numbers(edges), new)
 
     def _number(self) -> None:
         """Number the entities, and after them the edges between chunks."""
@@ -362,25 +362,25 @@ class _Change:
         return base.sentence_passage[sentences].astype(np.int64)
 
     def _of_base(self, rows: Int64) -> _Part:
-        two, ground, of_base = self._two, self._ground, self._nodes.of_base
+        two, ground, numbers = self._two, self._ground, self._nodes.numbers
         base = two.base
         sentences, lengths = _sentences_of(base, rows)
-        passages = two.passages.of_base[rows].astype(np.int64)
+        passages = two.passages.numbers(rows).astype(np.int64)
         words = SentenceWords(np.empty(0, np.int32), np.empty(0, np.int32))
         if self._settings.link_text:
             every = ground.sentences
             ends, own = ground.starts.ends[sentences], every.lengths[sentences]
             words = SentenceWords(every.packed[ranges(ends - own, ends)], own)
-        number = two.sentences.of_base[sentences].astype(np.int64)
+        number = two.sentences.numbers(sentences).astype(np.int64)
         place, code = _coded(base.entities, sentences)
         entity = ground.surfaces.entity[code]
         known = entity >= 0
-        tagged = np.stack([number[place[known]], of_base[entity[known]]])
+        tagged = np.stack([number[place[known]], numbers(entity[known])])
         found = np.empty((2, 0), np.int64)
         if self._with_phrases:
             place, code = _coded(base.phrases, sentences)
             found = np.stack([number[place], self._phrase_entities[code]])
-        titles = np.repeat(passages, ground.titles.lengths(rows)), of_base[ground.titles.of(rows)]
+        titles = np.repeat(passages, ground.titles.lengths(rows)), numbers(ground.titles.of(rows))
         return _Part(
             passages,
             number,
@@ -397,7 +397,7 @@ class _Change:
         phrases = self._ground.phrases
         entity = phrases.entity.astype(np.int64)
         known = entity >= 0
-        entity[known] = self._nodes.of_base[entity[known]]
+        entity[known] = self._nodes.numbers(entity[known])
         for key, name in self._names.items():
             for code in phrases.of(key):
                 entity[code] = self._numbers[key] if name.is_phrase else -1
@@ -487,7 +487,7 @@ class _Change:
         edges = np.flatnonzero(taken[graph.chunk_edges].any(axis=1))
         known = [graph.mentions.entities.of(sentences), self._ground.titles.of(rows)]
         old = distinct(np.concatenate([*known, len(graph) + edges]).astype(np.int64))
-        left = self._nodes.of_base[without(old, self._nodes.gone)]
+        left = self._nodes.numbers(without(old, self._nodes.gone))
         return distinct(np.concatenate([left, node]))
 
     def _phrases_only(self) -> Mask:
@@ -650,7 +650,7 @@ class _OverlaidTrie(NameTrie):
 
     def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
         known, new = (trie._longest(codes, starts) for trie in self._both)
-        entity = np.concatenate([self._entities.of_base[known[0]], new[0]])
+        entity = np.concatenate([self._entities.numbers(known[0]), new[0]])
         start, length = (np.concatenate(pair) for pair in zip(known[1:], new[1:], strict=True))
         order = np.lexsort([-length, start])
         first = order[np.diff(start[order], prepend=-1) > 0]

@@ -50,7 +50,11 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     numbers = {row: number for number, (is_added, row) in enumerate(expected) if not is_added}
     for row in range(given.base):
         assert given.number(row) == numbers.get(row, -1)
-        assert row in given.gone or given.of_base[row] == numbers[row]
+    left = np.array([*numbers], np.int64)
+    assert given.numbers(left).tolist() == [*numbers.values()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.layers, "_LISTED", 0)
+        assert given.numbers(left).tolist() == [*numbers.values()]
 
 
 @given(layers(), st.data())
