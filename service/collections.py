@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
 from service.settings import ServiceSettings
+
+T = TypeVar("T")
 
 DEFAULT = "default"
 
@@ -94,13 +97,10 @@ class Collection:
         self._deriving: Deriving | None = None
         self._derived_for = 0  # passages on top of the base when that was started
 
+    has_index = True
+    """Whether there is one, here or dealt to other servers."""
     is_stored_here = True
     """Whether documents are written to a folder of this machine."""
-
-    @property
-    def has_index(self) -> bool:
-        """Whether there is one."""
-        return True
 
     @property
     def is_ready(self) -> bool:
@@ -258,20 +258,30 @@ class Collection:
             LOG.error(gone) if gone else LOG.info("readable again", extra=self.facts())
         self.gone = gone
 
-    def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
-        """Put a newer session in the place of this one, if there is one."""
-        started = perf_counter()
+    def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
+        """What is newer; None where it cannot be used, which is told."""
         try:
             later = newer()
-            if later is not None:
-                later.build()
         except Exception as error:  # noqa: BLE001 - what is in use stays
             if str(error) != self.faults[what]:
                 extra = {"collection": self.name, "of": what, "error": str(error)}
                 LOG.error("refresh failed", extra=extra)
             self.faults[what] = str(error)
-            return False
+            return None
         self.faults[what] = ""
+        return later
+
+    def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
+        """Put a newer session in the place of this one, if there is one."""
+
+        def built() -> Session | None:
+            later = newer()
+            if later is not None:
+                later.build()
+            return later
+
+        started = perf_counter()
+        later = self._tried(what, built)
         if later is None:
             return False
         self._session = later

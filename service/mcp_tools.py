@@ -122,29 +122,20 @@ class Tools:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        context: Context[Any],
-        body: Mapping[str, Any] | None = None,
-        **query: str | None,
-    ) -> Any:  # noqa: ANN401 - JSON
-        """The reply to a request; parameters without a value are left out.
+    async def ask(self, method: str, path: str, context: Context[Any], **values: Any) -> Any:  # noqa: ANN401 - JSON
+        """The reply to a request; values go into the body or, of GET, into the address.
+
+        Those that are None are left out.
 
         Raises:
             ToolError: With what the reply says is wrong, or why there is none.
         """
         given = context.headers or {}
-        sent = {name: given[name] for name in _CREDENTIALS if name in given}
+        headers = {name: given[name] for name in _CREDENTIALS if name in given}
+        sent = {name: value for name, value in values.items() if value is not None}
+        where: dict[str, Any] = {"params": sent} if method == "GET" else {"json": sent}
         try:
-            reply = await self._client.request(
-                method,
-                path,
-                json=None if body is None else {k: v for k, v in body.items() if v is not None},
-                params={k: v for k, v in query.items() if v is not None},
-                headers=sent,
-            )
+            reply = await self._client.request(method, path, headers=headers, **where)
         except httpx2.HTTPError as error:
             raise ToolError(
                 f"{self._client.base_url} cannot be reached ({type(error).__name__})."
@@ -174,15 +165,17 @@ class Tools:
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
         ) -> ToolHits:
             """Find passages for a question."""
-            body = {
-                "question": query,
-                "collection": collection,
-                "k": k,
-                "route": route,
-                "filter": filter,
-                "min_relevance": min_relevance,
-            }
-            reply = await self.ask("POST", "/v1/retrieve", context, body)
+            reply = await self.ask(
+                "POST",
+                "/v1/retrieve",
+                context,
+                question=query,
+                collection=collection,
+                k=k,
+                route=route,
+                filter=filter,
+                min_relevance=min_relevance,
+            )
             return found(reply)
 
         @server.tool(annotations=reads)
@@ -219,14 +212,16 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            body = {
-                "question": question,
-                "collection": collection,
-                "k": k,
-                "route": route,
-                "filter": filter,
-            }
-            reply = await self.ask("POST", "/v1/answer", context, body)
+            reply = await self.ask(
+                "POST",
+                "/v1/answer",
+                context,
+                question=question,
+                collection=collection,
+                k=k,
+                route=route,
+                filter=filter,
+            )
             return {**reply, "retrieval": found(reply["retrieval"]).model_dump()}
 
         @server.tool(annotations=reads)
@@ -234,8 +229,8 @@ class Tools:
             question: Question, context: Context[Any], collection: Name = None
         ) -> dict[str, Any]:
             """Say which route a question would take and why; nothing is returned from it."""
-            body = {"question": question, "collection": collection, "explain": True}
-            reply = await self.ask("POST", "/v1/route", context, body)
+            asked = {"question": question, "collection": collection, "explain": True}
+            reply = await self.ask("POST", "/v1/route", context, **asked)
             return dict(reply["route"])
 
         @server.tool(annotations=reads)
@@ -256,11 +251,12 @@ class Tools:
 
             Many become a job, whose `status` and address are returned.
             """
-            body = {
-                "documents": [document.model_dump() for document in documents],
-                "collection": collection,
-            }
-            return dict(await self.ask("POST", "/v1/documents", context, body))
+            sent = [document.model_dump() for document in documents]
+            return dict(
+                await self.ask(
+                    "POST", "/v1/documents", context, documents=sent, collection=collection
+                )
+            )
 
         return server
 

@@ -9,15 +9,13 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from router.settings import KEY
 from service.errors import ServiceError
+from service.terminal import excerpt, passage_line
 
 _TIMEOUT = 120.0
-_EXCERPT = 240
-_INDENT = 14
 
 Reply = dict[str, Any]
 
@@ -67,16 +65,9 @@ def show(console: Console, reply: Reply) -> None:
         if note:
             console.print(Text(f"  {note}"))
     for passage in reply["passages"]:
-        line = Text(f"{passage['rank']:>3}  ")
-        line.append(f"{passage['score']:.4f}   ", style="cyan")
-        line.append(passage["title"] or passage["id"], style="bold")
-        line.append(f"  {passage['id']}", style="dim")
-        if passage["relevance"] is not None:
-            line.append(f"  relevance {passage['relevance']:.2f}", style="dim")
-        console.print(line)
-        text = " ".join(passage["text"].split())
-        excerpt = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " ..."
-        console.print(Padding(Text(excerpt), (0, 0, 0, _INDENT)))
+        shown = (passage[name] for name in ("rank", "score", "title", "id", "relevance"))
+        console.print(passage_line(*shown))
+        console.print(excerpt(passage["text"]))
     if not reply["passages"]:
         console.print(Text("  nothing found", style="yellow"))
     console.print()

@@ -1,6 +1,7 @@
 """A collection without an index: its corpus lives elsewhere, and remote arms search it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,6 +41,22 @@ def no_analyser() -> NoReturn:
     raise ServiceError("Nothing is encoded here.")
 
 
+def read_passage_router(routing: RoutingSettings) -> RoutingModel:
+    """The router for returned passages that the settings name, with its thresholds.
+
+    Where they name none, it is the one that ships.
+
+    Raises:
+        RouterError: It is missing or damaged, or learned with an index; or its thresholds are.
+    """
+    if routing.model == RoutingSettings().model:
+        routing = replace(routing, model=PASSAGE_ROUTER)
+    model = load_passage_router(routing.folder())
+    if routing.thresholds:
+        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
+    return model
+
+
 class RemoteCollection(Collection):
     """Arms in the place of an index, and the router that decides by what the simple one returns.
 
@@ -62,11 +79,7 @@ class RemoteCollection(Collection):
             has_graph: Whether an arm takes the graph's place.
         """
         super().__init__(name, self._refuse)
-        self._routing = (
-            RoutingSettings(PASSAGE_ROUTER, routing.thresholds)
-            if routing.model == RoutingSettings().model
-            else routing
-        )
+        self._routing = routing
         self._load_analyser = analyser
         self._model: RoutingModel | None = None
         self._loaded = False
@@ -77,12 +90,8 @@ class RemoteCollection(Collection):
             if route not in asked
         }
 
+    has_index = False
     is_stored_here = False
-
-    @property
-    def has_index(self) -> bool:
-        """Whether there is one."""
-        return False
 
     @property
     def is_ready(self) -> bool:
@@ -121,20 +130,13 @@ class RemoteCollection(Collection):
 
     def renew(self) -> bool:
         """Move to newer thresholds, if there are any."""
-        if self._model is None or not self._routing.thresholds:
+        model, path = self._model, self._routing.thresholds
+        if model is None or not path:
             return False
-        try:
-            policy = read_policy(Path(self._routing.thresholds), self._model.name)
-        except RouterError as error:
-            if str(error) != self.faults[THRESHOLDS]:
-                extra = {"collection": self.name, "of": THRESHOLDS, "error": str(error)}
-                LOG.error("refresh failed", extra=extra)
-            self.faults[THRESHOLDS] = str(error)
+        policy = self._tried(THRESHOLDS, lambda: read_policy(Path(path), model.name))
+        if policy is None or policy == model.policy:
             return False
-        self.faults[THRESHOLDS] = ""
-        if policy == self._model.policy:
-            return False
-        self._model = self._model.with_policy(policy)
+        self._model = model.with_policy(policy)
         LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
         return True
 
@@ -161,15 +163,11 @@ class RemoteCollection(Collection):
 
     def _read(self) -> None:
         try:
-            model = load_passage_router(self._routing.folder())
-            if self._routing.thresholds:
-                model = model.with_policy(read_policy(Path(self._routing.thresholds), model.name))
+            self._model = read_passage_router(self._routing)
         except RouterError as error:
             self.unavailable[Route.AUTO] = str(error)
             extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
             LOG.warning("route unavailable", extra=extra)
-        else:
-            self._model = model
 
     def _refuse(self) -> NoReturn:
         raise Problem(409, "no-index", NO_INDEX.format(self.name))

@@ -6,7 +6,6 @@ from dataclasses import asdict
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -17,14 +16,13 @@ from featurizer.plan import Plan
 from router.policy import bands
 from router.relevance import ABSTAIN_BELOW
 from router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
+from service.terminal import excerpt, passage_line
 from wye import Hit, Hits
 
 GAUGE = 40
 SHOWN_FEATURES = 10
 SHOWN_ENTITIES = 15
 SHOWN_NAMES = 5
-EXCERPT = 240
-INDENT = 14
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow", Route.STEPS: "green"}
 SIMPLE_STYLE = "cyan"
 
@@ -189,7 +187,7 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
         show_plan(console, hits.question, hits.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked))
-        console.print(Padding(Text(_excerpt(hit.text)), (0, 0, 0, INDENT)))
+        console.print(excerpt(hit.text))
     if explain and hits.reply.chain:
         show_chain(console, hits.reply.chain)
     if hits.explanation is not None:
@@ -232,26 +230,11 @@ def _facts(hits: Hits, *, route: bool = True) -> Text:
 
 
 def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
-    line = Text(f"{hit.rank:>3}  ")
-    line.append(f"{hit.score:.4f} ", style="cyan")
-    line.append("* " if marked else "  ", style="bold green")
-    line.append(_flat(hit.title or hit.id), style="bold green" if marked else "bold")
-    line.append(f"  {_flat(hit.id)}", style="dim")
-    if hit.relevance is not None:
-        line.append(f"  relevance {hit.relevance:.2f}", style="dim")
+    line = passage_line(hit.rank, hit.score, hit.title, hit.id, hit.relevance, marked=marked)
     if isinstance(ranked, FusedHit):
         places = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
         line.append(f"  ({places})", style="dim")
     return line
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _excerpt(text: str) -> str:
-    flat = _flat(text)
-    return flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
 
 
 def _value(hits: Hits, *, explain: bool) -> dict[str, object]:

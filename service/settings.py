@@ -137,11 +137,6 @@ class ServeSettings:
     traces: Literal["off", "otlp", "console"] = "off"
 
     @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
-        return is_loopback(self.host)
-
-    @property
     def has_keys(self) -> bool:
         """Whether requests need an API key."""
         return bool(self.keys) or self.keys_file is not None

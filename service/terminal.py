@@ -5,6 +5,7 @@ from datetime import timedelta
 from time import monotonic
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,6 +22,8 @@ from rich.text import Text
 
 from backends.files import VISIBLE
 
+EXCERPT = 240
+INDENT = 14
 # Where lines end when the output goes to a file or another program.
 FILE_WIDTH = 120
 # Between two lines of progress there.
@@ -35,6 +38,31 @@ def output() -> Console:
 def messages() -> Console:
     """For everything that is no result."""
     return _console(stderr=True)
+
+
+def passage_line(
+    rank: int, score: float, title: str, id_: str, relevance: float | None, *, marked: bool = False
+) -> Text:
+    """A passage that was found, in one line."""
+    line = Text(f"{rank:>3}  ")
+    line.append(f"{score:.4f} ", style="cyan")
+    line.append("* " if marked else "  ", style="bold green")
+    line.append(_flat(title or id_), style="bold green" if marked else "bold")
+    line.append(f"  {_flat(id_)}", style="dim")
+    if relevance is not None:
+        line.append(f"  relevance {relevance:.2f}", style="dim")
+    return line
+
+
+def excerpt(text: str) -> Padding:
+    """The beginning of a passage, below its line."""
+    flat = _flat(text)
+    shown = flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
+    return Padding(Text(shown), (0, 0, 0, INDENT))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def say(message: str) -> None:

@@ -93,11 +93,7 @@ class LanguageModel:
             await self._pause(fault, attempt)
 
     async def _pause(self, fault: GeneratorError, attempt: int) -> None:
-        """Wait before the next try.
-
-        Raises:
-            GeneratorError: There is none.
-        """
+        """Wait before the next try; where there is none, raise the fault."""
         settings = self._settings
         wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
         spent = attempt >= settings.retries or wait > settings.longest_wait_seconds

@@ -218,13 +218,15 @@ class RemoteArm:
                 reason, outcome = f"gave no answer within {given}", "timeout"
             else:
                 reason, outcome = f"had as many calls as it may for {given}", "busy"
-            self._failed(fault=calls.begun and seconds >= self._patience)
+            if calls.begun and seconds >= self._patience:
+                self.breaker.fail()
         except ArmError as error:
             reason, outcome = str(error), error.outcome
-            self._failed(fault=error.fault)
+            if error.fault:
+                self.breaker.fail()
         except Exception as error:  # noqa: BLE001 - a client library may raise anything
             reason, outcome = f"failed ({type(error).__name__})", "failed"
-            self._failed(fault=True)
+            self.breaker.fail()
         else:
             self.breaker.succeed()
         finally:
@@ -256,11 +258,7 @@ class RemoteArm:
         calls: "_Calls",
         max_cost: float | None,
     ) -> RemoteHits:
-        """The first answer of as many tries as are safe and allowed.
-
-        Raises:
-            ArmError: None gave one.
-        """
+        """The first answer of as many tries as are safe and allowed."""
 
         async def call() -> RemoteHits:
             price = self.config.price
@@ -327,10 +325,6 @@ class RemoteArm:
             for one in calls:
                 one.cancel()
                 one.add_done_callback(_look_at)
-
-    def _failed(self, *, fault: bool) -> None:
-        if fault:
-            self.breaker.fail()
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:

@@ -347,12 +347,6 @@ def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]
     return RemoteList(ranking, config.scores, config.weight), passages
 
 
-def fused_with(result: SearchResult, found: RemoteList) -> Ranking:
-    """What the answer would have been with a list that it was given without."""
-    k = result.params.k
-    return together(result.reply.ranking, [found], k, by_scores=False)
-
-
 async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> SearchResult:
     """Our own fusion; the text arms' answer, where there is no time for more."""
     params = replace(asked.params, route=Route.FUSION, k=result.params.k)

@@ -9,13 +9,12 @@ from typing import Any, Self, TypeVar
 
 from router.gateway import check
 from router.model import RoutingModel
-from router.model_files import read_policy
 from router.passage_evidence import Returned
-from router.passage_routing import decide_by_passages, load_passage_router
+from router.passage_routing import decide_by_passages
 from router.relevance import RelevanceModel
 from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
 from router.session import ModelCache
-from router.settings import PASSAGE_ROUTER, RoutingSettings, Settings
+from router.settings import Settings
 from router.types import Decision, Route, route_named
 from service.arms import gate, without_index
 from service.arms.arm import RemoteArm
@@ -23,7 +22,7 @@ from service.arms.file import read_arms
 from service.arms.relevance import arm_facts, read_relevance
 from service.collections import DEFAULT
 from service.errors import ServiceError
-from service.remote_collection import ASKED
+from service.remote_collection import ASKED, read_passage_router
 from service.search import QueuedQuestion, RouteParams, SearchParams
 from service.settings import LONGEST_DEADLINE_MS, load_settings
 from wye import Hit, Hits
@@ -238,12 +237,7 @@ def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
         ModelFileError: The router is missing, or learned with an index.
     """
     settings = settings or load_settings()
-    routing = settings.router
-    if routing.model == RoutingSettings().model:
-        routing = replace(routing, model=PASSAGE_ROUTER)
-    model = load_passage_router(routing.folder())
-    if routing.thresholds:
-        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
+    model = read_passage_router(settings.router)
     found = _read(path, DEFAULT, has_index=False)
     relevance = read_relevance(path, found, settings, ()).get(DEFAULT)
     return LocalSearch(LocalArms(found[DEFAULT]), model, relevance)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from router.remote_fusion import together
 from service.arms import gate
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.budget import Budget
@@ -141,6 +142,8 @@ class Shadow:
         if call.reason:
             return
         found, _ = gate.named(arm, call)
+        # The answer as it would have been with this list.
+        fused = together(result.reply.ranking, [found], result.params.k, by_scores=False)
         self._told(
             item,
             one.key,
@@ -150,7 +153,7 @@ class Shadow:
                 "filter": params.filter,
                 "simple": [hit.id for hit in result.reply.ranking.hits],
                 **logged(arm, call),
-                "fused": [hit.id for hit in gate.fused_with(result, found).hits],
+                "fused": [hit.id for hit in fused.hits],
             },
         )
 

@@ -153,11 +153,7 @@ class WebKind(Kind[W]):
 
 
 def _refuse(reply: httpx2.Response) -> None:
-    """Let through what is a success.
-
-    Raises:
-        ArmError: It is none.
-    """
+    """Let through what is a success."""
     status = reply.status_code
     if 200 <= status < 300:
         return
@@ -180,11 +176,7 @@ def _refuse(reply: httpx2.Response) -> None:
 
 
 async def _whole(reply: httpx2.Response) -> bytes:
-    """The body.
-
-    Raises:
-        Garbled: It is longer than any list of passages.
-    """
+    """The body, unless it is longer than any list of passages."""
     pieces, length = [], 0
     async for piece in reply.aiter_bytes():
         length += len(piece)

@@ -98,7 +98,7 @@ async def route(
         simple.check_filter(params.filter)
     own = SearchParams(params.collection, Route.AUTO, SEEN, params.filter)
     call = await gate.ask(simple, own, item, seconds, budget)
-    decision = _undecided() if call.reason else await decide(params, _returned(item.text, call))
+    decision = await _decided(decide, params, item.text, call)
     return decision, RemoteOutcome({simple.name: call})
 
 
@@ -130,7 +130,7 @@ class _SimpleSearch:
         found, passages = named(arm, self.call)
         decision = None
         if own.route == Route.AUTO:
-            decision = await self._decided(self.call)
+            decision = await _decided(self.decide, own, self.item.text, self.call)
         ranking: Ranking = found.ranking
         entry = Entry(self.item, now + self.seconds, now, size=1)
         reply = Reply(
@@ -145,15 +145,11 @@ class _SimpleSearch:
         shown: dict[str, Passage] = passages
         return SearchResult(own, entry, reply, shown, "", {arm.name: self.call.seconds})
 
-    async def _decided(self, call: ArmCall) -> Decision:
-        if call.reason:
-            return _undecided()
-        return await self.decide(self.params, _returned(self.item.text, call))
 
-
-def _returned(question: str, call: ArmCall) -> Returned:
-    return Returned(question, [(hit.title, hit.text) for hit in call.hits[:SEEN]])
-
-
-def _undecided() -> Decision:
-    return Decision(Route.HYBRID, None, None, None, NOTHING)
+async def _decided(
+    decide: Decide, params: SearchParams | RouteParams, question: str, call: ArmCall
+) -> Decision:
+    if call.reason:
+        return Decision(Route.HYBRID, None, None, None, NOTHING)
+    found = [(hit.title, hit.text) for hit in call.hits[:SEEN]]
+    return await decide(params, Returned(question, found))

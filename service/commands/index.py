@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.options import IndexOption, JsonOption, folder_of
+from service.commands.options import (
+    EntityVectorsOption,
+    IndexOption,
+    JsonOption,
+    PresetOption,
+    folder_of,
+)
 from service.errors import ServiceError
 from service.terminal import Bar, messages, output, say
 
@@ -56,12 +62,8 @@ def index(
         int | None,
         typer.Option(min=1, help="Longest chunk, in words. Default: 200 for text files."),
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="default or published.", show_default=False)
-    ] = None,
-    entity_vectors: Annotated[
-        bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
-    ] = False,
+    preset: PresetOption = None,
+    entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
         str,
         typer.Option(

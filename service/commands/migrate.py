@@ -1,12 +1,18 @@
 """`wye migrate`: put an index on other models."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from service.commands.index import INTERRUPTED, announcing_stops
-from service.commands.options import IndexOption, JsonOption, folder_of
+from service.commands.options import (
+    EntityVectorsOption,
+    IndexOption,
+    JsonOption,
+    PresetOption,
+    folder_of,
+)
 from service.terminal import Bar, messages, output
 
 if TYPE_CHECKING:
@@ -16,12 +22,8 @@ if TYPE_CHECKING:
 def migrate(
     *,
     index: IndexOption = None,
-    preset: Annotated[
-        str | None, typer.Option(help="default or published.", show_default=False)
-    ] = None,
-    entity_vectors: Annotated[
-        bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
-    ] = False,
+    preset: PresetOption = None,
+    entity_vectors: EntityVectorsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Have an index analysed anew by the models of the settings, and switch to that at once.

@@ -88,6 +88,12 @@ PointOption = Annotated[
         show_default=False,
     ),
 ]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="default or published.", show_default=False)
+]
+EntityVectorsOption = Annotated[
+    bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
+]
 QuestionArgument = Annotated[
     str,
     typer.Argument(

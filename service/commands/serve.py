@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -80,7 +79,8 @@ def serve(
         "ROUTERS": ",".join(router or ()),
         "THRESHOLDS": ",".join(thresholds or ()),
     }
-    os.environ.update(_variables(given))
+    said = {f"WYE_SERVE__{name}": str(one) for name, one in given.items() if one not in (None, "")}
+    os.environ.update(said)
     settings = load_settings(arms=arms)
     if settings.arms is None and Path(FILE).is_file():
         settings = load_settings(arms=Path(FILE))
@@ -241,11 +241,6 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         server.run()
     if not server.started:
         sys.exit(STARTUP_FAILURE)
-
-
-def _variables(given: Mapping[str, object]) -> dict[str, str]:
-    said = {name: str(value) for name, value in given.items() if value is not None}
-    return {f"WYE_SERVE__{name}": text for name, text in said.items() if text}
 
 
 def _address(host: str, port: int) -> str:

@@ -119,7 +119,7 @@ def refuse_open_server(serve: ServeSettings) -> None:
             "and there is no API key. Name the origins of your pages, or make a key with "
             "`wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt."
         )
-    if not serve.is_loopback and not serve.has_keys:
+    if not is_loopback(serve.host) and not serve.has_keys:
         raise ServiceError(
             f"{serve.host} can be reached from other machines, and there is no API key. Make one "
             "with `wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt, or listen "

@@ -11,7 +11,6 @@ from backends.types import Metadata, Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.answer import GeneratedAnswer
-from service.arms.gate import RemoteOutcome
 from service.schemas.answer import AnswerValue, Citation, CitedSentence
 from service.schemas.retrieve import (
     ArmHitValue,
@@ -60,15 +59,9 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             without=remote.without if remote else (),
         ),
         arms={
-            name: ArmValue(
-                candidates=ranking.candidates,
-                returned=len(ranking.hits),
-                note=ranking.degraded,
-                hits=_arm_hits(ranking, result) if params.explain else None,
-            )
-            for name, ranking in reply.arms.items()
-        }
-        | ({} if remote is None else _remote_arms(result, remote)),
+            name: _arm_value(result, name)
+            for name in dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
+        },
         timings_ms={
             stage: round(1000 * spent, 3)
             for stage, spent in {**result.seconds, "total": result.total}.items()
@@ -86,33 +79,31 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
     )
 
 
-def _remote_arms(result: SearchResult, remote: RemoteOutcome) -> dict[str, ArmValue]:
-    """Those that the route wanted, whether they answered or not."""
-    arms = {}
-    for name, call in remote.calls.items():
-        ranking = result.reply.arms.get(name, Ranking(name, ()))
-        arms[name] = ArmValue(
-            candidates=ranking.candidates,
-            returned=len(ranking.hits),
-            note=call.note or call.reason,
-            hits=_arm_hits(ranking, result) if result.params.explain else None,
-            remote=RemoteValue(
-                kind=call.kind,
-                state=call.state.value,
-                calls=call.calls,
-                ms=round(1000 * call.seconds, 3),
-                spent=call.spent,
-                cached=call.outcome == "cached",
-            ),
-        )
-    return arms
-
-
-def _arm_hits(ranking: Ranking, result: SearchResult) -> list[ArmHitValue]:
-    return [
-        ArmHitValue(id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score)
-        for hit in ranking.hits[: result.params.k]
+def _arm_value(result: SearchResult, name: str) -> ArmValue:
+    """An arm that was asked; a remote one that the route wanted, whether it answered or not."""
+    params, passages = result.params, result.passages
+    ranking = result.reply.arms.get(name, Ranking(name, ()))
+    call = result.remote.calls.get(name) if result.remote else None
+    hits = [
+        ArmHitValue(id=hit.id, title=passages[hit.id].title, rank=hit.rank, score=hit.score)
+        for hit in (ranking.hits[: params.k] if params.explain else ())
     ]
+    return ArmValue(
+        candidates=ranking.candidates,
+        returned=len(ranking.hits),
+        note=call.note or call.reason if call else ranking.degraded,
+        hits=hits if params.explain else None,
+        remote=RemoteValue(
+            kind=call.kind,
+            state=call.state.value,
+            calls=call.calls,
+            ms=round(1000 * call.seconds, 3),
+            spent=call.spent,
+            cached=call.outcome == "cached",
+        )
+        if call
+        else None,
+    )
 
 
 def _passages(result: SearchResult) -> list[PassageValue]:

@@ -185,11 +185,7 @@ class StagedFiles:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Say what to do when the disk refuses.
-
-    Raises:
-        Problem: 503.
-    """
+    """Say what to do when the disk refuses."""
     try:
         yield
     except OSError as error:

@@ -292,11 +292,7 @@ class CollectionWriter:
         self._refresher.written()
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
-        """Refuse what a job that was accepted earlier would undo later.
-
-        Raises:
-            Problem: 409.
-        """
+        """Refuse what a job that was accepted earlier would undo later."""
         found = self.jobs.writing(documents)
         if found is None and filter_ is not None:
             found = self.jobs.matching(parse_filter(filter_))

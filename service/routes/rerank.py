@@ -52,7 +52,10 @@ async def rerank(
     """
     texts = [RerankText(text=own) if isinstance(own, str) else own for own in wanted.documents]
     passages = [Passage("-", own.title, own.text) for own in texts]
-    reranker = _reranker(service, collection)
+    target = service.collection(collection)
+    session = target.session
+    target.require_route(Route.HYBRID)
+    reranker = session.reranker
     most = min(wanted.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
     with service.reranks.taken():
         try:
@@ -92,18 +95,6 @@ router.add_api_route(
     include_in_schema=False,
     response_model_exclude_none=True,
 )
-
-
-def _reranker(service: Service, name: str | None) -> Reranker:
-    """What a collection ranks by.
-
-    Raises:
-        Problem: 404 or 503, or 409 where the installation lacks what it takes.
-    """
-    collection = service.collection(name)
-    session = collection.session
-    collection.require_route(Route.HYBRID)
-    return session.reranker
 
 
 async def _ranked(

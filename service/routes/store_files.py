@@ -169,11 +169,7 @@ router.add_api_route(
 
 
 async def _batch(service: Service, target: Collection, id_: str) -> FileBatch:
-    """Files that were attached together.
-
-    Raises:
-        Problem: 404.
-    """
+    """Files that were attached together, or a `Problem` 404."""
     found = await asyncio.to_thread(staged_files(service).batch, id_, target.name)
     if found is None:
         raise Problem(
@@ -233,22 +229,14 @@ async def _attach(
 async def _passages(
     service: Service, staged: StagedFiles, file: StagedFile, metadata: Metadata
 ) -> list[Passage]:
-    """What an upload is cut into.
-
-    Raises:
-        Problem: 422 for what is wrong with it.
-    """
+    """What an upload is cut into, or a `Problem` 422 with what is wrong with it."""
     (read,) = await read_file(staged.content(file), file.name, service.sandbox)
     document = with_metadata(replace(read, id=file.id, document=file.id), metadata)
     return await asyncio.to_thread(lambda: list(cut([document], None, service.settings.documents)))
 
 
 async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
-    """A document, or what became of an upload that is none.
-
-    Raises:
-        Problem: 404.
-    """
+    """A document, or what became of an upload that is none, or a `Problem` 404."""
     staged, writer = staged_files(service), service.writers[target.name]
     known = await asyncio.to_thread(staged.attachment, id_, target.name)
     status: StoreFileStatus = "completed"

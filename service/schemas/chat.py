@@ -43,17 +43,27 @@ class ContentPart(BaseModel):
     text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
 
 
+Content = (
+    Annotated[str, Field(max_length=LONGEST_MESSAGE)]
+    | Annotated[list[ContentPart], Field(max_length=64)]
+    | None
+)
+ModelName = Annotated[
+    str,
+    Field(
+        max_length=200,
+        description="`wye-` and a route; for a collection but the first also `:` and its name.",
+    ),
+]
+
+
 class ChatMessage(BaseModel):
     """One turn."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: (
-        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
-        | Annotated[list[ContentPart], Field(max_length=64)]
-        | None
-    ) = None
+    content: Content = None
 
     @property
     def text(self) -> str:
@@ -97,13 +107,7 @@ class ChatRequest(BaseModel):
         json_schema_extra={"examples": [_CONVERSATION, {**_CONVERSATION, "stream": True}]},
     )
 
-    model: Annotated[
-        str,
-        Field(
-            max_length=200,
-            description="`wye-` and a route; for a collection but the first also `:` and its name.",
-        ),
-    ]
+    model: ModelName
     messages: Annotated[
         list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
     ]

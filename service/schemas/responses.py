@@ -8,7 +8,8 @@ from service.schemas.chat import (
     LONGEST_MESSAGE,
     MOST_MESSAGES,
     MOST_TOKENS,
-    ContentPart,
+    Content,
+    ModelName,
     WyeOptions,
     text_of,
 )
@@ -33,11 +34,7 @@ class InputItem(BaseModel):
 
     type: Annotated[str | None, Field(max_length=64)] = None
     role: Literal["user", "assistant", "system", "developer"] | None = None
-    content: (
-        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
-        | Annotated[list[ContentPart], Field(max_length=64)]
-        | None
-    ) = None
+    content: Content = None
 
     @property
     def text(self) -> str:
@@ -84,13 +81,7 @@ class ResponseRequest(BaseModel):
         },
     )
 
-    model: Annotated[
-        str,
-        Field(
-            max_length=200,
-            description="`wye-` and a route; for a collection but the first also `:` and its name.",
-        ),
-    ]
+    model: ModelName
     input: (
         Annotated[str, Field(min_length=1, max_length=LONGEST_MESSAGE)]
         | Annotated[list[InputItem], Field(min_length=1, max_length=MOST_MESSAGES)]

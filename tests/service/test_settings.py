@@ -7,7 +7,7 @@ import pytest
 from router.errors import SettingsError
 from router.settings import ELSEWHERE, KEY, Settings, variables
 from router.settings import load_settings as load_routers
-from service.settings import ServeSettings, ServiceSettings, load_settings
+from service.settings import ServiceSettings, is_loopback, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {".py", ".md", ".yaml", ".toml", ".js", ".html", ".ipynb", ".sh", ".yml"}
@@ -85,11 +85,11 @@ def test_those_below_leave_the_services_variables_to_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("hosts", "is_loopback"),
+    ("hosts", "is_ours"),
     [
         (("127.0.0.1", "127.1.2.3", "::1", "localhost"), True),
         (("0.0.0.0", "::", "192.168.1.2", "example.org", ""), False),
     ],
 )
-def test_who_can_reach_it(hosts: tuple[str, ...], is_loopback: bool) -> None:
-    assert {ServeSettings(host=host).is_loopback for host in hosts} == {is_loopback}
+def test_who_can_reach_it(hosts: tuple[str, ...], is_ours: bool) -> None:
+    assert {*map(is_loopback, hosts)} == {is_ours}

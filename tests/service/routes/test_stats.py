@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from router.types import Route, Thresholds
 from service.http.keys import Scope, append_key, new_key
-from service.routes.stats import percentile, route_times
+from service.routes.stats import route_times
 from service.schemas.stats import RecentQuestion, RouteTimesValue
 from service.service import REMEMBERED, Service
 from tests.service.fakes import Library, Serve
@@ -20,10 +20,9 @@ def one(ms: float, route: Route = Route.DENSE) -> RecentQuestion:
 
 
 def test_percentiles_are_values_that_occurred() -> None:
-    assert percentile([3, 1, 2], 0.5) == 2
-    assert percentile([3, 1, 2, 4], 0.5) == 2
-    assert percentile(list(range(1, 101)), 0.95) == 95
-    assert percentile([7], 0.95) == percentile([7], 0) == 7
+    times = [[3, 1, 2], [3, 1, 2, 4], range(1, 101), [7]]
+    found = [route_times([one(ms) for ms in own])[Route.DENSE] for own in times]
+    assert [(own.p50_ms, own.p95_ms) for own in found] == [(2, 3), (2, 4), (50, 95), (7, 7)]
 
 
 def test_routes_stand_in_their_order_with_shares() -> None:
