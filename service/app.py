@@ -42,7 +42,6 @@ from service.routes import (
     files,
     health,
     jobs,
-    metrics,
     rerank,
     responses,
     retrieve,
@@ -75,7 +74,6 @@ ROUTERS = (
     stats.router,
     shard.router,
     health.router,
-    metrics.router,
 )
 
 # Seconds that the thread of the models may keep the interpreter while the event loop wants it. With

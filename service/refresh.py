@@ -82,11 +82,16 @@ class Refresher:
         """This process has written: what it wrote is to be found soon."""
         self._is_written.set()
 
-    async def catch_up(self, collection: Collection, version: int) -> None:
-        """Return when every question that comes from now on sees a version, or a newer one.
+    async def catch_up(self, collection: Collection, version: int) -> bool:
+        """Wait until this process searches a version, and for a while until all processes do.
+
+        Every question that comes from then on sees that version, or a newer one.
+
+        Returns:
+            Whether all do.
 
         Raises:
-            Problem: 503 when it cannot be opened; that it was written stays so.
+            Problem: 503 when it cannot be opened here; that it was written stays so.
         """
         while collection.session.version < version:
             before = collection.session.version
@@ -101,16 +106,6 @@ class Refresher:
                     retry_after=2,
                 )
 
-    async def catch_up_everywhere(self, collection: Collection, version: int) -> bool:
-        """Wait until this process searches a version, and for a while until all processes do.
-
-        Returns:
-            Whether they do.
-
-        Raises:
-            Problem: This process cannot move to it.
-        """
-        await self.catch_up(collection, version)
         served = self._served.get(collection.name)
         if served is None:
             return False

@@ -32,9 +32,8 @@ from service.http.keys import ASKING, KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, Room, request_id_of
 from service.http.tracing import record_retrieval
-from service.ingest.bodies import UploadSpace
+from service.ingest.bodies import FileReader, UploadSpace
 from service.ingest.job_runner import JobRunner
-from service.ingest.sandbox import FileReader
 from service.ingest.writer import CollectionWriter
 from service.logs import LOG
 from service.refresh import Refresher

@@ -10,7 +10,7 @@ from fastapi.sse import format_sse_event
 from service.answers.answer import GeneratedAnswer
 from service.answers.chat import broken_off
 from service.answers.generate import AnswerGenerator, AnswerParams
-from service.http.replies import flat
+from service.http.replies import attributes_of
 from service.schemas.responses import RESULTS, ResponseRequest
 from service.schemas.retrieve import PassageValue, RetrieveReply
 
@@ -158,7 +158,7 @@ def _result(passage: PassageValue) -> dict[str, Any]:
         "filename": _name(passage),
         "score": passage.score if passage.relevance is None else passage.relevance,
         "text": passage.text,
-        "attributes": flat(passage.metadata),
+        "attributes": attributes_of(passage.metadata),
     }
 
 

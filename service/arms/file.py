@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from backends.errors import suggestion
 from router.types import Route
 from service.arms.arm import RemoteArm
-from service.arms.registry import KINDS
+from service.arms.kinds import KINDS
 from service.collections import COLLECTION, DEFAULT
 from service.errors import ServiceError
 

@@ -26,7 +26,7 @@ class ArmConfig(BaseModel):
     """A table `[arms.NAME]`: what there is to say of an arm, whatever its kind.
 
     Attributes:
-        kind: Of the registry.
+        kind: Of `service.arms.kinds.KINDS`.
         role: "graph" takes the graph's place; "list" is one more list in fusion; "simple" stands
             for our text arms in a collection without an index.
         collection: That it belongs to; the first without it.

@@ -23,7 +23,7 @@ from service.errors import ServiceError
 from service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
-    from backends.sources import BadLine
+    from backends.sources import BadLine, DocumentSource
     from backends.store.ingest import IngestReport
     from backends.types import Metadata, Scalar
     from service.settings import ServiceSettings
@@ -136,40 +136,24 @@ def ingest_files(
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Raises:
-        wye.Error: A source is missing, or of no kind that is read; the index cannot be written, or
-            the models cannot be loaded.
+        BackendError: A source is missing, or of no kind that is read.
+        wye.Error: The index cannot be written, or the models cannot be loaded.
         ServiceError: Nothing can be read; no index is made then.
     """
     import wye
 
-    def read() -> list[wye.Reading]:
-        return [
-            wye.read(
-                source,
-                chunk_words=chunk_words,
-                metadata=metadata,
-                limits=settings.documents.limits,
-                on_bad=bad.note,
-            )
-            for source in sources
-        ]
-
+    limits = settings.documents.limits
+    given: dict[str, Any] = {"chunk_words": chunk_words, "metadata": metadata, "limits": limits}
     # First what fails at once; the models take seconds to load.
-    streams = read()
-    bad.left_out(sum((Counter(stream.left_out) for stream in streams), Counter()))
-    if bad.is_strict:
-        with messages().status("Reading"):
-            for stream in streams:
-                deque(stream, maxlen=0)
-        streams = read()
-    passages = chain.from_iterable(streams)
+    found = _looked_through(sources, bad, given)
+    passages = chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found)
     first = next(passages, None)
     if first is None:
         bad.summarise()
         raise ServiceError("Nothing in the sources could be read; see above for what is wrong.")
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
-    bar = Bar(lambda: sum(stream.expected for stream in streams))
+    bar = Bar(lambda: sum(source.expected for source in found))
     with target, announcing_stops():
         report = target.add(chain([first], passages), progress=bar)
         if not report.interrupted:
@@ -201,20 +185,28 @@ def _ingest_on_cluster(
         raise ServiceError(
             "Ray is not installed. It comes with the extra `ray`: pip install 'wye[ray]'."
         ) from None
-    from backends.sources import DocumentSource
-
     cluster = {name: given.pop(name) for name in ("address", "actors")}
-    found = [DocumentSource(source) for source in sources]
-    bad.left_out(sum((source.left_out for source in found), Counter()))
-    if bad.is_strict:
-        with messages().status("Reading"):
-            for source in found:
-                deque(source.passages(**given, on_bad=bad.note), maxlen=0)
-        found = [DocumentSource(source) for source in sources]
+    found = _looked_through(sources, bad, given)
     bar = Bar(lambda: sum(source.expected for source in found))
     files = [file for source in found for file in source.split()]
     with announcing_stops():
         return build(settings, files, given, bad.note, progress=bar, **cluster)
+
+
+def _looked_through(
+    sources: Sequence[str | Path], bad: "BadLines", given: Mapping[str, Any]
+) -> "list[DocumentSource]":
+    """What is to be read; where a bad line is an error, all of it is read once before."""
+    from backends.sources import DocumentSource
+
+    found = [DocumentSource(source) for source in sources]
+    bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
+    if not bad.is_strict:
+        return found
+    with messages().status("Reading"):
+        for source in found:
+            deque(source.passages(**given, on_bad=bad.note), maxlen=0)
+    return [DocumentSource(source) for source in sources]
 
 
 @contextmanager

@@ -1,10 +1,14 @@
 """`wye search`: ask an index."""
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from service.commands.options import (
     ArmsOption,
@@ -20,11 +24,12 @@ from service.commands.options import (
     questions_of,
 )
 from service.errors import ServiceError
-from service.terminal import messages, output, say
+from service.terminal import excerpt, messages, output, passage_line, say
 
 if TYPE_CHECKING:
     import wye
 
+_TIMEOUT = 120.0
 LOADING_SECONDS = 1.0
 """From here on it is worth saying what took so long."""
 LOADED_ONCE = "; `wye serve` loads the models once, and --url asks it"
@@ -149,13 +154,56 @@ def _show(found: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
 def _ask_server(
     url: str, questions: Sequence[str], params: Mapping[str, object], *, as_json: bool
 ) -> None:
+    """Print what a running `wye serve` replies; `params` go with each question."""
     from backends.files import rounded_json
-    from service.remote import retrieve, show
 
-    replies = retrieve(url, questions, params)
+    address = f"{url.rstrip('/')}/v1/retrieve"
+    replies = [_post(address, {"question": text, **params}) for text in questions]
     if as_json:
         typer.echo(rounded_json(replies))
         return
-    console = output()
     for reply in replies:
-        show(console, reply)
+        _show_reply(output(), reply)
+
+
+def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    from router.settings import KEY
+
+    headers = {"content-type": "application/json"}
+    if key := os.environ.get(KEY):
+        headers["authorization"] = f"Bearer {key}"
+    try:
+        request = Request(url, json.dumps(body).encode(), headers)
+        with urlopen(request, timeout=_TIMEOUT) as response:
+            found: dict[str, Any] = json.load(response)
+            return found
+    except HTTPError as error:
+        try:
+            why = str(json.load(error)["detail"])
+        except (OSError, HTTPException, ValueError, KeyError, TypeError):
+            why = str(error.reason)
+        raise ServiceError(f"{url} answered {error.code}: {why}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise ServiceError(
+            f"No `wye serve` answers at {url} ({error}). Start it, or give --index DIR."
+        ) from None
+
+
+def _show_reply(console: Console, reply: Mapping[str, Any]) -> None:
+    route = reply["route"]
+    facts = f"{route['path']}, {reply['timings_ms']['total']:.1f} ms"
+    console.print(Text(reply["question"], style="bold"), Text(facts, style="dim"))
+    for note in (reply["degraded"], route["summary"]):
+        if note:
+            console.print(Text(f"  {note}"))
+    for passage in reply["passages"]:
+        shown = (passage[name] for name in ("rank", "score", "title", "id", "relevance"))
+        console.print(passage_line(*shown))
+        console.print(excerpt(passage["text"]))
+    if not reply["passages"]:
+        console.print(Text("  nothing found", style="yellow"))
+    console.print()

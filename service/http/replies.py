@@ -200,7 +200,7 @@ def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSen
     return [CitedSentence(text=said, start=at, end=at + len(said)) for said, at in spans]
 
 
-def flat(metadata: Metadata) -> dict[str, str | float | bool]:
+def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
     """Metadata as OpenAI has attributes: a list stands there as text, with commas."""
     found: dict[str, str | float | bool] = {}
     for key, value in metadata.items():

@@ -29,12 +29,12 @@ from backends.documents import (
     parse_record,
 )
 from backends.errors import SourceError
-from backends.readers.found import BadFileError, Found
+from backends.readers.found import BadFileError, Found, Limits
+from backends.readers.sandbox import Sandbox
 from backends.sources import LINES, ROWS, SUFFIXES, TEXT, BadLine, read_lines, text_document
 from backends.types import Passage
 from service.http.middleware import MOST_VALUES, JsonValues
 from service.http.problems import Problem, Room, not_writable
-from service.ingest.sandbox import FileReader, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest
 from service.settings import DocumentSettings
 
@@ -48,6 +48,9 @@ _LONGEST_LINE = 4_194_304
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8
 # Uploads as long as may be that have room on the temporary disk at once; shorter ones, more.
 _UPLOADS = 4
+# Files that are read at once, and that may wait for it.
+_AT_ONCE = 2
+_WAITING = 16
 _FIELDS = ("collection", "chunk_words", "metadata", "id")
 
 
@@ -123,6 +126,37 @@ def base_name(given: str | None) -> str:
 def suffix_of(name: str) -> str:
     """Its ending in small letters, with the dot."""
     return Path(name).suffix.lower()
+
+
+class FileReader:
+    """Reads uploaded files in processes with limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._room = Room(
+            _AT_ONCE + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
+        )
+
+    async def read(self, path: Path, suffix: str, name: str) -> Iterator[Found]:
+        """What a file holds, as `backends.readers.sandbox.Sandbox.read`.
+
+        Raises:
+            Problem: 422 with what is wrong with it, 503 when many files wait.
+        """
+        try:
+            with self._room.taken():
+                async with self._slots:
+                    # Whoever sent it may go away; closing ends what the thread waits for.
+                    with Sandbox(self._limits) as sandbox:
+                        return await asyncio.to_thread(sandbox.read, path, suffix)
+        except BadFileError as error:
+            raise bad_file(name, str(error)) from error
+
+
+def bad_file(name: str, reason: str) -> Problem:
+    """What to say of a file that gives no document."""
+    return Problem(422, "bad-file", f"'{name:.80}' {reason}.")
 
 
 async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passage]:

@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ _UNFINISHED = "state IN ('queued', 'running')"
 _STANDS = ", ".join(f"{name} = :{name}" for name in FIELDS)
 
 
-class JobStore:
+class JobStore(JobDatabase):
     """The jobs of one index; several processes may have one each, and any thread may ask.
 
     What was accepted outlives any process, and a power cut. A file lock, which dies with its
@@ -34,14 +34,13 @@ class JobStore:
 
     def __init__(self, index: Path, collection: str) -> None:
         """Touch nothing yet in the folder of an index, which has this name here."""
-        self.folder = index / FOLDER
+        super().__init__(index / FOLDER)
         self._collection = collection
-        self._database = JobDatabase(self.folder)
 
     @property
     def fault(self) -> str:
         """What was damaged, and what to do about it; "" while nothing is."""
-        damaged = ", ".join(self._database.set_aside)
+        damaged = ", ".join(self.set_aside)
         return damaged and (
             f"Jobs that could not be read were set aside in the index's folder '{FOLDER}': "
             f"{damaged}. /v1/jobs lists those that are known; send again what is missing, then "
@@ -55,14 +54,14 @@ class JobStore:
             OSError: It cannot be written.
         """
         id_ = f"job-{_time_of(time.time())}{secrets.token_hex(3)}"
-        with self._database.change() as database:
+        with self.change() as database:
             database.execute("INSERT INTO jobs (id) VALUES (?)", [id_])
         try:
             count = 0
             documents: set[str] = set()
             numbered = enumerate(passages)
             while block := list(islice(numbered, _BLOCK)):
-                with self._database.change() as database:
+                with self.change() as database:
                     insert_passages(database, id_, block)
                 count += len(block)
                 documents.update(passage.document for _, passage in block)
@@ -79,16 +78,16 @@ class JobStore:
 
     def jobs(self) -> list[Job]:
         """All that are known, in the order in which they were accepted."""
-        return [self._job(row) for row in self._rows(f"{SELECT} ORDER BY rowid")]
+        return [self._job(row) for row in self.rows(f"{SELECT} ORDER BY rowid")]
 
     def unfinished(self) -> list[Job]:
         """Those that wait or run, in the order in which they were accepted."""
-        rows = self._rows(f"{SELECT} AND {_UNFINISHED} ORDER BY rowid")
+        rows = self.rows(f"{SELECT} AND {_UNFINISHED} ORDER BY rowid")
         return [job for job in map(self._job, rows) if not job.state.has_ended]
 
     def job(self, id_: str) -> Job | None:
         """A job by id; None if there is none."""
-        return next(map(self._job, self._rows(f"{SELECT} AND id = ?", id_)), None)
+        return next(map(self._job, self.rows(f"{SELECT} AND id = ?", id_)), None)
 
     def save(self, job: Job) -> None:
         """Write down where a job stands.
@@ -106,7 +105,7 @@ class JobStore:
         """
         query = "SELECT passage FROM passages WHERE job = ? AND number >= ? ORDER BY number LIMIT ?"
         done = job.done
-        while rows := self._rows(query, job.id, done, _BLOCK):
+        while rows := self.rows(query, job.id, done, _BLOCK):
             yield from (parse_passage(str(passage)) for (passage,) in rows)
             done += len(rows)
         if done != job.passages:
@@ -114,7 +113,7 @@ class JobStore:
 
     def cancel(self, job: Job) -> None:
         """Ask whoever works on a job to stop, in whichever process; one that waits ends at once."""
-        with self._database.change() as database:
+        with self.change() as database:
             database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
             database.execute(
                 "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?",
@@ -123,11 +122,11 @@ class JobStore:
 
     def is_cancelled(self, job: Job) -> bool:
         """Whether somebody asked so."""
-        return self._rows("SELECT is_cancelled FROM jobs WHERE id = ?", job.id) == [(1,)]
+        return self.rows("SELECT is_cancelled FROM jobs WHERE id = ?", job.id) == [(1,)]
 
     def writing(self, documents: Iterable[str]) -> tuple[Job, str] | None:
         """An unfinished job that is about one of some documents, and which; None if none is."""
-        rows = self._rows(
+        rows = self.rows(
             "SELECT job, document FROM json_each(?) JOIN passages ON document = value "
             f"JOIN jobs ON jobs.id = job WHERE is_accepted AND {_UNFINISHED} ORDER BY job LIMIT 1",
             json.dumps(list(documents)),
@@ -159,14 +158,10 @@ class JobStore:
         left = sum(each.passages - each.done for each in until)
         return left, left / ((until and until[0].rate(time.time())) or 10)
 
-    def claim(self) -> AbstractContextManager[bool]:
-        """Be the one who works on jobs; False when another process is."""
-        return self._database.claim()
-
     def sweep(self, keep_seconds: float) -> None:
         """Forget jobs that ended long ago, and what killed processes left behind."""
         now = time.time()
-        rows = self._rows(
+        rows = self.rows(
             "SELECT id FROM jobs WHERE finished < ? OR (NOT is_accepted AND id < ?)",
             now - keep_seconds,
             f"job-{_time_of(now - _ABANDONED_SECONDS)}",
@@ -174,18 +169,11 @@ class JobStore:
         for (id_,) in rows:
             self._forget(id_)
         if rows:
-            self._database.vacuum()
-
-    def close(self) -> None:
-        """Let go of the database; whoever asks again opens it again."""
-        self._database.close()
-
-    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._database.rows(query, *values)
+            self.vacuum()
 
     def _save(self, job: Job, more: str = "") -> None:
         stands = f"{_STANDS}, {more}" if more else _STANDS
-        with self._database.change() as database:
+        with self.change() as database:
             done = database.execute(f"UPDATE jobs SET {stands} WHERE id = :id", asdict(job))
             if done.rowcount != 1:
                 raise OSError(f"job {job.id} was taken away")
@@ -199,7 +187,7 @@ class JobStore:
             id_ = values[0] if isinstance(values[0], str) else f"job-{place}"
             LOG.error("job unreadable", extra={"job": id_, "error": str(error)})
             job = unreadable(id_, time.time(), "its entry is damaged", self._collection)
-        with suppress(OSError), self._database.change() as database:
+        with suppress(OSError), self.change() as database:
             stands = {**asdict(job), "place": place}
             database.execute(f"UPDATE jobs SET {_STANDS} WHERE rowid = :place", stands)
         return job
@@ -209,10 +197,10 @@ class JobStore:
         some = "SELECT rowid FROM passages WHERE job = ? LIMIT ?"
         deleted = 1
         while deleted:
-            with self._database.change() as database:
+            with self.change() as database:
                 query = f"DELETE FROM passages WHERE rowid IN ({some})"
                 deleted = database.execute(query, [id_, 8 * _BLOCK]).rowcount
-        with self._database.change() as database:
+        with self.change() as database:
             database.execute("DELETE FROM jobs WHERE id = ?", [id_])
 
 

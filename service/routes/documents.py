@@ -259,7 +259,7 @@ async def delete_from(
     target = service.collection(collection)
     writer = service.writers[target.name]
     ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))
-    everywhere = not dry_run and await service.refresher.catch_up_everywhere(target, version)
+    everywhere = not dry_run and await service.refresher.catch_up(target, version)
     return DeletedReply(
         collection=target.name,
         index_version=version,

@@ -1,10 +1,11 @@
-"""Whether the process lives, and whether it can answer."""
+"""Whether the process lives, whether it can answer, and what Prometheus reads."""
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
+from service.http.auth import READ, unbound
 from service.http.keys import ASKING, Scope
 from service.service import Served, Service
 
@@ -37,6 +38,18 @@ async def ready(service: Served) -> Response:
     if is_gone:
         said = {"status": "unavailable"}
     return JSONResponse({**said, **facts}, 503, headers={"retry-after": "1"})
+
+
+@router.get(
+    "/metrics",
+    dependencies=[*READ, Depends(unbound)],
+    summary="Metrics for Prometheus",
+    operation_id="metrics",
+)
+async def metrics(service: Served) -> Response:
+    """Counts and times of this server; with several workers, any of them tells those of all."""
+    await service.jobs.count()
+    return Response(service.metrics.text(), media_type=service.metrics.content_type)
 
 
 async def _facts(service: Service) -> dict[str, Any]:

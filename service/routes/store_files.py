@@ -15,7 +15,7 @@ from backends.types import Metadata, Passage
 from service.collections import Collection
 from service.http.auth import READ, WRITE
 from service.http.problems import Problem
-from service.http.replies import flat
+from service.http.replies import attributes_of
 from service.ingest.bodies import cut, read_file, with_metadata
 from service.ingest.job import Job, State
 from service.ingest.staged import Attachment, FileBatch, StagedFile, StagedFiles
@@ -278,5 +278,5 @@ def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:
         created_at=service.started,
         usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
         vector_store_id=store,
-        attributes=flat(document.passages[0].metadata),
+        attributes=attributes_of(document.passages[0].metadata),
     )

@@ -14,7 +14,7 @@ from service.collections import Collection
 from service.http.auth import READ
 from service.http.keys import ASKING
 from service.http.problems import Problem
-from service.http.replies import flat, headers, retrieve_reply
+from service.http.replies import attributes_of, headers, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue, RetrieveReply
 from service.schemas.vector_stores import (
@@ -116,7 +116,7 @@ def _result(passage: PassageValue) -> StoreResult:
         file_id=passage.document,
         filename=passage.title or passage.document,
         score=passage.score,
-        attributes=flat(passage.metadata),
+        attributes=attributes_of(passage.metadata),
         content=[StoreText(text=passage.text)],
         passage_id=passage.id,
         sources=[source.model_dump() for source in passage.sources],

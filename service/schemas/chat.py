@@ -140,4 +140,4 @@ class ChatRequest(BaseModel):
             "frequency_penalty",
             "presence_penalty",
         )
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return self.model_dump(include={*names}, exclude_none=True)

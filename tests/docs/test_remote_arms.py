@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from service.arms.registry import KINDS
+from service.arms.kinds import KINDS
 from tests.docs.examples import ROOT, blocks
 
 GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
