@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from backends.types import Float64
 from router.passage_evidence import PREFIX
 from router.policy import SCORE, decide
 from router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
-from router.scorer import Floats, Scorer
+from router.scorer import Scorer
 from router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
 from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
@@ -22,26 +22,6 @@ POINTS = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 _PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]
 _SHARES = (_WEIGHTS / 2).astype(np.float32)
-
-
-class Scored(Protocol):
-    """A scorer that can be explained."""
-
-    def raw(self, inputs: Float64) -> Float64:
-        """(n, d) z-scores to (n,) uncalibrated logits."""
-        ...
-
-    def calibrated(self, raw: Float64) -> Float64:
-        """Calibrate logits."""
-        ...
-
-    def gradients(self, inputs: Floats) -> Floats:
-        """Gradients (p, d) of the calibrated logit at points (p, d)."""
-        ...
-
-    def along_paths(self, inputs: Float64) -> Float64:
-        """What each feature (d,) adds to the calibrated logit by members without a gradient."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +42,12 @@ class Attribution:
 class Explainer:
     """Attributes the logits of one scorer to its features."""
 
-    def __init__(self, scorer: Scored, width: int) -> None:
-        """Score the baseline once.
-
-        Args:
-            width: Number of features, d.
-        """
+    def __init__(self, scorer: Scorer) -> None:
+        """Score the baseline once."""
+        width = len(scorer.names)
         self._scorer = scorer
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
         self._average = scorer.along_paths(np.zeros(width))
-
-    @classmethod
-    def of(cls, scorer: Scorer) -> "Explainer":
-        """The explainer of a scorer."""
-        return cls(scorer, len(scorer.names))
 
     def attribute(self, inputs: Float64, logit: float) -> Attribution:
         """Integrated gradients from the training mean to a question.

@@ -37,7 +37,7 @@ class RoutingModel:
         self.scorer = scorer
         self.policy = policy
         self.folder = folder
-        self._explainer = Explainer.of(scorer)
+        self._explainer = Explainer(scorer)
 
     @property
     def asks_corpus(self) -> bool:

@@ -60,8 +60,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             str,
             typer.Option(
                 help="Routes to ask, with commas between them: auto, dense, lexical, hybrid, "
-                "graph, fusion, steps; and, to compare auto with, random, tfidf-svm, "
-                "embedding-lr and oracle."
+                "graph, fusion, steps."
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
@@ -108,42 +107,22 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
-        from training.data.sources import QuestionSource
         from training.evaluation import answers as answer_report
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
         from training.evaluation.measures import write_json
-        from training.evaluation.systems import choose_routes
-        from training.fit.router import Choices
         from training.markdown import show
-        from training.run import TrainingRun
 
-        asked, names = parse_routes(routes)
+        asked = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        source = QuestionSource(dataset, settings.index)
         with Session.open(settings, settings.index) as session:
-            systems = {}
-            if names:
-                policy = session.router.policy
-                choices = Choices(simple=policy.simple, fusion=settings.fusion)
-                run = TrainingRun(settings, [source], choices, cache, progress)
-                systems = choose_routes(
-                    names,
-                    session.gateway,
-                    policy,
-                    questions,
-                    lambda: run.baselines(split, policy),
-                    batch=batch,
-                    seed=seed,
-                )
             found = evaluate_routes(
                 session.gateway,
                 questions,
                 asked,
-                systems=systems,
                 k=k,
                 batch=batch,
                 seed=seed,
@@ -328,6 +307,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         test split than always taking fusion; it is written all the same, with its report.
         """
         from router.settings import load_settings
+        from router.types import route_named
         from training.data.sources import Replays, parse_source
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeSettings
@@ -371,7 +351,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             kind=kind,
             among=columns_named(features) if has_index else None,
             unfamiliar=UNFAMILIAR,
-            simple=None if simple is None else simple_route(simple),
+            simple=None if simple is None else route_named(simple),
             goal=ThresholdObjective(
                 latency_weight, max_latency_ms, None, max_graph_share, steps_weight
             ),
@@ -491,36 +471,16 @@ def question_writer(
         yield QuestionWriter(Path(folders[0]), session.snapshot, client, seed)
 
 
-def parse_routes(text: str) -> "tuple[list[Route], list[str]]":
-    """Routes, and other systems, by name, each once, in the order given.
+def parse_routes(text: str) -> "list[Route]":
+    """Routes by name, each once, in the order given.
 
     Raises:
-        EvaluationError: A name is neither, or there is none.
+        QuestionError: There is no route of a name.
+        EvaluationError: None is named.
     """
-    from router.types import Route
-    from training.evaluation.systems import CHOSEN
+    from router.types import Route, route_named
 
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    known = [*map(str, Route), *CHOSEN]
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        said = f"There is no route '{unknown[0]}'" if unknown else "No route was named"
-        raise EvaluationError(f"{said}; choose among {', '.join(known)}.")
-    return (
-        [Route(name) for name in names if name not in CHOSEN],
-        [name for name in names if name in CHOSEN],
-    )
-
-
-def simple_route(name: str) -> "Route":
-    """A simple route by name.
-
-    Raises:
-        FitError: There is none of that name.
-    """
-    from router.types import Route
-    from training.data.evaluation_set import SIMPLE_ROUTES
-
-    if name not in SIMPLE_ROUTES:
-        raise FitError(f"'{name}' is no simple route; choose among {', '.join(SIMPLE_ROUTES)}.")
-    return Route(name)
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise EvaluationError(f"No route was named; choose among {', '.join(Route)}.")
+    return [route_named(name) for name in names]

@@ -212,7 +212,7 @@ def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCo
 
 def importances(scorer: Scorer, features: Float64) -> Float64:
     """(d,) mean |contribution| of each selected feature to the logit, over (n, width) questions."""
-    explainer = Explainer.of(scorer)
+    explainer = Explainer(scorer)
     inputs, logits = scorer.inputs(features), scorer.logits(features)
     sizes = [
         np.abs(explainer.attribute(row, float(logit)).values)

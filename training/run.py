@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from backends.progress import Progress
-from backends.types import Float64, Int64, Mask
+from backends.types import Float64, Mask
 from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model import RoutingModel
 from router.model_files import TrainedRouter, load_router, save_router
 from router.passage_evidence import PASSAGE_NAMES, passage_schema
 from router.passage_routing import load_passage_router
-from router.policy import Policy, bands
-from router.query_performance import NAMES, STAGE_1, schema_id, stages
-from router.scorer import columns_of
+from router.policy import Policy
+from router.query_performance import NAMES, schema_id, stages
 from router.settings import Settings
 from router.types import Route
 from training.card import card
@@ -137,7 +136,9 @@ class TrainingRun:
         Test splits of sources that nothing was learned from are told of by themselves, unless there
         are no others.
         """
-        replays = self._held_out(TEST)
+        # The one place where questions are read that nothing is learned from.
+        with self.clock.stage(f"replay of {TEST}"):
+            replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
         origins = {replay.dataset for replay in fitted.training.questions.replays}
@@ -186,28 +187,6 @@ class TrainingRun:
             seconds=self.clock.seconds,
         )
 
-    def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
-        """What baselines that learn from train and dev choose for another split.
-
-        Returns:
-            Name -> (n,) codes of routes, as in `training.thresholds.outcomes`.
-
-        Raises:
-            FitError: The arms disagree too rarely for anything to be learned.
-        """
-        training = self._training_set()
-        asked = self._evaluation_set(self._held_out(split))
-        found = fit_baselines(
-            training.questions,
-            training.labels,
-            asked,
-            policy,
-            fusion=self._choices.fusion,
-            quality=self._choices.quality,
-            columns=columns_of(STAGE_1, NAMES),
-        )
-        return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
-
     def _training_set(self, say: Callable[[str], None] = lambda _: None) -> TrainingSet:
         with self.clock.stage("replay of train and dev"):
             replays = [
@@ -224,11 +203,6 @@ class TrainingRun:
         say(f"The arms disagree on {len(found)} of {sum(map(len, replays))} questions.")
         found.require_both()
         return TrainingSet.of(self._evaluation_set(replays), found)
-
-    def _held_out(self, split: str) -> list[Replay]:
-        """The one place where questions are read that nothing is learned from."""
-        with self.clock.stage(f"replay of {split}"):
-            return self._replays.final(self._sources, split)
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()

@@ -10,7 +10,7 @@ from backends.types import Float64
 from router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
 from router.policy import decide
 from router.query_performance import CHEAP_SIGNALS, MEANINGS
-from router.scorer import Floats, Scorer, to_scores
+from router.scorer import Linear, Scorer, Standard, to_scores
 from router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -18,7 +18,7 @@ unit = st.floats(0, 1)
 
 
 def test_parts_add_up_to_the_logit(scorer: Scorer, features: Float64) -> None:
-    explainer = Explainer.of(scorer)
+    explainer = Explainer(scorer)
     inputs, logits = scorer.inputs(features), scorer.logits(features)
     for row, logit in zip(inputs, logits.tolist(), strict=True):
         found = explainer.attribute(row, logit)
@@ -28,7 +28,7 @@ def test_parts_add_up_to_the_logit(scorer: Scorer, features: Float64) -> None:
 
 
 def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float64) -> None:
-    explainer = Explainer.of(scorer)
+    explainer = Explainer(scorer)
     row = scorer.inputs(features)[0]
     path = (np.arange(20_000) + 0.5)[:, None] / 20_000
     slow = row * scorer.gradients(path * row).mean(axis=0)
@@ -41,29 +41,16 @@ def test_an_average_question_is_all_baseline(scorer: Scorer) -> None:
     features = np.zeros((1, 10))
     features[0, scorer.columns] = scorer.standard.mean
     logit = float(scorer.logits(features)[0])
-    found = Explainer.of(scorer).attribute(scorer.inputs(features)[0], logit)
+    found = Explainer(scorer).attribute(scorer.inputs(features)[0], logit)
     assert (found.values == 0).all()
     assert found.baseline == pytest.approx(logit, abs=1e-12)
 
 
-class Constant:
-    """Says the same of every question."""
-
-    def raw(self, inputs: Float64) -> Float64:
-        return np.full(len(inputs), 2.0)
-
-    def calibrated(self, raw: Float64) -> Float64:
-        return raw
-
-    def gradients(self, inputs: Floats) -> Floats:
-        return np.zeros_like(inputs)
-
-    def along_paths(self, inputs: Float64) -> Float64:
-        return np.zeros_like(inputs)
-
-
 def test_features_that_say_nothing_are_given_nothing() -> None:
-    found = Explainer(Constant(), 3).attribute(np.ones(3), 2.5)
+    weights = {"head.weight": np.zeros((1, 3)), "head.bias": np.array([2.5])}
+    standard = Standard(np.zeros(3), np.ones(3), 5.0)
+    constant = Scorer(("a", "b", "c"), np.arange(3), 3, standard, (Linear(weights),))
+    found = Explainer(constant).attribute(np.ones(3), 2.5)
     assert found.values.tolist() == [0, 0, 0]
     assert found.baseline == 2.5
 
@@ -71,7 +58,7 @@ def test_features_that_say_nothing_are_given_nothing() -> None:
 def test_contributions_are_named_and_sorted(scorer: Scorer, features: Float64) -> None:
     logit = float(scorer.logits(features)[2])
     values = features[2, scorer.columns]
-    attribution = Explainer.of(scorer).attribute(scorer.inputs(features)[2], logit)
+    attribution = Explainer(scorer).attribute(scorer.inputs(features)[2], logit)
     found = contributions(attribution, scorer.names, values)
     assert found[0].name == BASELINE
     assert math.fsum(part.logit for part in found) == pytest.approx(logit, abs=1e-12)

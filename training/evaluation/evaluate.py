@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -21,13 +22,20 @@ from training.evaluation.compare import (
     percentiles,
 )
 from training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
-from training.evaluation.systems import Endpoint
 from training.markdown import by_measure, escape, gain, spread, table
+
+
+class Endpoint(Protocol):
+    """What answers questions: the router's gateway."""
+
+    def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
+        """One reply to each question, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """What one route, or another system, did.
+    """What one route did.
 
     Attributes:
         answers: Question id -> hits, in the dataset's order; without the unanswered ones.
@@ -52,7 +60,7 @@ class SystemRun:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Several systems on the same questions.
+    """Several routes on the same questions.
 
     Attributes:
         runs: One for each system, in the order asked for.
@@ -81,7 +89,6 @@ def evaluate(
     dataset: Dataset,
     routes: Sequence[Route],
     *,
-    systems: Mapping[str, Endpoint] | None = None,
     k: int = DEPTH,
     batch: int = 32,
     seed: int = 0,
@@ -92,35 +99,31 @@ def evaluate(
     """Ask every question over every route, and score the answers.
 
     Args:
-        routes: At least one, unless there are other systems; each once.
-        systems: Name -> endpoint that is asked with `Route.AUTO`, after the routes.
+        routes: At least one; each once.
         k: Hits to ask for; at least as many as the deepest measure needs are.
-        baseline: The system that the others are compared with; "" compares every two.
+        baseline: The route that the others are compared with; "" compares every two.
 
     Raises:
         EvaluationError: The dataset has no question, or the baseline is not asked.
     """
-    names = [*map(str, routes), *(systems or {})]
-    if baseline and baseline not in names:
+    if baseline and baseline not in routes:
         raise EvaluationError(
-            f"The baseline '{baseline}' is not asked; take one of {', '.join(names)}."
+            f"The baseline '{baseline}' is not asked; take one of {', '.join(routes)}."
         )
     depth = max(k, DEPTH)
     progress = progress or Silent()
     runs: list[SystemRun] = []
     version = 0
-    asked = [(str(route), endpoint, route) for route in routes]
-    asked += [(name, own, Route.AUTO) for name, own in (systems or {}).items()]
-    for name, own, route in asked:
-        progress.start(len(dataset.questions), f"asking {name}")
+    for route in routes:
+        progress.start(len(dataset.questions), f"asking {route}")
         try:
             replies = _ask(
-                own, dataset.questions, route, depth=depth, batch=batch, progress=progress
+                endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
             )
         finally:
             progress.close()
         version = next((reply.version for reply in replies.values()), version)
-        runs.append(_run(name, dataset, replies, batch))
+        runs.append(_run(str(route), dataset, replies, batch))
     values = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
     if baseline:

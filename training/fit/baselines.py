@@ -149,7 +149,7 @@ def fit_baselines(
     fusion: FusionSettings,
     quality: str,
     columns: Int64,
-    goal: ThresholdObjective | None = None,
+    goal: ThresholdObjective,
 ) -> Mapping[str, RouterScores]:
     """Fit every baseline on the questions that the router learned from, and let it score others.
 

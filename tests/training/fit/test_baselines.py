@@ -15,7 +15,7 @@ from training.fit.baselines import (
     Scores,
     fit_baselines,
 )
-from training.thresholds.outcomes import GRAPH
+from training.thresholds.outcomes import GRAPH, ThresholdObjective
 
 
 def questions(
@@ -89,6 +89,7 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
         fusion=FusionSettings(),
         quality="nDCG@10",
         columns=np.arange(1),
+        goal=ThresholdObjective(),
     )["by heart"]
     *folds, last = seen
     assert len(folds) == 5

@@ -127,7 +127,7 @@ def test_of_all_strengths_the_best_on_dev_is_kept(simple: Trained, dev: Examples
 def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -> None:
     """Setting the top 3 features to their mean moves the score more than setting 3 others."""
     scorer = request.getfixturevalue(which).scorer
-    explainer = Explainer.of(scorer)
+    explainer = Explainer(scorer)
     inputs = scorer.inputs(examples(300, 3).features)
     logits = scorer.calibrated(scorer.raw(inputs))
     draw = np.random.default_rng(0)
