@@ -14,14 +14,11 @@ paper leaves the rest open. Here, with x the z-scored features:
 Attention is a gate and not a softmax, so that a feature's weight does not fall because others
 matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018). It is smooth: the
 gradient exists everywhere, and a few points suffice to integrate it.
-
-The arrays of several networks of one shape have an additional first axis, written (…) here. NumPy
-then handles all networks in one call; for small networks, calls take most of the time.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,8 +38,8 @@ class Layer:
     """An affine map.
 
     Attributes:
-        weight: (…, outputs, inputs), C-contiguous.
-        bias: (…, outputs).
+        weight: (outputs, inputs), C-contiguous.
+        bias: (outputs,).
     """
 
     weight: Floats
@@ -59,15 +56,15 @@ class Layer:
         return cls(np.ascontiguousarray(weight, dtype), np.ascontiguousarray(bias, dtype))
 
     def of_one(self, x: Floats) -> Floats:
-        """(…, inputs) to (…, outputs), by a dot product each, so bits do not depend on a batch."""
-        result: Floats = np.vecdot(self.weight, x[..., None, :])
+        """(inputs,) to (outputs,), by a dot product each, so bits do not depend on a batch."""
+        result: Floats = np.vecdot(self.weight, x)
         result += self.bias
         return result
 
     def of_rows(self, rows: Floats) -> Floats:
-        """(…, p, inputs) to (…, p, outputs) at the speed of BLAS."""
-        result: Floats = rows @ self.weight.swapaxes(-1, -2)
-        result += self.bias[..., None, :]
+        """(p, inputs) to (p, outputs) at the speed of BLAS."""
+        result: Floats = rows @ self.weight.T
+        result += self.bias
         return result
 
 
@@ -76,10 +73,10 @@ class Weights:
     """All layers of one network, or of several stacked, in one precision.
 
     Attributes:
-        features: Attention over features, (…, d, d).
+        features: Attention over features, (d, d).
         hidden: Hidden layers, in order.
-        output: Attention over the last hidden layer, (…, h, h).
-        head: Last layer, (…, 1, h), which gives the logit.
+        output: Attention over the last hidden layer, (h, h).
+        head: Last layer, (1, h), which gives the logit.
     """
 
     features: Layer
@@ -105,19 +102,18 @@ class Weights:
         found._check()
         return found
 
-    def logits(self, x: Float64) -> Floats:
-        """(d,) z-scores to (…) logits, by the equations in the module's docstring."""
+    def logit(self, x: Float64) -> float:
+        """The logit of (d,) z-scores, by the equations in the module's docstring."""
         hidden = x * sigmoid(self.features.of_one(x))
         for layer in self.hidden:
             sums = layer.of_one(hidden)
             made = sums * sigmoid(sums)
             hidden = made + hidden if made.shape == hidden.shape else made
         attended = hidden * sigmoid(self.output.of_one(hidden))
-        result: Floats = self.head.of_one(attended)[..., 0]
-        return result
+        return float(self.head.of_one(attended)[0])
 
     def gradients(self, points: Floats) -> Floats:
-        """∂logit/∂x, (…, p, d), at points (p, d), by the chain rule."""
+        """∂logit/∂x, (p, d), at points (p, d), by the chain rule."""
         gate = sigmoid(self.features.of_rows(points))
         hidden = points * gate
         slopes: list[Floats] = []
@@ -201,38 +197,11 @@ class AttentionMlp:
 
     def logit(self, x: Float64) -> float:
         """The logit of z-scored features (d,)."""
-        return float(self._double.logits(x))
+        return self._double.logit(x)
 
     def gradients(self, points: Floats) -> Floats:
         """∂logit/∂x, (p, d), at points (p, d), in the points' precision (float64 or float32)."""
         return (self._double if points.dtype == np.float64 else self._single).gradients(points)
-
-
-class Stack:
-    """Networks of one shape, stacked: the same values as one by one, in fewer NumPy calls."""
-
-    def __init__(self, members: Sequence[AttentionMlp]) -> None:
-        """Copy the members' weights.
-
-        Raises:
-            ValueError: The members differ in shape.
-        """
-        tensors = {
-            name: np.stack([member.tensors[name] for member in members])
-            for name in members[0].tensors
-        }
-        self._double = Weights.of(tensors, np.float64)
-        self._single = Weights.of(tensors, np.float32)
-
-    def logits(self, x: Float64) -> Floats:
-        """(d,) z-scores to (m,) logits, bit for bit those of each member."""
-        return self._double.logits(x)
-
-    def gradients(self, points: Floats) -> Floats:
-        """Sum over the members of ∂logit/∂x, (p, d), at points (p, d), in the points' precision."""
-        weights = self._double if points.dtype == np.float64 else self._single
-        result: Floats = weights.gradients(points).sum(axis=0)
-        return result
 
 
 class Linear:
@@ -260,10 +229,6 @@ class Linear:
     def logit(self, x: Float64) -> float:
         """The logit of z-scored features (d,)."""
         return float(self._head.of_one(x)[0])
-
-    def logits(self, x: Float64) -> Float64:
-        """The logit as an array (1,)."""
-        return np.array([self.logit(x)])
 
     def gradients(self, points: Floats) -> Floats:
         """∂logit/∂x, (p, d), at points (p, d): the weights, repeated."""
@@ -338,14 +303,10 @@ class Trees:
 
     def logit(self, x: Float64) -> float:
         """The logit of z-scored features (d,)."""
-        return float(self.logits(x)[0])
-
-    def logits(self, x: Float64) -> Float64:
-        """The logit as an array (1,)."""
         single, node = x.astype(np.float32), self._roots
         for _ in range(self._depth):
             node = self._step(single, node)
-        return np.array([_logit_of(float(self._value[node].mean()))])
+        return _logit_of(float(self._value[node].mean()))
 
     def contributions(self, x: Float64) -> Float64:
         """What each feature (d,) adds to the logit on the way from the roots to the leaves.
@@ -459,10 +420,6 @@ class Scorer:
     temperature: float = 1.0
     bias: float = 0.0
     familiarity: Familiarity | None = None
-    _parts: tuple[Stack | Linear | Trees, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_parts", _parts(self.members))
 
     def inputs(self, features: Float64) -> Float64:
         """The models' input.
@@ -519,7 +476,7 @@ class Scorer:
         """(n, d) z-scores to the members' mean logits (n,), not calibrated."""
         rows = np.ascontiguousarray(inputs)
         # fsum rounds once, so the order of the members changes no bit.
-        sums = [math.fsum(x for part in self._parts for x in part.logits(row)) for row in rows]
+        sums = [math.fsum(member.logit(row) for member in self.members) for row in rows]
         return np.array(sums, np.float64) / len(self.members)
 
     def calibrated(self, raw: Float64) -> Float64:
@@ -532,12 +489,12 @@ class Scorer:
     @property
     def trees(self) -> tuple[Trees, ...]:
         """The members that are trees, which have no gradient."""
-        return tuple(part for part in self._parts if isinstance(part, Trees))
+        return tuple(member for member in self.members if isinstance(member, Trees))
 
     def gradients(self, inputs: Floats) -> Floats:
         """∂(calibrated logit)/∂(z-score) at points (p, d), without trees, in their precision."""
-        smooth = (part for part in self._parts if not isinstance(part, Trees))
-        total = sum((part.gradients(inputs) for part in smooth), start=np.zeros_like(inputs))
+        smooth = (member for member in self.members if not isinstance(member, Trees))
+        total = sum((member.gradients(inputs) for member in smooth), start=np.zeros_like(inputs))
         result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
         return result.astype(inputs.dtype, copy=False)
 
@@ -549,19 +506,6 @@ class Scorer:
     def with_calibration(self, temperature: float, bias: float = 0.0) -> "Scorer":
         """The same models with another calibration."""
         return replace(self, temperature=temperature, bias=bias)
-
-
-def _parts(members: Sequence[Member]) -> tuple[Stack | Linear | Trees, ...]:
-    """Stack the networks of one shape; every other member stays by itself."""
-    stacks: dict[object, list[AttentionMlp]] = {}
-    lines: list[Linear | Trees] = []
-    for member in members:
-        if not isinstance(member, AttentionMlp):
-            lines.append(member)
-        else:
-            shapes = tuple((name, values.shape) for name, values in sorted(member.tensors.items()))
-            stacks.setdefault(shapes, []).append(member)
-    return *map(Stack, stacks.values()), *lines
 
 
 def to_scores(logits: Float64) -> Float64:

@@ -7,7 +7,7 @@ import pytest
 
 from backends.types import Float64
 from router.errors import FeatureError
-from router.scorer import AttentionMlp, Floats, Linear, Scorer, Stack, columns_of
+from router.scorer import AttentionMlp, Floats, Linear, Scorer, columns_of
 
 Tensors = Callable[..., dict[str, Floats]]
 shapes = pytest.mark.parametrize(
@@ -95,24 +95,6 @@ def test_weights_that_do_not_fit_are_refused(tensors: Tensors) -> None:
     for name, shape in shapes.items():
         with pytest.raises(ValueError, match=name.split(".")[0]):
             AttentionMlp({**weights, name: np.zeros(shape, np.float32)})
-
-
-def test_networks_side_by_side_give_the_same(tensors: Tensors) -> None:
-    members = [AttentionMlp(tensors(7, (8, 8, 4), seed, 3.0)) for seed in range(3)]
-    stack = Stack(members)
-    points = np.random.default_rng(0).normal(size=(5, 7))
-    for row in points:
-        assert stack.logits(row).tolist() == [member.logit(row) for member in members]
-    for rows in (points, points.astype(np.float32)):
-        total = sum(member.gradients(rows) for member in members)
-        found = stack.gradients(rows)
-        assert found.dtype == rows.dtype
-        np.testing.assert_allclose(found, total, rtol=1e-5, atol=1e-5)
-
-
-def test_networks_of_other_shapes_do_not_stand_side_by_side(tensors: Tensors) -> None:
-    with pytest.raises(ValueError, match="shape"):
-        Stack([AttentionMlp(tensors(7, (8,))), AttentionMlp(tensors(7, (4,)))])
 
 
 def test_a_lines_logit_and_gradient() -> None:
