@@ -185,14 +185,14 @@ async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[s
 
 
 @contextmanager
-def server(index: Path, *options: str, wye: Sequence[str] = WYE) -> Iterator[str]:
+def server(index: Path, *options: str) -> Iterator[str]:
     """A `wye serve` of its own; its address, once it is ready.
 
     Raises:
         BenchmarkError: It ended, or was not ready in time.
     """
     port = free_port()
-    command = [*wye, "serve", "--index", str(index), "--port", str(port), *options]
+    command = [*WYE, "serve", "--index", str(index), "--port", str(port), *options]
     with running(command, port) as (url, _):
         yield url
 

@@ -83,7 +83,6 @@ class RoutingModel:
         self,
         features: Float64,
         *,
-        forced: Route | None = None,
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
@@ -91,7 +90,6 @@ class RoutingModel:
 
         Args:
             features: (n, width) float64, in the order of the featurizer's names.
-            forced: A route to take whatever the score, which is still computed.
             max_latency_ms: Time budget of an answer in ms.
             explain: Whether to add contributions and the nearest change.
 
@@ -112,7 +110,7 @@ class RoutingModel:
         decisions: list[Decision] = []
         for row in range(len(features)):
             logit, score = float(logits[row]), float(scores[row])
-            choice = decide(score, thresholds, simple=policy.simple, forced=forced, budget=budget)
+            choice = decide(score, thresholds, simple=policy.simple, budget=budget)
             if choice.reason == SCORE and not known[row]:
                 choice = Choice(Route.FUSION, UNFAMILIAR)
             decision = Decision(

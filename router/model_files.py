@@ -170,36 +170,25 @@ def read_info(folder: Path) -> RouterInfo:
     return RouterInfo(manifest.title, policy, asks_corpus(manifest.features))
 
 
-def save_router(models: Path, name: str, router: TrainedRouter, version: str | None = None) -> Path:
-    """Write a new version of a router, atomically; existing versions are never overwritten.
-
-    Args:
-        version: "v1" and so on; None for the one after the last.
+def save_router(models: Path, name: str, router: TrainedRouter) -> Path:
+    """Write the next version of a router, atomically; existing ones are never overwritten.
 
     Returns:
-        The folder of the version.
+        The folder of the version, such as "v1".
 
     Raises:
-        ModelFileError: The version exists already, or the name or version is not valid.
+        ModelFileError: The name is not valid.
     """
     if not _NAME.fullmatch(name):
         raise ModelFileError(
             f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."
         )
-    if version is not None and not _VERSION.fullmatch(version):
-        raise ModelFileError(f"A version cannot be called '{version}'; use v1, v2, and so on.")
     home = models / name
     home.mkdir(parents=True, exist_ok=True)
     while True:
-        chosen = version or f"v{max(versions(models, name), default=0) + 1}"
-        target = home / chosen
+        target = home / f"v{max(versions(models, name), default=0) + 1}"
         if not target.exists() and _written(target, router, name):
             return target
-        if version is not None:
-            raise ModelFileError(
-                f"'{target}' is there already and is never overwritten; "
-                "leave the version out to write the next one."
-            )
 
 
 def versions(models: Path, name: str) -> list[int]:

@@ -12,6 +12,7 @@ from router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"
+"""The reason for a route that the caller named."""
 SURE = 0.05
 """Up to this score the simple route is taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"
@@ -75,7 +76,7 @@ class Choice:
     """A route and the reason for it.
 
     Attributes:
-        reason: "score", "plan: …", "forced", "unfamiliar: …" or "budget: …" in words.
+        reason: "score", "plan: …", "unfamiliar: …" or "budget: …" in words.
     """
 
     route: Route
@@ -87,7 +88,6 @@ def decide(
     thresholds: Thresholds,
     *,
     simple: Route = Route.DENSE,
-    forced: Route | None = None,
     budget: LatencyBudget | None = None,
 ) -> Choice:
     """Decide which route a question takes.
@@ -99,14 +99,9 @@ def decide(
     and both of its neighbours do, scores from the middle of the band upwards go to graph. If
     nothing fits, the fastest route is taken.
 
-    Args:
-        forced: Taken whatever the score and the budget.
-
     Raises:
         PolicyError: The score is not from 0 to 1, or the budget lacks an estimate.
     """
-    if forced is not None:
-        return Choice(forced, FORCED)
     if not 0 <= score <= 1:
         raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
     order = routes(simple)

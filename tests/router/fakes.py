@@ -228,11 +228,9 @@ class ByLength(RoutingModel):
         self,
         features: Float64,
         *,
-        forced: Route | None = None,
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
-        del forced
         self.seen.append(features)
         scores = self.score(features)
         borders = self.policy.thresholds

@@ -55,10 +55,7 @@ def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -
         assert decision.nearest_change.route != decision.route
 
 
-def test_a_forced_route_and_a_budget(model: RoutingModel, features: Float64) -> None:
-    for decision in model.decide(features, forced=Route.DENSE):
-        assert (decision.route, decision.reason) == (Route.DENSE, "forced")
-        assert decision.score is not None
+def test_a_budget(model: RoutingModel, features: Float64) -> None:
     found = model.decide(features, max_latency_ms=5)
     assert {decision.route for decision in found} == {Route.LEXICAL}
     assert any(decision.reason.startswith("budget: ") for decision in found)
@@ -98,4 +95,3 @@ def test_an_unfamiliar_question_goes_to_fusion_and_says_so(
         assert (decision.route, decision.reason) == (Route.FUSION, UNFAMILIAR)
         assert decision.score == 0.5
         assert decision.contributions == ()
-    assert {one.reason for one in lost.decide(features, forced=Route.DENSE)} == {"forced"}

@@ -89,13 +89,6 @@ def test_higher_thresholds_never_take_a_less_simple_route(
         assert place(after) <= place(before)
 
 
-@given(score, thresholds(), st.sampled_from(list(Route)), budgets())
-def test_a_forced_route_is_taken_whatever_else_is_said(
-    value: float, borders: Thresholds, forced: Route, budget: LatencyBudget | None
-) -> None:
-    assert decide(value, borders, forced=forced, budget=budget) == Choice(forced, "forced")
-
-
 @given(score, thresholds(), budgets())
 def test_a_budget_is_held_to_whenever_a_route_fits(
     value: float, borders: Thresholds, budget: LatencyBudget | None

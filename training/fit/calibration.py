@@ -66,9 +66,9 @@ class Reliability:
     nll: float
 
 
-def nll(logits: Float64, labels: Int64, weights: Float64 | None = None) -> float:
+def nll(logits: Float64, labels: Int64) -> float:
     """Mean negative log likelihood of labels under logits, in nats."""
-    return float(np.average(losses(logits, labels), weights=weights))
+    return float(losses(logits, labels).mean())
 
 
 def losses(logits: Float64, labels: Int64) -> Float64:
@@ -77,10 +77,8 @@ def losses(logits: Float64, labels: Int64) -> Float64:
     return result
 
 
-def calibrate(
-    logits: Float64, labels: Int64, *, bias: bool = False, weights: Float64 | None = None
-) -> Calibration:
-    """Choose temperature, and offset if asked to, by likelihood.
+def calibrate(logits: Float64, labels: Int64) -> Calibration:
+    """Choose temperature and offset by likelihood.
 
     The problem is convex in 1 / temperature and bias, which is how it is solved. The temperature
     stays between 0.05 and 20: on scores that separate the labels, or say nothing of them, the
@@ -91,7 +89,6 @@ def calibrate(
     Args:
         logits: (n,) of the dev split.
         labels: (n,) 0 or 1.
-        weights: (n,) of the questions; None for all the same.
 
     Raises:
         FitError: No question.
@@ -102,15 +99,13 @@ def calibrate(
     def loss(parameters: Float64) -> tuple[float, Float64]:
         moved = logits * parameters[0] + parameters[1]
         off = expit(moved) - labels
-        slope = [np.average(off * logits, weights=weights), np.average(off, weights=weights)]
-        return nll(moved, labels, weights), np.array(slope) * [1, bias]
+        return nll(moved, labels), np.array([(off * logits).mean(), off.mean()])
 
-    bounds = [(1 / 20, 20), (-10, 10) if bias else (0, 0)]
     found = minimize(
         loss,
         np.array([1.0, 0.0]),
         jac=True,
-        bounds=bounds,
+        bounds=[(1 / 20, 20), (-10, 10)],
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-12},
     )

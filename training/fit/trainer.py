@@ -181,7 +181,7 @@ def train(
     members = _fit(parts[0], parts[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
     raw = scorer.logits(dev.features)
-    found = calibrate(raw, dev.labels, bias=True)
+    found = calibrate(raw, dev.labels)
     scorer = scorer.with_calibration(found.temperature, found.bias)
     logits = scorer.logits(dev.features)
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from backends.types import Float64, Int64
 from training.errors import FitError
@@ -38,36 +38,28 @@ def test_the_loss_by_hand() -> None:
     found = losses(np.array([0.0, 2.0, 2.0]), np.array([1, 1, 0]))
     expected = [math.log(2), math.log(1 + math.exp(-2)), math.log(1 + math.exp(2))]
     assert found.tolist() == pytest.approx(expected)
-    assert nll(np.array([0.0, 2.0]), np.array([1, 1]), np.array([3.0, 1.0])) == pytest.approx(
-        (3 * expected[0] + expected[1]) / 4
-    )
+    assert nll(np.array([0.0, 2.0]), np.array([1, 1])) == pytest.approx(sum(expected[:2]) / 2)
     assert losses(np.array([1e4, -1e4]), np.array([0, 0])).tolist() == [1e4, 0]
 
 
 def test_temperature_and_bias_are_found_again() -> None:
     logits, labels = sample(50_000, 2.5, 0.7)
-    found = calibrate(logits, labels, bias=True)
+    found = calibrate(logits, labels)
     assert found.temperature == pytest.approx(2.5, rel=0.05)
     assert found.bias == pytest.approx(0.7, abs=0.05)
     assert reliability(logits / found.temperature + found.bias, labels).ece_mass < 0.01
     assert reliability(logits, labels).ece_mass > 0.05
 
 
-def test_temperature_alone_is_the_minimum_of_the_loss() -> None:
+def test_they_are_the_minimum_of_the_loss() -> None:
     logits, labels = sample(300, 0.4, 0.3)
     found = calibrate(logits, labels)
-    slow = minimize_scalar(lambda t: nll(logits / t, labels), bounds=(0.05, 20), method="bounded")
-    assert found.bias == 0
-    assert found.temperature == pytest.approx(slow.x, rel=1e-3)
 
+    def loss(moved: Float64) -> float:
+        return nll(logits / moved[0] + moved[1], labels)
 
-def test_weights_are_as_good_as_repetitions() -> None:
-    logits, labels = sample(200, 2, 0.5)
-    counts = np.random.default_rng(1).integers(0, 4, 200)
-    weighed = calibrate(logits, labels, bias=True, weights=counts.astype(float))
-    repeated = calibrate(np.repeat(logits, counts), np.repeat(labels, counts), bias=True)
-    assert weighed.temperature == pytest.approx(repeated.temperature, rel=1e-4)
-    assert weighed.bias == pytest.approx(repeated.bias, abs=1e-4)
+    slow = minimize(loss, np.ones(2), method="Nelder-Mead")
+    assert (found.temperature, found.bias) == pytest.approx(tuple(slow.x), rel=1e-2)
 
 
 def test_scores_without_a_best_temperature_get_the_nearest_one() -> None:
