@@ -17,15 +17,17 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+import openai
 from scipy import sparse
 
 from backends.clue import ClueRetriever, ClueSettings
 from backends.trigraph.graph import TriGraph
 from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
-from backends.types import Float64, Query, Ranking, Retriever
+from backends.types import Float64, Int64, Query, Ranking, Retriever
 from backends.zoom import SharedGraph, ZoomRetriever, ZoomSettings
 from benchmarks import harness
 from benchmarks.harness import Table
+from featurizer.registry import FEATURE_NAMES
 from router.fusion import added_up
 from router.query_performance import log_share
 from router.reading import QuestionReading
@@ -33,8 +35,13 @@ from router.session import Session
 from router.settings import load_settings
 from router.types import Route
 from training.data.dataset import Dataset, read_dataset
+from training.data.examples import Examples
 from training.data.replaying import contains_any, words
 from training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
+from training.fit.baselines import BASELINES, BaselineQuestions
+from training.fit.recipe import RouterRecipe
+from training.fit.trainer import train
+from training.labels import MARGIN
 
 DEPTH = 10
 BATCH = 32
@@ -45,6 +52,32 @@ WEIGHTS = (0.01, 0.02, 0.04, 0.08)
 QUALITY = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
 PUBLISHED = "LinearRAG, published"
 
+SHARES = (0.25, 0.5, 0.75)
+CUT = 0.5
+"""A router's score above it is the graph's."""
+SEVERAL = """\
+Does one passage hold the answer, or does it take several?
+
+Question: Who painted the ceiling of the town hall of Porvik?
+Answer: one
+
+Question: Where was the designer of the Lantern House born?
+Answer: several
+
+Question: what year did the old mill at osmere burn down
+Answer: one
+
+Question: Which ship was launched first, the Grey Ferry or the Tall Heron?
+Answer: several
+
+Question: What is the capital of Tallhaven county?
+Answer: one
+
+Question: Who is the mother of the founder of The Sallows?
+Answer: several
+
+Question: """
+
 Search = Callable[[Sequence[Query]], list[Ranking]]
 
 
@@ -53,12 +86,16 @@ class Asked:
     """A dataset's questions with its index.
 
     Attributes:
+        folder: Of the dataset, with its other splits.
+        router_url: Of a language model that routes; "" for none.
         published: An index written with WYE_PRESET=published, if there is one.
     """
 
+    folder: Path
     dataset: Dataset
     session: Session
     published: Session | None
+    router_url: str = ""
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -162,6 +199,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("datasets", type=Path, nargs="+", help="BEIR folders")
     parser.add_argument("--indexes", type=Path, required=True, help="folder with NAME.index")
     parser.add_argument("--split", default="dev", help="whose questions are asked (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
+    parser.add_argument("--router-url", default="", help="of an OpenAI-compatible API that routes")
     parser.add_argument("--tables", default=",".join(TABLES), help="with commas between")
 
 
@@ -190,13 +229,14 @@ def run(given: argparse.Namespace) -> None:
 
 def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
     dataset = read_dataset(folder, given.split)
+    dataset = replace(dataset, questions=dataset.questions[:: given.every])
     session = Session.open(load_settings(), given.indexes / f"{folder.name}.index")
     opened.enter_context(session)
     place = given.indexes / f"{folder.name}-published.index"
     published = Session.open(load_settings(preset="published"), place) if place.is_dir() else None
     if published:
         opened.enter_context(published)
-    return Asked(dataset, session, published)
+    return Asked(folder, dataset, session, published, given.router_url)
 
 
 def print_recall(sets: Sequence[Asked], seed: int) -> None:
@@ -481,11 +521,116 @@ def _spent(search: Search, queries: Sequence[Query], size: int) -> float:
     return 1e3 * (process_time() - start) / len(some)
 
 
+Router = Callable[[Sequence[str]], Float64]
+
+
+def print_front(sets: Sequence[Asked], seed: int) -> None:
+    """Router by nDCG@10 where the questions that it scores highest go from hybrid to steps."""
+    del seed
+    asked = sets[0]
+    simple, gains = hybrid_and_gains(asked)
+    columns = [f"at {share:.0%}" for share in SHARES]
+    table = Table(["router", "CPU ms", *columns, "own share", "there"], width=26)
+
+    def row(name: str, spent: float, scores: Float64) -> None:
+        curve = [float(simple.mean()) + gain_at(gains, scores, share) for share in SHARES]
+        taken = scores > CUT
+        table.row(name, spent, *curve, float(taken.mean()), float((simple + gains * taken).mean()))
+
+    row("always steps", nan, np.ones(len(gains)))
+    row("oracle", nan, CUT + gains)
+    for name, router in routers(asked).items():
+        start, alone = process_time(), asked.texts[::10]
+        for text in alone:
+            router([text])
+        row(name, 1e3 * (process_time() - start) / len(alone), router(asked.texts))
+    print("Questions with equal scores go by chance. CPU ms: of this process, each asked alone.")
+
+
+def hybrid_and_gains(asked: Asked) -> tuple[Float64, Float64]:
+    """(n,) nDCG@10 of hybrid, and what steps have more."""
+    simple, graph = (
+        asked.measure(by_route(route, asked), ("nDCG@10",))[:, 0]
+        for route in (Route.HYBRID, Route.STEPS)
+    )
+    return simple, graph - simple
+
+
+def gain_at(gains: Float64, scores: Float64, share: float) -> float:
+    """Mean gain where that share of the questions, the highest scores first, goes in steps."""
+    room, gained = share * len(gains), 0.0
+    for value in np.unique(scores)[::-1]:
+        own = gains[scores == value]
+        taken = min(room, float(len(own)))
+        gained += taken * float(own.mean())
+        room -= taken
+    return gained / len(gains)
+
+
+def routers(asked: Asked) -> dict[str, Router]:
+    """The one that ships, a language model, and those that learn from train questions.
+
+    These are the ones on which steps and hybrid differ; a network is also calibrated on dev.
+    """
+    session = asked.session
+
+    def columns(texts: Sequence[str]) -> Float64:
+        reading = QuestionReading(texts, lambda: session.analyser)
+        return reading.features(range(len(texts)), FEATURE_NAMES)
+
+    def baseline(name: str, texts: Sequence[str]) -> BaselineQuestions:
+        vectors = np.empty((len(texts), 0), np.float32)
+        if name == "embedding-lr":
+            vectors = session.analyser.encode_questions(texts)
+        return BaselineQuestions(texts, vectors, np.empty((len(texts), 0)))
+
+    def shipped(texts: Sequence[str]) -> Float64:
+        found = session.gateway.decide(texts)
+        low = found[0].thresholds.low if found[0].thresholds else nan
+        return np.array([CUT - low + (nan if one.score is None else one.score) for one in found])
+
+    known: list[tuple[list[str], Int64]] = []
+    for split in ("train", "dev"):
+        own = replace(asked, dataset=read_dataset(asked.folder, split))
+        gains = hybrid_and_gains(own)[1]
+        rows = np.flatnonzero(np.abs(gains) > MARGIN)
+        known.append(([own.texts[row] for row in rows], (gains[rows] > 0).astype(np.int64)))
+
+    def learned(name: str) -> Router:
+        scores = BASELINES[name](baseline(name, known[0][0]), known[0][1])
+        return lambda texts: scores(baseline(name, texts))
+
+    found: dict[str, Router] = {}
+    for name in ("tfidf-svm", "embedding-lr"):
+        found[name] = learned(name)
+    examples = [Examples(columns(own), said, np.full(len(said), "")) for own, said in known]
+    recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64))
+    scorer = train(examples[0], examples[1], FEATURE_NAMES, recipe).scorer
+    found["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
+    found["the router that ships"] = shipped
+    if asked.router_url:
+        client = openai.OpenAI(base_url=asked.router_url, api_key="none", timeout=600)
+        found["language model"] = partial(said_several, client)
+    return found
+
+
+def said_several(client: openai.OpenAI, texts: Sequence[str]) -> Float64:
+    """(n,) 1 where a language model says that a question takes several passages."""
+    said = []
+    for text in texts:
+        reply = client.chat.completions.create(
+            model="any", messages=[{"role": "user", "content": SEVERAL + text}], temperature=0
+        )
+        said.append((reply.choices[0].message.content or "").lower().startswith("several"))
+    return np.array(said, np.float64)
+
+
 Printer = Callable[[Sequence[Asked], int], None]
 TABLES: Mapping[str, tuple[str, Printer]] = {
     "recall": ("EA-GraphRAG table 3, LinearRAG table 8, ZoomRAG table 2: recall", print_recall),
     "accuracy": ("EA-GraphRAG table 1, LinearRAG table 2: accuracy", print_accuracy),
     "times": ("EA-GraphRAG tables 4 and 6: strategies, one question at a time", print_times),
+    "front": ("EA-GraphRAG figure 3: routers by quality, walks and time", print_front),
     "linear": (
         "LinearRAG table 3, figures 4 and 5: parts, pruning, sweeps",
         lambda sets, seed: print_variants(dict(linear_variants()), sets, seed),
