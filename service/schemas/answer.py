@@ -12,7 +12,7 @@ _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 
 
 class Turn(BaseModel):
-    """What was said before."""
+    """An earlier turn of the conversation."""
 
     role: Literal["user", "assistant"]
     content: Annotated[str, Field(max_length=16_384)]
@@ -26,7 +26,7 @@ class AnswerRequest(SearchRequest):
         strict=True,
         description=(
             "Send server-sent events: `retrieval` with the passages, a `delta` for each piece of "
-            "text, and `done` with the whole answer, or `error`."
+            "text, `error` if the language model breaks off, and `done` with the whole answer."
         ),
     )
     abstain_below: AbstainBelow = ABSTAIN_BELOW
@@ -36,7 +36,7 @@ class AnswerRequest(SearchRequest):
     ] = Field(default_factory=list)
     max_tokens: Annotated[
         int | None,
-        Field(ge=1, le=32_768, description="Of the answer, for a language model."),
+        Field(ge=1, le=32_768, description="Longest answer of a language model, in tokens."),
         Exact,
     ] = None
 
@@ -48,65 +48,68 @@ class AnswerRequest(SearchRequest):
 
 
 class CitedSentence(BaseModel):
-    """A sentence of a passage that an answer is made of."""
+    """A sentence of a passage that the answer quotes."""
 
-    text: str = Field(description="As the passage has it.")
+    text: str = Field(description="The sentence, verbatim.")
     start: int = Field(description="Character offset in the passage's text, from 0.")
-    end: int = Field(description="Behind its last character.")
+    end: int = Field(description="Character offset after its last character.")
 
 
 class Citation(BaseModel):
-    """A passage that the answer names by number."""
+    """A passage that the answer cites by number."""
 
-    index: int = Field(description="As in [1]; from 1, in the order of the passages.")
+    index: int = Field(description="Its number, as in [1]; from 1, in the order of the passages.")
     id: str
     title: str
     document: str
     sentences: list[CitedSentence] = Field(
-        default_factory=list, description="That are quoted; none from a language model."
+        default_factory=list,
+        description="The sentences that are quoted; empty if a language model answered.",
     )
 
 
 class Segment(BaseModel):
-    """A part of the answer, and the passages that it is from."""
+    """A part of the answer, and the passages that it cites."""
 
-    text: str = Field(description="Without the numbers that stand behind it in `answer`.")
+    text: str = Field(description="The text, without the numbers that follow it in `answer`.")
     passages: list[int] = Field(
-        default_factory=list, description="Their numbers, as `index` in `citations`; or none."
+        default_factory=list,
+        description="Numbers of the cited passages, as `index` in `citations`; may be empty.",
     )
 
 
 class AnswerValue(BaseModel):
-    """An answer and where it comes from."""
+    """An answer and its sources."""
 
     answer: str = Field(
         description=(
-            "Numbers in square brackets name passages of `retrieval`. What a quoted source has in "
-            "such brackets itself stands as [ 5 ]. `segments` say the same without brackets."
+            "The answer; a number in square brackets cites a passage of `retrieval`. If a quoted "
+            "source itself has a number in such brackets, it appears as [ 5 ]. `segments` hold the "
+            "same without brackets."
         )
     )
     short_answer: str = Field(
         default="",
         description=(
-            "The answer in a few words, without a language model: a name, a date, a number, yes, "
-            "no. Empty where none stands out, and where a language model answered."
+            "The answer in a few words, found without a language model: a name, a date, a number, "
+            "yes or no. Empty if none stands out or if a language model answered."
         ),
     )
     segments: list[Segment] = Field(description="The answer in parts, in order.")
     citations: list[Citation]
     generator: str = Field(
-        description="Name of the language model, or `extractive` for sentences of the passages."
+        description="Name of the language model, or `extractive` if sentences are quoted."
     )
-    note: str = Field(
-        default="", description="Why the answer is not a language model's; empty when it is."
+    note: str = Field(default="", description="Why no language model answered; empty if one did.")
+    finish_reason: str = Field(
+        description="`stop`; `length` if the answer was cut off; `error` if it broke off."
     )
-    finish_reason: str = Field(description="`stop`, `length`, or `error` when it broke off.")
     usage: dict[str, int] = Field(
-        default_factory=dict, description="Tokens, as the language model's endpoint counts them."
+        default_factory=dict, description="Tokens as counted by the language model's endpoint."
     )
 
 
 class AnswerReply(AnswerValue):
-    """An answer with the retrieval behind it."""
+    """An answer and the retrieval that it is based on."""
 
     retrieval: RetrieveReply

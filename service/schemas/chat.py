@@ -1,4 +1,4 @@
-"""The part of OpenAI's chat protocol that is spoken here."""
+"""The supported part of OpenAI's chat protocol."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from service.schemas.common import (
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
-# Clients send what their model could write at most.
+# Clients send the longest reply that their model could write.
 MOST_TOKENS = 1_048_576
 
 _CONVERSATION: dict[str, JsonValue] = {
@@ -35,7 +35,7 @@ _CONVERSATION: dict[str, JsonValue] = {
 
 
 class ContentPart(BaseModel):
-    """A piece of a message; only text is read."""
+    """A part of a message; only text is read."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -52,13 +52,13 @@ ModelName = Annotated[
     str,
     Field(
         max_length=200,
-        description="`wye-` and a route; for a collection but the first also `:` and its name.",
+        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` for any but the first collection.",
     ),
 ]
 
 
 class ChatMessage(BaseModel):
-    """One turn."""
+    """One message of the conversation."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -67,25 +67,25 @@ class ChatMessage(BaseModel):
 
     @property
     def text(self) -> str:
-        """Its text, the parts of one joined."""
+        """The text of the message, its parts joined by line breaks."""
         return text_of(self.content)
 
 
 def text_of(content: str | list[ContentPart] | None) -> str:
-    """The text of a message's content."""
+    """The text of a message's content, its parts joined by line breaks."""
     if isinstance(content, list):
         return "\n".join(part.text for part in content if part.text)
     return content or ""
 
 
 class StreamOptions(BaseModel):
-    """What a stream says beside the answer."""
+    """What a stream contains besides the answer."""
 
     include_usage: StrictBool = False
 
 
 class WyeOptions(Strict):
-    """What OpenAI's protocol has no word for; `extra_body={"wye": {...}}` in its Python client."""
+    """Options beyond OpenAI's protocol; its Python client sends `extra_body={"wye": {...}}`."""
 
     k: Passages = 5
     filter: Filter = None
@@ -99,7 +99,7 @@ class WyeOptions(Strict):
 
 
 class ChatRequest(BaseModel):
-    """A conversation. Fields of OpenAI's that are not listed are accepted and change nothing."""
+    """A conversation. Fields of OpenAI's protocol that are not listed are ignored."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -114,7 +114,7 @@ class ChatRequest(BaseModel):
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
     n: Annotated[
-        int | None, Field(ge=1, le=1, description="One answer is all there is."), Exact
+        int | None, Field(ge=1, le=1, description="Only one answer is available."), Exact
     ] = None
     temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
     top_p: Annotated[float | None, Field(ge=0, le=1), Exact] = None
@@ -129,7 +129,7 @@ class ChatRequest(BaseModel):
     wye: WyeOptions = Field(default_factory=WyeOptions)
 
     def sampling(self) -> dict[str, Any]:
-        """What is handed on to a language model."""
+        """The options that are passed to a language model."""
         names = (
             "temperature",
             "top_p",

@@ -1,4 +1,4 @@
-"""Fields that several requests have, with their limits."""
+"""Fields that several requests share, with their limits."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
@@ -29,14 +29,14 @@ DEFAULT_ROUTE = Route.AUTO
 
 
 class Strict(BaseModel):
-    """A request in which a misspelt field is an error, not ignored."""
+    """A request that refuses unknown fields, since they are most often misspelt."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="wrap")
     @classmethod
     def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        # Each unknown field is an error of its own, and a body may have thousands.
+        # Each unknown field would be an error of its own, and a body may have thousands.
         if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
             raise ValueError(f"there are {len(value):,} fields, and most are unknown")
         try:
@@ -47,7 +47,7 @@ class Strict(BaseModel):
 
 
 def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
-    """The same fault; a field that is not known with those that it may have been meant for."""
+    """The same fault; for an unknown field it suggests the fields that may have been meant."""
     said = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         known = f"There are {', '.join(fields)}."
@@ -64,14 +64,14 @@ def _a_route(value: object) -> object:
 
 
 def _exact(value: object) -> object:
-    """Neither "5" nor true is a number, though Python would make one of it."""
+    """Refuse "5" and true, which pydantic would convert to numbers."""
     if isinstance(value, str | bool):
         raise ValueError("send a number, without quotes")  # noqa: TRY004 - pydantic's word
     return value
 
 
 Exact = BeforeValidator(_exact)
-"""Of a number in JSON."""
+"""Accepts a number of JSON only: no string and no boolean."""
 
 
 def _some_words(text: str) -> str:
@@ -81,7 +81,7 @@ def _some_words(text: str) -> str:
 
 
 def _a_filter(value: object) -> object:
-    """Checked here, so that a bad filter is refused before it waits for anything."""
+    """Check a filter here, so that a bad one is refused before the request waits in a queue."""
     if value is not None:
         parse_filter(value)
     return value
@@ -97,7 +97,7 @@ Passages = Annotated[
     Field(
         ge=1,
         le=MOST_PASSAGES,
-        description="Passages wanted; fewer come back where there are no more.",
+        description="How many passages to return; fewer if no more are found.",
     ),
     Exact,
 ]
@@ -107,9 +107,9 @@ Filter = Annotated[
     Field(
         description=(
             "A metadata filter as in OpenAI's vector stores: a comparison with `type` (eq, ne, gt, "
-            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`. It holds "
-            "exactly, in every arm: a passage that it keeps out is neither returned nor used to "
-            "find another."
+            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`. Every arm "
+            "applies it exactly: a passage that it keeps out is neither returned nor used to find "
+            "another."
         ),
         examples=[{"type": "gte", "key": "year", "value": 1850}],
     ),
@@ -119,7 +119,7 @@ CollectionName = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="Which collection; without it the first. `GET /v1/vector_stores` lists them.",
+        description="Name of a collection; default: the first. `GET /v1/vector_stores` lists them.",
     ),
 ]
 DeadlineMs = Annotated[
@@ -128,10 +128,10 @@ DeadlineMs = Annotated[
         ge=1,
         le=3_600_000,
         description=(
-            "Time for finding passages, in milliseconds. When the route asked for would take "
-            "longer, dense search answers instead and the reply says `degraded`; `steps` takes no "
-            "further one after half of the time, and says so there; when nothing is found in time, "
-            "the reply is 504."
+            "Time for finding passages, in milliseconds. If the requested route would take longer, "
+            "dense search answers instead, and `degraded` says so. The route `steps` starts no "
+            "further step after half of the time, and `degraded` says so. If nothing is found in "
+            "time, the reply is 504."
         ),
     ),
     Exact,
@@ -141,9 +141,10 @@ RouteChoice = Annotated[
     BeforeValidator(_a_route),
     Field(
         description=(
-            "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "
-            "`graph` are single arms; `hybrid` is dense and lexical, `fusion` as the settings say; "
-            "`steps` is fusion for a question and, one after another, for its parts."
+            "How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, "
+            "`clue` and `zoom` are single arms. `hybrid` fuses dense and lexical, and `fusion` the "
+            "arms in the settings. `steps` runs fusion for a question and for its parts, one after "
+            "another."
         )
     ),
 ]
@@ -153,9 +154,10 @@ MaxLatencyMs = Annotated[
         gt=0,
         le=3_600_000,
         description=(
-            "Most time for an answer where the router chooses: it takes a cheaper route when the "
-            "one that the score asks for usually takes longer, and `route.reason` says `budget`. "
-            "The route `steps` takes no further one after it, and `degraded` says so."
+            "Time limit, in milliseconds, for the router's choice: if the route that the score "
+            "asks for usually takes longer, it takes a cheaper one, and `route.reason` says "
+            "`budget`. The route `steps` starts no further step after this time, and `degraded` "
+            "says so."
         ),
     ),
     Exact,
@@ -168,7 +170,7 @@ MaxCost = Annotated[
         ge=0,
         description=(
             "Most that calls of remote arms may cost for this question, in the currency of their "
-            "prices; one that costs more is not asked, and `missing` says so."
+            "prices. An arm that would cost more is not called, and `missing` says so."
         ),
     ),
     Exact,
@@ -179,8 +181,8 @@ MinRelevance = Annotated[
         ge=0,
         le=1,
         description=(
-            "Leave out passages whose `relevance` is less, so that fewer than `k` may come back; "
-            "422 where no relevance is known."
+            "Leaves out passages whose `relevance` is lower, so fewer than `k` may be returned. "
+            "The reply is 422 if relevance is unknown."
         ),
     ),
     Exact,
@@ -191,8 +193,9 @@ AbstainBelow = Annotated[
         ge=0,
         le=1,
         description=(
-            "Say that the collection probably has no answer, and ask no language model, where "
-            "`answerability` is less; 0 answers always, and so does any where none is known."
+            "If `answerability` is lower, the reply says that the collection probably has no "
+            "answer, and no language model is called. With 0, or if answerability is unknown, the "
+            "question is always answered."
         ),
     ),
     Exact,
@@ -202,15 +205,15 @@ OperatingPoint = Annotated[
     Field(
         max_length=40,
         description=(
-            "Which of the router's pairs of thresholds `auto` goes by: `quality`, `balanced` or "
-            "`fast`; empty for the pair in use."
+            "Thresholds for `auto`, by operating point: `quality`, `balanced` or `fast`; empty for "
+            "those in use."
         ),
     ),
 ]
 
 
 class SearchRequest(Strict):
-    """A question, and how to find passages for it."""
+    """A question and how to find passages for it."""
 
     question: QuestionText
     route: RouteChoice = DEFAULT_ROUTE
@@ -221,11 +224,11 @@ class SearchRequest(Strict):
         default=False,
         strict=True,
         description=(
-            "Also say why it took its route (`route.summary`), what pushed the score "
-            "(`route.contributions`), how the question is built "
-            "(`route.trees`), what each arm would have returned (`arms.*.hits`), how the graph "
-            "came to its ranking (`explanation`) and what names were put in (`steps`); takes a few "
-            "milliseconds more."
+            "Also return why the question took its route (`route.summary`), what each feature "
+            "added to the score (`route.contributions`), the question's syntax (`route.trees`), "
+            "what each arm would have returned (`arms.*.hits`), how the graph came to its ranking "
+            "(`explanation`) and which names replaced phrases (`steps`). This takes a few more "
+            "milliseconds."
         ),
     )
     min_relevance: MinRelevance = 0.0

@@ -1,4 +1,4 @@
-"""What other programs send and expect: Dify's external knowledge, Open WebUI's web search."""
+"""Requests and replies of other programs: Dify's external knowledge, Open WebUI's web search."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,24 +25,24 @@ _COMPARISONS = {
 
 
 class RetrievalSetting(BaseModel):
-    """How many records Dify wants, and how good."""
+    """How many records Dify wants, and their lowest score."""
 
     top_k: Passages = 5
     score_threshold: Annotated[float, Field(ge=0, le=1), Exact] = 0.0
 
 
 class DifyCondition(BaseModel):
-    """One comparison of a record's metadata."""
+    """A comparison with one metadata key."""
 
     name: str | list[str]
     comparison_operator: str
     value: Any = None
 
     def filter(self) -> dict[str, Any]:
-        """As a filter of ours.
+        """The condition as a metadata filter.
 
         Raises:
-            FilterError: It has no equal; to leave it out would let more through.
+            FilterError: No filter is equal to it; leaving it out would let more passages through.
         """
         names = [self.name] if isinstance(self.name, str) else self.name
         if len(names) != 1:
@@ -57,19 +57,22 @@ class DifyCondition(BaseModel):
 
 
 class MetadataCondition(BaseModel):
-    """Comparisons of a record's metadata, all of which have to hold, or any."""
+    """Comparisons with metadata, of which all must hold (`and`) or any (`or`)."""
 
     logical_operator: Literal["and", "or"] = "and"
     conditions: Annotated[list[DifyCondition], Field(max_length=64)] = Field(default_factory=list)
 
 
 class DifyRequest(BaseModel):
-    """What Dify asks of external knowledge; fields that a later version adds are let be."""
+    """A request of Dify for external knowledge; unknown fields are ignored."""
 
     knowledge_id: Annotated[str, Field(description="Name of a collection.", max_length=64)]
     query: Annotated[
         str,
-        Field(max_length=LONGEST_QUESTION, description="Empty where Dify tries the connection."),
+        Field(
+            max_length=LONGEST_QUESTION,
+            description="The question; empty when Dify tests the connection.",
+        ),
     ]
     retrieval_setting: RetrievalSetting = Field(default_factory=RetrievalSetting)
     metadata_condition: MetadataCondition | None = None
@@ -97,10 +100,10 @@ class DifyRequest(BaseModel):
     )
 
     def filter(self) -> dict[str, Any] | None:
-        """Of metadata, as ours; None lets all through.
+        """The metadata condition as a filter; None if there is no condition.
 
         Raises:
-            FilterError: It has no equal, or is not well formed.
+            FilterError: No filter is equal to it, or it is not well formed.
         """
         condition = self.metadata_condition
         if condition is None or not condition.conditions:
@@ -112,12 +115,12 @@ class DifyRequest(BaseModel):
 
 
 class DifyRecord(BaseModel):
-    """A passage."""
+    """A passage as a record of Dify."""
 
     content: str
     score: float = Field(
         description=(
-            "Probability that it is relevant, 0 to 1; where none is known, the score as a share of "
+            "Probability that the passage is relevant, 0 to 1; if unknown, its score as a share of "
             "the best passage's."
         )
     )
@@ -132,7 +135,7 @@ class DifyReply(BaseModel):
 
 
 class WebSearchRequest(BaseModel):
-    """What Open WebUI asks of an external search engine."""
+    """A request of Open WebUI to an external search engine."""
 
     query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)]
     count: Annotated[int, Field(ge=1, le=MOST_PASSAGES), Exact] = 5
@@ -148,8 +151,8 @@ class WebSearchRequest(BaseModel):
 
 
 class WebSearchResult(BaseModel):
-    """A passage."""
+    """A passage as a search result."""
 
-    link: str = Field(description="`url` of its metadata, else `wye:` and the document's id.")
+    link: str = Field(description="`url` of its metadata, or `wye:` and the document's id.")
     title: str
     snippet: str

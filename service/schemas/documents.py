@@ -16,7 +16,7 @@ DocumentId = Annotated[
     Field(
         min_length=1,
         max_length=512,
-        description="Unique in its collection. A document that is sent again replaces itself.",
+        description="Unique in its collection. A document with a known id replaces the old one.",
     ),
 ]
 MetadataField = Annotated[
@@ -25,8 +25,8 @@ MetadataField = Annotated[
         default_factory=dict,
         max_length=64,
         description=(
-            "Flat: strings, numbers, booleans, null or lists of at most 256 of them, to filter by; "
-            "16 kB as JSON. Every passage of the document has it."
+            "Values to filter by, copied to every passage of the document: strings, numbers, "
+            "booleans, null, or lists of at most 256 of them. At most 16 kB as JSON."
         ),
     ),
 ]
@@ -34,7 +34,7 @@ Text = Annotated[
     str,
     Field(
         min_length=1,
-        description="Cut at ends of sentences into passages where it is longer than `chunk_words`.",
+        description="The text; cut between sentences into passages of up to `chunk_words` words.",
     ),
 ]
 ChunkWords = Annotated[
@@ -54,7 +54,7 @@ _TOWER_BRIDGE: dict[str, JsonValue] = {
 
 
 class DocumentBody(Strict):
-    """What a document consists of beside its id."""
+    """A document without its id."""
 
     title: Annotated[str, Field(max_length=1_024)] = ""
     text: Text
@@ -76,7 +76,7 @@ class DocumentValue(DocumentBody):
 
 
 class DocumentsRequest(Strict):
-    """One document, or many as `documents`."""
+    """One document, or several as `documents`."""
 
     documents: Annotated[
         list[DocumentValue] | None,
@@ -114,45 +114,47 @@ class DocumentsRequest(Strict):
         return self
 
     def values(self) -> list[DocumentValue]:
-        """The documents."""
+        """The documents of the request, one or several."""
         one = {"id": self.id, "title": self.title, "text": self.text, "metadata": self.metadata}
         return self.documents or [DocumentValue.model_validate(one)]
 
 
 class WrittenReply(BaseModel):
-    """Documents that are committed."""
+    """Documents that were committed."""
 
     collection: str
     index_version: int = Field(
-        description="Of the commit. Replies of this version or a greater one search the documents."
+        description="Version of the commit; replies with it or a later one searched the documents."
     )
-    documents: list[str] = Field(description="Their ids.")
-    added: int = Field(description="Passages with a new id.")
-    updated: int = Field(description="Passages whose content has changed.")
-    unchanged: int = Field(description="Passages that were stored like this already.")
-    removed: int = Field(description="Former chunks that their documents no longer have.")
+    documents: list[str] = Field(description="Ids of the documents.")
+    added: int = Field(description="Number of passages with a new id.")
+    updated: int = Field(description="Number of passages whose content changed.")
+    unchanged: int = Field(description="Number of passages that were already stored like this.")
+    removed: int = Field(description="Number of former chunks that their documents no longer have.")
 
 
 class JobValue(BaseModel):
-    """Where a job stands. Times are seconds since 1970."""
+    """The progress of a job. Times are seconds since 1970."""
 
     id: str
     collection: str
     state: State
-    documents: int = Field(description="Of the upload.")
-    total: int = Field(description="Passages that they were cut into.")
-    done: int = Field(description="Passages that are committed.")
+    documents: int = Field(description="Number of documents in the upload.")
+    total: int = Field(description="Number of passages that they were cut into.")
+    done: int = Field(description="Number of passages committed so far.")
     added: int
     updated: int
     unchanged: int
     removed: int
-    rate: float | None = Field(description="Passages a second since it began.")
+    rate: float | None = Field(description="Passages per second since it started; null before.")
     created: float
     started: float | None
     finished: float | None
-    index_version: int | None = Field(description="Of its newest commit.")
-    waits_for: str = Field(description="Who else is writing to the index, while it waits for them.")
-    error: str = Field(description="Why it failed.")
+    index_version: int | None = Field(
+        description="Version of its newest commit; null before the first."
+    )
+    waits_for: str = Field(description="The writer that it waits for; empty if it does not wait.")
+    error: str = Field(description="Why it failed; empty if it did not.")
 
 
 class JobList(BaseModel):
@@ -169,7 +171,7 @@ class StoredPassage(BaseModel):
 
 
 class DocumentReply(BaseModel):
-    """A document as it is stored."""
+    """A stored document."""
 
     id: str
     title: str
@@ -183,34 +185,44 @@ class DocumentSummary(BaseModel):
     id: str
     title: str
     metadata: Metadata
-    passages: int = Field(description="That it was cut into.")
+    passages: int = Field(description="Number of passages that it was cut into.")
     characters: int
 
 
 class DocumentPage(BaseModel):
-    """Some documents, ascending by id."""
+    """A page of documents, ascending by id."""
 
     collection: str
-    index_version: int = Field(description="Newest version; the list is of that.")
-    total: int = Field(description="Documents of the collection.")
+    index_version: int = Field(description="Version that was listed, the newest.")
+    total: int = Field(
+        description="Number of documents in the collection, or of those with the `prefix`."
+    )
     data: list[DocumentSummary]
-    next: str | None = Field(description="Send as `after` for the next page; null on the last.")
+    next: str | None = Field(description="Value of `after` for the next page; null on the last.")
 
 
 class DeleteRequest(Strict):
-    """What to delete: everything that any of the three names."""
+    """What to delete: every passage that `filter`, `documents` or `ids` selects."""
 
     filter: Filter = None
     documents: Annotated[
         list[DocumentId],
-        Field(default_factory=list, max_length=MOST_NAMED, description="With all their passages."),
+        Field(
+            default_factory=list,
+            max_length=MOST_NAMED,
+            description="Ids of documents to delete with all their passages.",
+        ),
     ]
     ids: Annotated[
         list[DocumentId],
-        Field(default_factory=list, max_length=MOST_NAMED, description="Of single passages."),
+        Field(
+            default_factory=list,
+            max_length=MOST_NAMED,
+            description="Ids of single passages to delete.",
+        ),
     ]
     dry_run: Annotated[
-        bool, Field(strict=True, description="Say what would be deleted, and change nothing.")
+        bool, Field(strict=True, description="Say what would be deleted, but change nothing.")
     ] = False
     collection: CollectionName = None
 
@@ -231,16 +243,19 @@ class DeleteRequest(Strict):
 
 
 class DeletedReply(BaseModel):
-    """What was deleted, or would be."""
+    """What was deleted or would be."""
 
     collection: str
-    index_version: int = Field(description="A version that has none of them; of a dry run, newest.")
+    index_version: int = Field(
+        description="A version without the deleted passages; in a dry run, the newest."
+    )
     dry_run: bool = False
-    deleted: int = Field(description="Passages.")
-    ids: list[str] = Field(description="Of these passages, ascending; the first thousand.")
+    deleted: int = Field(description="Number of passages.")
+    ids: list[str] = Field(description="Ids of the first thousand of these passages, ascending.")
     everywhere: bool = Field(
         description=(
-            "Whether no process that serves the index searches them any more. This one does not "
-            "in any case; others that are behind follow as soon as they can."
+            "True if no process that serves the index searches the deleted passages any more. If "
+            "false, other processes may do so for a while; this one does not. Always false in a "
+            "dry run."
         )
     )

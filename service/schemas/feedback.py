@@ -8,20 +8,20 @@ from service.schemas.common import Strict
 
 
 class FeedbackRequest(Strict):
-    """What someone thinks of a reply; the last that was said of it counts, and nothing before."""
+    """A rating of a reply; the last one replaces all earlier ones."""
 
     request_id: Annotated[
-        str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="Of the reply it is about.")
+        str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="Request id of the rated reply.")
     ]
     rating: Annotated[
-        Literal["good", "bad", "none"], Field(description="`none` takes a rating back.")
+        Literal["good", "bad", "none"], Field(description="The rating; `none` withdraws it.")
     ]
     passages: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=512)]],
         Field(
             default_factory=list,
             max_length=100,
-            description="Ids of passages that answer the question, shown or not; "
+            description="Ids of passages that answer the question, returned or not; "
             "`wye tune --from-log` learns from them.",
         ),
     ]
@@ -38,7 +38,7 @@ class FeedbackRequest(Strict):
 
 
 class FeedbackReply(BaseModel):
-    """It is in the request log."""
+    """The rating was written to the request log."""
 
     status: Literal["recorded"] = "recorded"
     request_id: str

@@ -1,4 +1,4 @@
-"""OpenAI's files, and how they become files of a vector store."""
+"""OpenAI's files, and requests that attach them to a vector store."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from service.schemas.vector_stores import FileCounts
 Purpose = Literal["assistants", "user_data"]
 Attributes = Annotated[
     dict[str, str | bool | int | float] | None,
-    Field(description="Metadata of the document, on top of which goes what the file has itself."),
+    Field(description="Metadata of the document; the file's own metadata takes precedence."),
 ]
 FileId = Annotated[str, Field(max_length=64)]
 _FILE = "file-0006447aa0c0de5eed5eed5e"
@@ -30,7 +30,7 @@ class FileObject(BaseModel):
 
 
 class FileList(BaseModel):
-    """Some files of the key that asks."""
+    """A page of the files that the asking key uploaded."""
 
     object: Literal["list"] = "list"
     data: list[FileObject]
@@ -40,7 +40,7 @@ class FileList(BaseModel):
 
 
 class FileDeleted(BaseModel):
-    """What became of a deletion."""
+    """The result of a deletion."""
 
     id: str
     object: Literal["file"] = "file"
@@ -48,13 +48,15 @@ class FileDeleted(BaseModel):
 
 
 class Chunking(Strict):
-    """How a file is cut."""
+    """How a file is cut into passages."""
 
-    type: Literal["auto"] = Field(description="`/v1/documents` takes another number of words.")
+    type: Literal["auto"] = Field(
+        description="Use `/v1/documents` to choose the length of passages (`chunk_words`)."
+    )
 
 
 class Attach(Strict):
-    """A file that is to be a document."""
+    """An uploaded file to make a document of."""
 
     file_id: FileId
     attributes: Attributes = None
@@ -71,7 +73,7 @@ class Attach(Strict):
 
 
 class AttachMany(Strict):
-    """Files that are to be documents."""
+    """Uploaded files to make documents of."""
 
     file_ids: Annotated[list[FileId], Field(min_length=1, max_length=64)]
     attributes: Attributes = None

@@ -1,4 +1,4 @@
-"""Texts to be put in order, as Cohere, Jina and vLLM have them."""
+"""Requests and replies of a reranker, as Cohere, Jina and vLLM define them."""
 
 from typing import Annotated
 
@@ -13,17 +13,17 @@ Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 
 
 class RerankText(BaseModel):
-    """A text that may have a title."""
+    """A text with an optional title."""
 
     text: Text
     title: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
 
 
 class RerankRequest(BaseModel):
-    """What rerankers are asked; fields of theirs that are not here are let be."""
+    """A request to a reranker; unknown fields are ignored."""
 
     model: Annotated[
-        str, Field(max_length=256, description="Any; `wye-hybrid` ranks, as the reply says.")
+        str, Field(max_length=256, description="Any name; `wye-hybrid` is used in any case.")
     ] = ""
     query: QuestionText
     documents: Annotated[
@@ -31,11 +31,12 @@ class RerankRequest(BaseModel):
         Field(
             min_length=1,
             max_length=MOST_TEXTS,
-            description="The encoder reads the beginning of each, BM25 all of it.",
+            description="Texts to rank. The encoder reads the beginning of each, BM25 all of it.",
         ),
     ]
     top_n: Annotated[
-        Annotated[int, Field(ge=1), Exact] | None, Field(description="Results; all without it.")
+        Annotated[int, Field(ge=1), Exact] | None,
+        Field(description="How many results to return; default: all."),
     ] = None
     return_documents: StrictBool = False
     deadline_ms: DeadlineMs = None
@@ -63,20 +64,22 @@ class RerankRequest(BaseModel):
 
 
 class RerankResult(BaseModel):
-    """One of the texts."""
+    """A ranked text."""
 
-    index: int = Field(description="Its place among `documents`, from 0.")
+    index: int = Field(description="Position of the text in `documents`, from 0.")
     relevance_score: float = Field(
         description=(
-            "Probability that it is relevant, 0 to 1, and never more than that of the result "
-            "before; where `calibrated` is false, its share of the best score."
+            "Probability that the text is relevant, 0 to 1, never higher than that of the result "
+            "before it. If `calibrated` is false, its share of the best score."
         )
     )
-    document: RerankText | None = Field(default=None, description="If it was asked for.")
+    document: RerankText | None = Field(
+        default=None, description="The text; only with `return_documents`."
+    )
 
 
 class RerankUsage(BaseModel):
-    """Words of the query and of the texts."""
+    """Number of words in the query and the texts; both fields are equal."""
 
     prompt_tokens: int
     total_tokens: int
@@ -90,5 +93,5 @@ class RerankReply(BaseModel):
     results: list[RerankResult]
     usage: RerankUsage
     calibrated: bool = Field(
-        description="Whether `relevance_score` is a probability, and compares between requests."
+        description="Whether `relevance_score` is a probability, comparable between requests."
     )

@@ -1,4 +1,4 @@
-"""The part of OpenAI's responses that is spoken here."""
+"""The supported part of OpenAI's responses."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from service.schemas.vector_stores import RankingOptions
 MOST_TOOLS = 16
 SEARCH = "file_search"
 RESULTS = "file_search_call.results"
-"""What `include` names for the passages to be told."""
+"""The value of `include` that asks for the passages."""
 
 _ASKED: dict[str, JsonValue] = {
     "model": "wye-auto",
@@ -28,7 +28,7 @@ _ASKED: dict[str, JsonValue] = {
 
 
 class InputItem(BaseModel):
-    """A message; an item of another type is passed over."""
+    """A message; items of other types are ignored."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -38,18 +38,18 @@ class InputItem(BaseModel):
 
     @property
     def text(self) -> str:
-        """Its text, the parts of one joined."""
+        """The text of the message, its parts joined by line breaks."""
         return text_of(self.content)
 
 
 class Tool(BaseModel):
-    """A tool; `file_search` is what there is."""
+    """A tool; only `file_search` is supported."""
 
     model_config = ConfigDict(extra="allow")
 
     type: Annotated[str, Field(max_length=64)] = SEARCH
     vector_store_ids: Annotated[list[str], Field(max_length=MOST_TOOLS)] = Field(
-        default_factory=list, description="One: the name of a collection."
+        default_factory=list, description="One collection by name; default: that of `model`."
     )
     max_num_results: Annotated[int | None, Field(ge=1, le=50), Exact] = None
     filters: Filter = None
@@ -57,7 +57,7 @@ class Tool(BaseModel):
 
 
 class ResponseRequest(BaseModel):
-    """A question. Fields of OpenAI's that are not listed are accepted and change nothing."""
+    """A question. Fields of OpenAI's protocol that are not listed are ignored."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -91,7 +91,8 @@ class ResponseRequest(BaseModel):
     include: Annotated[list[str] | None, Field(max_length=MOST_TOOLS)] = None
     stream: StrictBool | None = False
     previous_response_id: str | None = Field(
-        default=None, description="Refused: nothing is kept; send the turns as `input`."
+        default=None,
+        description="Refused, since no conversation is stored; send the turns as `input`.",
     )
     max_output_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
     temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
@@ -100,7 +101,7 @@ class ResponseRequest(BaseModel):
     wye: WyeOptions = Field(default_factory=WyeOptions)
 
     def sampling(self) -> dict[str, Any]:
-        """What is handed on to a language model."""
+        """The options that are passed to a language model."""
         given = {
             "max_tokens": self.max_output_tokens,
             "temperature": self.temperature,

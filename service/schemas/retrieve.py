@@ -44,28 +44,28 @@ class RetrieveRequest(SearchRequest):
 
 
 class SourceValue(BaseModel):
-    """Which arm had a passage, and where."""
+    """The rank and score of a passage in one arm's list."""
 
     arm: str = Field(
         description=(
-            "dense, lexical or graph, or the name of a remote arm; steps for what searches with "
-            "names put in gave, at the best rank in one of them."
+            "Name of the arm, such as `dense` or that of a remote arm. `steps` stands for all "
+            "searches with names found by steps; the rank is the best in any of them."
         )
     )
-    rank: int = Field(description="In that arm's list, from 1.")
+    rank: int = Field(description="Rank in the arm's list, from 1.")
     score: float = Field(
         description=(
-            "The arm's own: a cosine, BM25, or a share of the walk's mass. Those of two arms are "
-            "not comparable; fusion by scores first puts them on scales that are."
+            "The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two "
+            "arms are not comparable; fusion by scores first brings them to a common scale."
         )
     )
     share: float | None = Field(
         default=None,
         description=(
-            "What the list added to the passage's score, which is the sum of all shares. Fused by "
-            "scores, as by default: the list's weight times how far the score, on a common scale, "
-            "is above the last of its list. Fused by ranks (`rrf`): weight / (rrf_k + rank). Null "
-            "where nothing was fused."
+            "What the list added to the passage's score, which is the sum of all shares. In fusion "
+            "by scores, the default, it is the list's weight times the difference between the "
+            "score, on a common scale, and the last score of the list. In fusion by ranks (`rrf`) "
+            "it is weight / (rrf_k + rank). Null if nothing was fused."
         ),
     )
 
@@ -74,47 +74,55 @@ class PassageValue(BaseModel):
     """A passage that was found."""
 
     id: str
-    rank: int = Field(description="From 1.")
+    rank: int = Field(description="Rank in the reply, from 1.")
     score: float = Field(description="Higher is better; comparable within one reply only.")
     relevance: float | None = Field(
         default=None,
         description=(
             "Probability that the passage is relevant, 0 to 1, comparable between replies and "
-            "routes. Null where none is known: it was fitted for the default models and settings."
+            "routes. Null if unknown: it was fitted for the default models and settings."
         ),
     )
     title: str
     text: str
     metadata: dict[str, Any]
-    document: str = Field(description="The document that it is a part of; its own id if whole.")
-    sources: list[SourceValue] = Field(description="Which arm had it at which rank.")
+    document: str = Field(
+        description="Id of its document; equal to `id` if the passage is a whole document."
+    )
+    sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
 
 
 class RouteValue(BaseModel):
-    """Which way a question took, and why."""
+    """The route that a question took, and why."""
 
-    path: Route = Field(description="That answered.")
-    asked: Route = Field(description="That was asked for.")
+    path: Route = Field(description="The route that answered.")
+    asked: Route = Field(description="The route that was requested.")
     reason: str = Field(
         description=(
-            "`score` when the score decided, `plan: …` when the question can be taken apart, "
-            "`forced` when the request did, `budget: …` when a limit on time or cost did, "
-            "`degraded: …` when something failed or was late."
+            "What decided: `score`; `plan: …` if the question can be taken apart; `forced` if the "
+            "request named the route; `unfamiliar: …` if the score says nothing about such a "
+            "question; `budget: …` for a limit on time or cost; `degraded: …` if something failed "
+            "or was late."
         )
     )
     score: float | None = Field(
-        default=None, description="Complexity of the question, from 0 to 1; null when not scored."
+        default=None,
+        description="Complexity of the question, from 0 to 1; null if it was not scored.",
     )
-    summary: str = Field(default="", description="Why, in a sentence or two; with `explain` only.")
+    summary: str = Field(
+        default="", description="The reason in a sentence or two; with `explain` only."
+    )
     simple: Route | None = Field(
-        default=None, description="The route of scores up to `low`; null when not scored."
+        default=None,
+        description="The route for scores up to `low`; null if the question was not scored.",
     )
     thresholds: dict[str, float] | None = Field(
         default=None,
         description=(
-            "Up to `low` a question takes the simple route, from `high` on the graph; above `low` "
-            "one with a plan goes in steps where a smaller share of its names than `steps` head "
-            "the first passages. They are the collection's, as they were when it was scored."
+            "A question whose score is at most `low` takes the simple route, one with at least "
+            "`high` the graph. One with a plan that is not surely simple goes in steps if the "
+            "first passages are about a smaller share of what it needs than `steps`. These are the "
+            "collection's thresholds at the time of scoring."
         ),
     )
     model: str = Field(default="", description="Name and version of the router's model.")
@@ -122,73 +130,76 @@ class RouteValue(BaseModel):
         default=None, description="What each feature added to the logit; with `explain` only."
     )
     nearest_change: Change | None = Field(
-        default=None, description="The smallest move of the score that changes the route."
+        default=None,
+        description="The smallest move of the score that changes the route; with `explain` only.",
     )
     without: list[str] | None = Field(
         default=None,
         exclude_if=_is_none,
         description=(
-            "Features that the router went without, since there is no index here; left out where "
-            "there is one."
+            "Features that the router lacked because this server has no index; omitted if it has "
+            "one."
         ),
     )
     trees: list[str] | None = Field(
         default=None,
         description=(
-            "Constituency trees in brackets, one for each sentence of the question, where it was "
-            "scored; with `explain` only."
+            "Constituency trees in brackets, one for each sentence of a question that was scored; "
+            "with `explain` only."
         ),
     )
 
 
 class ArmHitValue(BaseModel):
-    """A place in one arm's own list."""
+    """A passage in one arm's list."""
 
     id: str
     title: str
-    rank: int = Field(description="From 1.")
-    score: float = Field(description="The arm's own; comparable within its list only.")
+    rank: int = Field(description="Rank in the arm's list, from 1.")
+    score: float = Field(description="The arm's own score; comparable within its list only.")
 
 
 class RemoteValue(BaseModel):
-    """How a remote arm was asked."""
+    """How a call of a remote arm went."""
 
-    kind: str = Field(description="Of service that it is, such as `lightrag`.")
+    kind: str = Field(description="Kind of service, such as `lightrag`.")
     state: Literal["closed", "open", "half-open"] = Field(
         description=(
-            "Of its circuit breaker: `open` while it is left alone after failures, `half-open` "
-            "when a single call tries whether it is back."
+            "State of its circuit breaker: `open` while it is not called after failures, "
+            "`half-open` while a single call tests whether it has recovered."
         )
     )
-    calls: int = Field(description="Made for this question, as far as they cost anything.")
-    ms: float = Field(description="That it took, further tries included.")
-    spent: float = Field(description="What its calls cost.")
-    cached: bool = Field(description="Whether it is what it answered to the same a while ago.")
+    calls: int = Field(description="How many calls with a price were made for this question.")
+    ms: float = Field(description="Milliseconds that the calls took, retries included.")
+    spent: float = Field(description="What the calls cost.")
+    cached: bool = Field(
+        description="Whether the hits come from the cache, from an earlier call that was equal."
+    )
 
 
 class MissingArm(BaseModel):
-    """A remote arm that the route wanted, and that gave nothing."""
+    """A remote arm or a shard that returned nothing."""
 
     arm: str
-    reason: str = Field(description="In words; `budget: …` where a limit kept it out.")
+    reason: str = Field(description="The reason in words; `budget: …` if a limit kept an arm out.")
 
 
 class ArmValue(BaseModel):
-    """What one arm brought in."""
+    """What one arm contributed."""
 
-    candidates: int = Field(description="Passages it could have returned, after filters.")
+    candidates: int = Field(description="How many passages it could have returned, after filters.")
     returned: int
     note: str = Field(
         default="",
-        description="What the arm had to do without; no fault where other arms were asked as well.",
+        description="What the arm lacked; not a fault if other arms were searched as well.",
     )
     hits: list[ArmHitValue] | None = Field(
-        default=None, description="The arm's own first `k`, best first; with `explain` only."
+        default=None, description="The arm's first `k` hits, best first; with `explain` only."
     )
     remote: RemoteValue | None = Field(
         default=None,
         exclude_if=_is_none,
-        description="How it was asked; left out for an arm of this server.",
+        description="How the call of a remote arm went; omitted for the server's own arms.",
     )
 
 
@@ -196,46 +207,47 @@ class IndexValue(BaseModel):
     """What was searched."""
 
     collection: str
-    version: int = Field(description="Grows with every write.")
+    version: int = Field(description="Version of the index; it grows with every write.")
 
 
 class RetrieveReply(BaseModel):
-    """Passages, with everything it takes to see how they were found."""
+    """Passages and how they were found."""
 
-    request_id: str = Field(description="Name it in feedback, and when something is wrong.")
+    request_id: str = Field(description="Id to give in feedback and when you report a problem.")
     question: str
-    passages: list[PassageValue] = Field(description="Best first.")
+    passages: list[PassageValue] = Field(description="The passages, best first.")
     answerability: float | None = Field(
         default=None,
         description=(
-            "Probability that the collection has an answer, 0 to 1; null where none is known, and "
-            "where nothing was found."
+            "Probability that the collection has an answer, 0 to 1; null if unknown or if nothing "
+            "was found."
         ),
     )
     relevance_note: str | None = Field(
         default=None,
         exclude_if=_is_none,
-        description="Why nothing is known of the relevance of these passages; else left out.",
+        description="Why the relevance of these passages is unknown; omitted otherwise.",
     )
     route: RouteValue
-    arms: dict[str, ArmValue] = Field(description="The arms that were run.")
+    arms: dict[str, ArmValue] = Field(description="The arms that were searched, by name.")
     timings_ms: dict[str, float] = Field(
         description=(
-            "Milliseconds by stage. `queue` is waiting; questions that were worked on together "
-            "carry equal shares of their batch's time; `total` is what really passed."
+            "Milliseconds by stage. `queue` is the time spent waiting. Questions of one batch get "
+            "equal shares of its time. `total` is the time that really passed."
         )
     )
-    batch: int = Field(description="Questions that were worked on together.")
+    batch: int = Field(description="Number of questions in the batch.")
     index: IndexValue
     degraded: str = Field(
-        default="", description="Why this is not what was asked for; empty when it is."
+        default="", description="Why this is not what was asked for; empty if it is."
     )
     missing: list[MissingArm] | None = Field(
         default=None,
         exclude_if=_is_none,
         description=(
-            "Remote arms that the route wanted and that gave nothing; left out, as are `spent` and "
-            "`saved`, where the route has no remote arm."
+            "Remote arms that the route wanted and that returned nothing, and shards that did not "
+            "answer. Omitted if the route has no remote arm and no shard is missing; `spent` and "
+            "`saved` are omitted if the route has no remote arm."
         ),
     )
     spent: float | None = Field(
@@ -244,7 +256,7 @@ class RetrieveReply(BaseModel):
     saved: float | None = Field(
         default=None,
         exclude_if=_is_none,
-        description="What calls would have cost that the router did without.",
+        description="What the calls that the router avoided would have cost.",
     )
     explanation: Explanation | None = Field(
         default=None, description="How the graph arm came to its ranking; with `explain` only."
@@ -252,20 +264,20 @@ class RetrieveReply(BaseModel):
     steps: tuple[ChainStep, ...] | None = Field(
         default=None,
         description=(
-            "Phrases of the question that were resolved first, from the inside out, with the names "
-            "found for them; of the route `steps`, with `explain` only."
+            "Phrases of the question that were resolved first, innermost first, with the names "
+            "found for them; only for the route `steps` with `explain`."
         ),
     )
 
 
 class RouteRequest(Strict):
-    """A question to be scored, but not answered."""
+    """A question to be scored but not answered."""
 
     question: QuestionText
     filter: Filter = None
     collection: CollectionName = None
     explain: bool = Field(
-        default=False, strict=True, description="Also say what each feature adds to the score."
+        default=False, strict=True, description="Also return what each feature adds to the score."
     )
     max_latency_ms: MaxLatencyMs = None
     point: OperatingPoint = ""
@@ -279,23 +291,23 @@ class RouteRequest(Strict):
 
 
 class FeatureValue(BaseModel):
-    """One of the numbers that a router can look at."""
+    """A feature that a router can use."""
 
-    name: str = Field(description="As in `route.contributions`.")
+    name: str = Field(description="Name of the feature, as in `route.contributions`.")
     group: Group = Field(
-        description="What it is about: what the question names, what is near it, how it is built."
+        description="What it is about: what the question names, the first passages, or its syntax."
     )
     meaning: str
 
 
 class FeatureList(BaseModel):
-    """All of them."""
+    """All features."""
 
     data: list[FeatureValue]
 
 
 class RouteReply(BaseModel):
-    """Which route a question would take."""
+    """The route that a question would take."""
 
     request_id: str
     question: str

@@ -8,30 +8,30 @@ from router.types import Route
 
 
 class RouteTimesValue(BaseModel):
-    """Answers over one route."""
+    """Remembered answers of one route."""
 
     count: int
-    share: float = Field(description="Of the answers remembered.")
+    share: float = Field(description="Share of the remembered answers, from 0 to 1.")
     p50_ms: float = Field(description="Median time from queueing to the passages.")
-    p95_ms: float
+    p95_ms: float = Field(description="95th percentile of that time.")
 
 
 class FilesValue(BaseModel):
-    """What an index has on the disk."""
+    """Files of an index."""
 
     fragments: dict[str, int] = Field(
-        description="Of the version searched: their `count`, their `rows`, `deleted rows` of them."
+        description="Fragments of the searched version: `count`, `rows`, and `deleted rows` in it."
     )
     derived: dict[str, int] = Field(
         description=(
-            "What is kept that was derived, and mapped by who opens the index: `of version`, "
-            "`bytes`, and those of each part. Empty where nothing is kept."
+            "Derived files, which every process that opens the index maps: the version they are "
+            "`of version`, their `bytes`, and the bytes of each part. Empty if none are kept."
         )
     )
     mapped_bytes: int | None = Field(
         description=(
-            "Of derived files that this worker maps, and shares with all who do. Null where the "
-            "system does not tell."
+            "Bytes of derived files that this worker maps, and shares with other processes. Null "
+            "if the system does not tell."
         )
     )
     waits: dict[str, str] = Field(
@@ -40,102 +40,118 @@ class FilesValue(BaseModel):
 
 
 class ScoresValue(BaseModel):
-    """What the router made of one collection's questions, and how it comes to routes."""
+    """Routes, scores and thresholds of one collection."""
 
     collection: str
     router: str = Field(description="Name and version of its model; empty without a router.")
     routes: dict[Route, RouteTimesValue] = Field(
-        description="This collection's answers, by the route that gave them."
+        description="The collection's remembered answers, by the route that answered."
     )
-    scores: list[float] = Field(description="Of the answers remembered, oldest first.")
+    scores: list[float] = Field(description="Scores of the remembered answers, oldest first.")
     thresholds: dict[str, float] | None = Field(
         description=(
-            "`low`, `high` and `steps`, as they are now: a thresholds file that is replaced counts "
-            "from then on. Null without a router."
+            "The present `low`, `high` and `steps`; they change when the thresholds file does. "
+            "Null without a router."
         )
     )
-    simple: Route | None = Field(description="The route of scores up to `low`.")
-    latency_ms: dict[str, float] = Field(
-        description="What the thresholds file says each route takes, for `max_latency_ms`."
+    simple: Route | None = Field(
+        description="The route for scores up to `low`; null without a router."
     )
-    files: FilesValue | None = Field(description="Null where there is no index here.")
+    latency_ms: dict[str, float] = Field(
+        description=(
+            "Milliseconds that each route takes according to the thresholds file; "
+            "`max_latency_ms` is compared with them."
+        )
+    )
+    files: FilesValue | None = Field(
+        description="Files of the index; null if this server has no index."
+    )
     error: str = Field(
         description=(
-            "What is wrong with the newest index or with the thresholds file, so that those before "
-            "are still in use; empty while nothing is."
+            "Why the newest index or thresholds file is not in use, but the one before it; empty "
+            "if nothing is wrong."
         )
     )
 
 
 class RemoteArmValue(BaseModel):
-    """A remote arm, and what it cost."""
+    """A remote arm and what it cost."""
 
     arm: str
     collection: str
-    state: Literal["closed", "open", "half-open"] = Field(description="Of its circuit breaker.")
-    usual_ms: float = Field(description="Median of its last answers; 0 before the first.")
-    spent: float = Field(description="On its calls, by this worker since it began.")
+    state: Literal["closed", "open", "half-open"] = Field(
+        description="State of its circuit breaker."
+    )
+    usual_ms: float = Field(description="Median time of its last answers; 0 before the first.")
+    spent: float = Field(description="What this worker's calls of it cost since it started.")
     saved: float = Field(
-        description="What calls would have cost that the router did without; likewise."
+        description="What the calls that the router avoided in that time would have cost."
     )
 
 
 class RecentQuestion(BaseModel):
     """One of the last questions."""
 
-    time: float = Field(description="Seconds since 1970.")
+    time: float = Field(description="Time of the answer, in seconds since 1970.")
     question: str
     collection: str
     asked: Route
     route: Route
     score: float | None
     ms: float
-    degraded: str = Field(description="Kind of degradation; empty for none.")
+    degraded: str = Field(description="Kind of degradation; empty if there was none.")
 
 
 class StatsReply(BaseModel):
-    """The last answers of the process that answers this, and of no other."""
+    """Figures of the worker that answers this request, and of no other."""
 
-    worker: int = Field(description="Process id of the worker whose figures these are.")
-    workers: int = Field(description="How many there are; `/metrics` has the counts of all.")
+    worker: int = Field(description="Process id of this worker.")
+    workers: int = Field(description="Number of workers; `/metrics` has the counts of all.")
     own_bytes: int | None = Field(
         description=(
-            "Memory that this worker shares with nobody: models, and arrays that are not mapped. "
-            "Null where the system does not tell."
+            "Bytes of memory that this worker shares with no other process: models, and arrays "
+            "that are not mapped. Null if the system does not tell."
         )
     )
     uptime_seconds: int
-    answered: int = Field(description="By this worker since it began.")
-    remembered: int = Field(description="Of these, the last; all below is about them.")
-    last_minute: int = Field(description="Of the answers remembered, those of the last minute.")
-    queue_depth: int
-    routes: dict[Route, RouteTimesValue] = Field(description="By the route that answered.")
+    answered: int = Field(description="Questions that this worker answered since it started.")
+    remembered: int = Field(
+        description="How many of the last answers the figures of routes and scores are about."
+    )
+    last_minute: int = Field(description="How many of these are of the last minute.")
+    queue_depth: int = Field(description="Questions that are waiting.")
+    routes: dict[Route, RouteTimesValue] = Field(
+        description="Remembered answers, by the route that answered."
+    )
     degraded: dict[str, int] = Field(
         description=(
-            "By kind: failed, late, or arm where a single arm was asked, and had nothing to go by."
+            "Remembered answers that were not what was asked for, by kind: `failed`, `late`, or "
+            "`arm` for any other, such as one of a single arm that had nothing to go by."
         )
     )
     collections: list[ScoresValue]
-    remote_arms: list[RemoteArmValue] = Field(description="Those of the arms file.")
-    spent: float = Field(description="On calls of remote arms, by this worker since it began.")
+    remote_arms: list[RemoteArmValue] = Field(description="Remote arms in the arms file.")
+    spent: float = Field(
+        description="What this worker's calls of remote arms cost since it started."
+    )
     saved: float = Field(
-        description="What calls of remote arms would have cost that the router did without."
+        description="What the calls of remote arms that the router avoided would have cost."
     )
     max_cost_per_day: float | None = Field(
-        description="Most that the key which asks this may spend on them; null without a bound."
+        description="Most that the asking key may spend on remote arms in a day; null if unlimited."
     )
     spent_today: float | None = Field(
         description=(
-            "Of that, by all workers since midnight UTC; null without a bound, and where the file "
-            "that keeps it cannot be read."
+            "What the asking key has spent with all workers since midnight UTC; null if it is "
+            "unlimited or if the file of budgets cannot be read."
         )
     )
     keys_error: str = Field(
-        description="What is wrong with the keys file, so that some keys open nothing, or empty."
+        description="What is wrong with the keys file, so that some keys do not work; or empty."
     )
     questions: list[RecentQuestion] | None = Field(
         description=(
-            "The last questions, newest first; null unless the server keeps a request log and the "
-            "key, where keys are needed, has the scope `admin`."
+            "The last questions, newest first. Null unless the server keeps a request log and the "
+            "key has the scope `admin` or no keys are needed."
         )
     )

@@ -1,4 +1,4 @@
-"""The part of OpenAI's vector stores that is spoken here."""
+"""The supported part of OpenAI's vector stores."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ _QUERY = "Which bridge was built first?"
 
 
 class RankingOptions(BaseModel):
-    """How to rank."""
+    """How to rank passages."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -18,18 +18,18 @@ class RankingOptions(BaseModel):
         str | None,
         Field(
             max_length=64,
-            description="`wye-` and a route; anything else leaves it to the default route.",
+            description="`wye-ROUTE`; anything else means the default route.",
         ),
     ] = None
     score_threshold: Annotated[
         float | None,
-        Field(description="Leaves out what scores less. Scores are those of the route."),
+        Field(description="Leaves out passages with a lower score. Scores are the route's own."),
         Exact,
     ] = None
 
 
 class StoreSearchRequest(Strict):
-    """A search as OpenAI's clients send it."""
+    """A search, as OpenAI's clients send it."""
 
     query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
         description="One query, or several, whose rankings are fused with equal weights."
@@ -38,7 +38,8 @@ class StoreSearchRequest(Strict):
     filters: Filter = None
     ranking_options: RankingOptions | None = None
     rewrite_query: StrictBool | None = Field(
-        default=None, description="Accepted; nothing is rewritten, as `search_query` shows."
+        default=None,
+        description="Accepted, but no query is rewritten; `search_query` has what was searched.",
     )
 
     model_config = ConfigDict(
@@ -63,20 +64,20 @@ class StoreSearchRequest(Strict):
 
 
 class StoreText(BaseModel):
-    """Text of a result."""
+    """The text of a passage."""
 
     type: Literal["text"] = "text"
     text: str
 
 
 class StoreResult(BaseModel):
-    """A passage, as a part of a file."""
+    """A passage as a part of a file."""
 
-    file_id: str = Field(description="The document.")
-    filename: str = Field(description="Title of the passage, or the document without one.")
+    file_id: str = Field(description="Id of the document.")
+    filename: str = Field(description="Title of the passage; without one, the document's id.")
     score: float
     attributes: dict[str, str | float | bool] = Field(
-        description="Metadata; a list stands there as text, with commas."
+        description="Metadata; a list becomes one text, separated by commas."
     )
     content: list[StoreText]
     passage_id: str
@@ -84,7 +85,7 @@ class StoreResult(BaseModel):
 
 
 class StorePage(BaseModel):
-    """Results; always one page."""
+    """Results of a search, always in one page."""
 
     object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
     search_query: list[str]
@@ -94,7 +95,7 @@ class StorePage(BaseModel):
 
 
 class FileCounts(BaseModel):
-    """Files by state; what an index holds is always whole."""
+    """Number of files by state."""
 
     in_progress: int = 0
     completed: int = 0
@@ -104,17 +105,17 @@ class FileCounts(BaseModel):
 
 
 class Store(BaseModel):
-    """A collection."""
+    """A collection as a vector store."""
 
     id: str
     object: Literal["vector_store"] = "vector_store"
     name: str
     status: Literal["in_progress", "completed"]
-    created_at: int = Field(description="When this server began to serve it.")
-    file_counts: FileCounts = Field(description="Passages.")
+    created_at: int = Field(description="When this server started, in seconds since 1970.")
+    file_counts: FileCounts = Field(description="Number of passages, all of them `completed`.")
     metadata: dict[str, str] = Field(
         description=(
-            "`index_version`; where a router decides, also `router`, `threshold_low` and "
+            "`index_version`, and with a router also `router`, `threshold_low` and "
             "`threshold_high`."
         )
     )
@@ -134,27 +135,27 @@ StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]
 
 
 class LastError(BaseModel):
-    """Why a file is no document."""
+    """Why a file did not become a document."""
 
     code: Literal["server_error", "invalid_file"]
     message: str
 
 
 class StoreFile(BaseModel):
-    """A document, or a file that is to be one."""
+    """A document, or an upload that is to become one."""
 
     id: str
     object: Literal["vector_store.file"] = "vector_store.file"
     status: StoreFileStatus = "completed"
-    created_at: int = Field(description="When this server began to serve it.")
-    usage_bytes: int = Field(description="Of its text.")
+    created_at: int = Field(description="When this server started, in seconds since 1970.")
+    usage_bytes: int = Field(description="Size of its text in bytes, as UTF-8.")
     vector_store_id: str
     attributes: dict[str, str | float | bool]
     last_error: LastError | None = None
 
 
 class StoreFileList(BaseModel):
-    """Some documents, ascending by id."""
+    """A page of documents, or the files of a batch."""
 
     object: Literal["list"] = "list"
     data: list[StoreFile]
@@ -164,7 +165,7 @@ class StoreFileList(BaseModel):
 
 
 class StoreFileContent(BaseModel):
-    """Passages of a document; always one page."""
+    """The passages of a document, always in one page."""
 
     object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
     data: list[StoreText]
@@ -173,8 +174,8 @@ class StoreFileContent(BaseModel):
 
 
 class StoreFileDeleted(BaseModel):
-    """What became of a deletion."""
+    """The result of a deletion."""
 
     id: str
     object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
-    deleted: bool = Field(description="Whether there was one.")
+    deleted: bool = Field(description="Whether there was such a document.")
