@@ -527,7 +527,8 @@ class Writer:
         self._flush()
         surfaces = self.surfaces.dataset()
         if surfaces is not None:
-            surfaces.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+            # A surface takes an eighth of the room of a passage, or less.
+            surfaces.optimize.compact_files(target_rows_per_fragment=8 * ROWS_PER_FRAGMENT)
             _drop_superseded(self.folder / SURFACES, surfaces, keep)
 
     def _is_there(self, name: str) -> bool:

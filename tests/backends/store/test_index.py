@@ -259,6 +259,19 @@ def test_many_versions_are_not_all_kept(
     assert [version.number for version in index.versions()] == [newest - 1, newest]
 
 
+def test_versions_are_dropped_some_at_a_time(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 6)
+    kept = []
+    with index.writer() as writer:
+        for number in range(12):
+            writer.upsert(plain(f"new {number}"))
+            writer.compact(rows=1)  # merges nothing
+            kept.append(len(index.versions()))
+    assert kept == [2, 3, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7]
+
+
 def test_what_is_stored_like_this_has_not_changed(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(plain("a", "b's"))
