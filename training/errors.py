@@ -1,33 +1,33 @@
-"""The one base error of this folder, and its kinds."""
+"""Errors of training and evaluation."""
 
 
 class TrainingError(Exception):
-    """Something about a dataset, a run or an evaluation that the user can put right."""
+    """Base class: a problem with a dataset, a run or an evaluation that the user can fix."""
 
 
 class DatasetError(TrainingError):
-    """A folder that is no BEIR dataset, or a line of it that cannot be read."""
+    """A folder is not a BEIR dataset, or one of its lines cannot be read."""
 
 
 class EvaluationError(TrainingError):
-    """An evaluation that cannot be computed as asked."""
+    """An evaluation cannot be computed as asked."""
 
 
 class FitError(TrainingError):
-    """Questions that nothing can be learned from, or settings that cannot be trained with."""
+    """Nothing can be learned from the questions, or with the settings."""
 
 
 class ReplayError(TrainingError):
-    """A replay that is missing, damaged or of another schema."""
+    """A replay is missing, damaged or of another schema."""
 
 
 class SplitError(TrainingError):
-    """A split that may not be read where it was asked for."""
+    """A split may not be read here."""
 
 
 class JudgeError(TrainingError):
-    """An endpoint that does not answer, or questions that it cannot be compared on."""
+    """An endpoint does not answer, or cannot be compared on the questions."""
 
 
 class LogError(TrainingError):
-    """A request log with nothing to go by, or with too little for what was asked."""
+    """A request log has too little for what was asked."""

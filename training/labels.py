@@ -1,9 +1,9 @@
-"""What a router learns: whether the graph makes the answer to a question better.
+"""Labels for the router: whether the graph makes the answer to a question better.
 
-By default from every question: does fusion, which walks the graph, and in steps where the question
-has a plan, give a better answer than the text arms without it, and by how much? As published, from
-those alone on which exactly one of the simple and the graph arm succeeds (EA-GraphRAG, section
-3.3); that tells which of two arms is the better one, and nothing of what both together are worth.
+By default every question counts: is the answer of fusion, or of steps if the question has a plan,
+better than the text arms' alone, and by how much? As published, only questions count on which
+exactly one of the simple and the graph arm succeeds (EA-GraphRAG, section 3.3); that tells which
+arm is better, but not what both are worth together.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from training.evaluation.measures import ALL_EVIDENCE, MEASURES
 CUTOFF = 5
 """How many passages a reader is given."""
 ENOUGH = 50
-"""Fewer questions than this teach little that holds on others."""
+"""With fewer questions, a router hardly generalises."""
 ANSWER = "answer-in-context@5"
-"""Success as an answer that stands in one of the first passages, word for word."""
+"""Success: one of the first passages contains an answer, word for word."""
 BETTER = "better-ndcg@10"
-"""Success as the better of both rankings: it labels every question on which they differ at all."""
+"""Success: the better of both rankings. It labels every question on which they differ at all."""
 HELPS = "graph-helps"
-"""Whether steps, which are fusion without a plan, are better than the simple route; a question
-counts by how much is at stake."""
+"""Success: steps (fusion, if the question has no plan) are better than the simple route. Questions
+are weighted by the difference."""
 MARGIN = 1e-6
-"""Of nDCG@10; what is less apart is the same answer."""
+"""Smaller differences in nDCG@10 count as none."""
 LEAST_STAKE = 0.1
-"""What a question counts on which both are the same, beside the difference elsewhere."""
+"""Weight of a question on which both are the same; elsewhere the difference is added."""
 _MEASURED = {
     HELPS: "nDCG@10",
     "all-gold@5": ALL_EVIDENCE,
@@ -41,19 +41,19 @@ _MEASURED = {
     BETTER: "nDCG@10",
 }
 CHOICES = (HELPS, "all-gold@5", "any-gold@5", ANSWER, BETTER)
-"""Names of --success that a replay alone answers; `training.judge` has the one that it does not."""
+"""Values of --success that need only a replay; `training.judge` has the other one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Questions that a router learns from: as published, those on which one arm alone succeeds.
+    """Questions that a router learns from: as published, those on which only one arm succeeds.
 
     Attributes:
-        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where either
-            will do.
-        stakes: (n,) how much each question counts; 0 where nothing is learned.
-        both: How many questions both arms answer.
-        neither: How many questions neither arm answers.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where it
+            does not matter.
+        stakes: (n,) each question's weight; 0 where nothing is learned.
+        both: On how many questions both arms succeed.
+        neither: On how many neither does.
     """
 
     labels: Int64
@@ -62,12 +62,12 @@ class Disagreement:
     neither: int
 
     def __len__(self) -> int:
-        """How many questions there are to learn from."""
+        """Number of questions with a label."""
         return int((self.labels >= 0).sum())
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is doubtful about learning from these, each with what to do."""
+        """Reasons to doubt what is learned from these, each with advice."""
         graph = int((self.labels == 1).sum())
         simple = len(self) - graph
         said = []
@@ -91,22 +91,22 @@ class Disagreement:
         return tuple(said)
 
     def require_both(self) -> None:
-        """Refuse to learn from one side alone.
+        """Check that there are labels of both kinds.
 
         Raises:
-            FitError: Says what is missing and what to do.
+            FitError: One is missing; says what to do.
         """
         if not {0, 1} <= {*self.labels.tolist()}:
             raise FitError(" ".join(self.warnings))
 
 
 def disagreement_of(simple: Mask, graph: Mask, stakes: Float64 | None = None) -> Disagreement:
-    """The same from outcomes that are known, such as those of `training.judge`.
+    """Disagreements from known outcomes, such as those of `training.judge`.
 
     Args:
         simple: (n,) whether the simple arm succeeds.
         graph: (n,) whether the graph arm does.
-        stakes: (n,) how much each question counts; None for all the same.
+        stakes: (n,) each question's weight; None for equal weights.
     """
     apart = simple != graph
     return Disagreement(
@@ -120,14 +120,13 @@ def disagreement_of(simple: Mask, graph: Mask, stakes: Float64 | None = None) ->
 def disagreements(
     replays: Sequence[TrainingReplay], simple: Route, success: str, fusion: FusionSettings
 ) -> Disagreement:
-    """The questions to learn from.
+    """Label the questions of train and dev replays, in order.
 
     Args:
-        replays: Of train and dev splits, taken one after the other.
         simple: The simple arm: dense, lexical or hybrid.
 
     Raises:
-        FitError: There is no such success, or no answers for it.
+        FitError: `success` is unknown, or needs answers that a dataset lacks.
     """
     if success not in CHOICES:
         raise FitError(f"There is no success '{success}'; choose among {', '.join(CHOICES)}.")
@@ -145,7 +144,7 @@ def disagreements(
 def compared(
     evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
 ) -> Disagreement:
-    """The same for questions of any split, which a router is judged on."""
+    """Label questions of any split, for the evaluation of a router."""
     ours, graph = _worth(evaluation_set, simple, success, fusion)
     if success == HELPS:
         helps = graph > ours + MARGIN
@@ -158,10 +157,9 @@ def compared(
 def _worth(
     evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
 ) -> tuple[Float64, Float64]:
-    """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is.
+    """(n,) success of the simple arm on each question, and (n,) that of the graph.
 
-    Where the question is whether the graph helps, the latter is that of steps, which are fusion
-    for a question without a plan.
+    For `HELPS`, the latter is that of steps, which are fusion for a question without a plan.
     """
     found = []
     for route in (simple, Route.STEPS if success == HELPS else Route.GRAPH):

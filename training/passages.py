@@ -1,9 +1,9 @@
-"""Fits the router that ships for corpora that are not indexed here.
+"""Fits the router that ships for corpora without an index.
 
-`python -m training.passages DATASET=INDEX ... --out models` asks our own arms as if they were
-somebody else's: of the text arms' list and of the graph's, the passages and their order are all
-that is known. Each question counts twice: asked of hybrid and of dense search. Passages without
-titles look to the router as if nothing was found of what a question names, so that it asks on.
+`python -m training.passages DATASET=INDEX ... --out models` treats our own arms as remote ones: it
+uses only the passages and their order in the text arms' list and in the graph's. Each question
+counts twice, once with hybrid and once with dense search. If passages have no titles, the router
+sees none of a question's names covered, and so asks the graph.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from training.thresholds.outcomes import ThresholdObjective
 
 NAME = "router-passages-en"
 CALL_WORTH = 0.01
-"""Of nDCG@10, for a call that is spared: the price of asking for every question."""
+"""What one call to the graph costs, in nDCG@10; without a price, every question would be asked."""
 _DEPTH = 20
 
 
 def as_if_remote(
     replay: TrainingReplay, simple: Route, texts: dict[str, tuple[str, str]], settings: Settings
 ) -> TrainingReplay:
-    """The same questions, with our own lists in the place of somebody else's.
+    """A replay in which our own arms take the place of remote ones.
 
     Args:
         simple: Hybrid or dense.
@@ -80,7 +80,7 @@ def _variants(
 
 
 def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fitted:
-    """Learn from train and dev of DATASET=INDEX sources.
+    """Fit on the train and dev splits of DATASET=INDEX sources.
 
     Raises:
         TrainingError: A dataset or an index is missing, or nothing can be learned.
@@ -107,7 +107,7 @@ def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fit
 
 
 def main() -> None:
-    """Fit, write, and print where."""
+    """Fit the router, write it, and print its folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sources", nargs="+", help="DATASET=INDEX")
     parser.add_argument("--out", type=Path, default=Path("models"), help="folder of models")
@@ -123,7 +123,7 @@ def main() -> None:
         schema_id=passage_schema(),
         command=command_line(["-m training.passages", *sys.argv[1:]]),
         seconds={},
-        policy=replace(fitted.policy, latency_ms={}),  # what an arm takes, nobody knows before
+        policy=replace(fitted.policy, latency_ms={}),  # unknown before an arm is called
     )
     print(folder)  # noqa: T201 - a program's output
 

@@ -1,9 +1,9 @@
-"""Questions for a corpus that has none: a language model writes them, judged by construction.
+"""Has a language model write judged questions for a corpus that has none.
 
-It is shown one passage, or two that share a name, and writes a question which these answer; so what
-is relevant to it is known. A folder in BEIR's layout holds them, for a person to look at and for
-`wye train`. What was asked once is not asked again: `asked.jsonl` keeps every reply and why it was
-not taken, and a line that was deleted from `queries.jsonl` stays away.
+The model sees one passage, or two that share a name, and writes a question that they answer; so the
+relevant passages are known. The questions are kept in a folder in BEIR's layout, for a person to
+check and for `wye train`. No passage is asked about twice: `asked.jsonl` keeps every reply and why
+it was rejected, and a line that was deleted from `queries.jsonl` is not written again.
 """
 
 import hashlib
@@ -27,19 +27,19 @@ ASKED, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
 SINGLE, BRIDGE = "single", "bridge"
 ANSWER_TOKENS = 200
 PASSAGE_CHARACTERS = 4_000
-"""Of a passage that the model is shown."""
+"""How much of a passage the model sees."""
 FEWEST_WORDS = 12
-"""Of a passage that a question can be asked of."""
+"""Passages with fewer words are skipped."""
 LONGEST = 300
-"""Characters of a question, and of an answer."""
+"""Most characters of a question, and of an answer."""
 KEPT = 1_000
-"""Characters of a reply that are kept."""
+"""How many characters of a reply are kept."""
 WIDEST = 10
-"""Passages that a name may stand in and still join two of them."""
+"""A name joins two passages only if at most this many have it."""
 PATIENCE = 20
-"""Replies in a row that are of no use, after which nothing better is expected."""
+"""Writing stops after this many useless replies in a row."""
 DEV_EVERY = 3
-"""Each third question is for dev."""
+"""Every third question goes to dev, the others to train."""
 
 _FORM = (
     'Reply with JSON alone: {"question": "…", "answer": "…"}. The question is one sentence of at '
@@ -58,11 +58,11 @@ PROMPTS = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a question may be written from.
+    """The passages that one question is written from.
 
     Attributes:
-        passages: Ids; the last one has the answer.
-        name: That two passages share, as they write it; "" where there is one passage.
+        passages: One or two ids; the last passage has the answer.
+        name: The name that two passages share, as they spell it; "" for one passage.
     """
 
     passages: tuple[str, ...]
@@ -70,20 +70,20 @@ class Chain:
 
     @property
     def kind(self) -> str:
-        """Of question."""
+        """The kind of question."""
         return BRIDGE if self.name else SINGLE
 
     @property
     def id(self) -> str:
-        """Of the question; the same passages have the same."""
+        """The question's id, a digest of the passages' ids."""
         return f"{self.kind}-{_digest(*self.passages)}"
 
 
 def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
-    """One passage and two passages by turns, in an order that the seed decides, each once.
+    """Yield single passages and pairs in turn, each once, in an order that the seed decides.
 
-    Two passages are joined by a name of the graph that stands in few. Names that are the title of
-    the second come first.
+    A pair shares a name of the graph that few passages have. Pairs come first in which the name
+    is the title of the second passage.
     """
 
     def order(key: str) -> str:
@@ -110,11 +110,11 @@ def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]
 
 
 def fault_of(question: str, answer: str, name: str, passage: str) -> str:
-    """Why a question is of no use, in words; "" where it is.
+    """Why a question is rejected, in words; "" if it is not.
 
     Args:
-        name: That it must not say; "" for none.
-        passage: Which has to hold the answer.
+        name: A name that the question must not contain; "" for none.
+        passage: The text that has to contain the answer.
     """
     asked, told = words(question), words(answer)
     faults = {
@@ -130,13 +130,13 @@ def fault_of(question: str, answer: str, name: str, passage: str) -> str:
 
 
 class QuestionWriter:
-    """Has questions written, and keeps them in a folder."""
+    """Has a model write questions, and keeps them in a folder."""
 
     def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient, seed: int = 0) -> None:
-        """Read what is there already; nothing is asked yet.
+        """Read what earlier runs left in the folder.
 
         Raises:
-            DatasetError: The folder holds questions that were not written here, or a broken line.
+            DatasetError: The folder has questions that no run wrote, or a broken line.
         """
         self._folder, self._snapshot, self._model, self._seed = folder, snapshot, model, seed
         self.asked = _lines(folder / ASKED)
@@ -158,11 +158,11 @@ class QuestionWriter:
         )
 
     def write(self, count: int, progress: Progress) -> None:
-        """Have questions written until there are so many; each is kept as soon as it is there.
+        """Write questions until the folder has `count`; each is saved at once.
 
         Raises:
             JudgeError: The endpoint does not answer.
-            TrainingError: Nothing more can be asked about, or nothing useful comes back.
+            TrainingError: No passages are left, or too many replies in a row were useless.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         progress.start(count, "writing questions")
@@ -224,7 +224,7 @@ class QuestionWriter:
         self.questions.append(_append(self._folder / QUERIES, line))
 
     def _judge(self) -> None:
-        """Write judgements and passages anew, as the questions say that are there."""
+        """Rewrite the judgements and the passages of the questions that are there."""
         (self._folder / "qrels").mkdir(exist_ok=True)
         for split in ("train", "dev"):
             rows = [
@@ -243,7 +243,7 @@ class QuestionWriter:
 
 
 def parse(said: str) -> tuple[str, str]:
-    """Question and answer of a reply; both empty where it has another form."""
+    """Question and answer in a reply; both empty if it has another form."""
     try:
         found = json.loads(said[said.index("{") : said.rindex("}") + 1])
     except (ValueError, RecursionError):
@@ -255,10 +255,10 @@ def parse(said: str) -> tuple[str, str]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """What a file has, line by line; half a line at its end, which a killed run left, goes.
+    """Read a file of JSON objects, one a line; half a line that a killed run left is removed.
 
     Raises:
-        DatasetError: A line is no JSON object.
+        DatasetError: A line is not a JSON object.
     """
     if not path.exists():
         return []
@@ -277,7 +277,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _append(path: Path, row: dict[str, Any]) -> dict[str, Any]:
-    # Half a surrogate pair is JSON, but no text.
+    # JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(_json(row))
     return row

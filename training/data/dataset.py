@@ -1,4 +1,4 @@
-"""Questions with judgements, read from a folder in BEIR's layout."""
+"""Reads judged questions from a folder in BEIR's layout."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ class Question:
     """One question of a dataset.
 
     Attributes:
-        answers: Texts that count as its answer, where its metadata lists `answers`.
-        group: The dataset it comes from, where its metadata names a `dataset`, as in a union.
+        answers: Texts that count as its answer, from `answers` in its metadata.
+        group: The dataset it comes from, from `dataset` in its metadata, which a union sets.
     """
 
     id: str
@@ -31,11 +31,11 @@ class Dataset:
     """The judged questions of one split.
 
     Attributes:
-        split: Of the judgements: train, dev, test, or whatever files there are.
-        questions: In the order of the file; each has at least one relevant passage.
+        split: train, dev, test, or the name of any other file of judgements.
+        questions: In file order; each has at least one relevant passage.
         judgements: Question id -> passage id -> relevance; above 0 is relevant.
-        without_gold: Ids of judged questions left out because nothing is relevant to them.
-        filters: Question id -> metadata filter as parsed JSON, of those asked with one.
+        without_gold: Ids of judged questions left out because no passage is relevant.
+        filters: Question id -> metadata filter as parsed JSON, for questions asked with one.
     """
 
     name: str
@@ -50,10 +50,10 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder.
 
     Args:
-        limit: Keep only that many questions, the first in the file.
+        limit: Keep only the first so many questions of the file.
 
     Raises:
-        DatasetError: A file is missing, a line cannot be read, a question is there twice, a
+        DatasetError: A file is missing, a line cannot be read, a question occurs twice, a
             judgement names an unknown question, or no question is left.
     """
     known = _read_questions(folder)
@@ -88,7 +88,7 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 
 
 def _question(id_: str, text: str, metadata: object) -> Question:
-    """A question with what its metadata says, where they say it in a form that is understood."""
+    """A question; metadata in another form are ignored."""
     known = metadata if isinstance(metadata, dict) else {}
     answers, group = known.get("answers"), known.get("dataset")
     return Question(
@@ -140,10 +140,10 @@ def _read_judgements(
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON-lines file that have an id and a text, with the numbers of their lines.
+    """Yield the line number and the object of each line of a JSON-lines file.
 
     Raises:
-        DatasetError: The file cannot be read, or a line is another.
+        DatasetError: The file cannot be read, or a line is not an object with an id and a text.
     """
     for number, line in read_lines(path):
         try:
@@ -158,7 +158,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their 1-based numbers.
+    """Yield the lines that are not blank, with their 1-based numbers.
 
     Raises:
         DatasetError: The file cannot be read.

@@ -1,4 +1,4 @@
-"""All questions of some replays side by side, with what each route is worth for each of them."""
+"""The questions of several replays in one set, with the quality and time of each route."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from training.evaluation.measures import DEPTH, MEASURES
 from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
-"""What the simple route can be: no graph is walked for it."""
+"""The possible simple routes; none walks the graph."""
 _READING = ("parsing", "encoding")
 _READS: Mapping[Route, tuple[str, ...]] = {
     Route.DENSE: ("encoding",),
@@ -36,11 +36,11 @@ _READS: Mapping[Route, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Questions of several replays, one after the other.
+    """The questions of several replays, concatenated.
 
     Attributes:
-        features: (n, d) float64 of each question.
-        deciding: Stages that a router takes to decide, whatever it decides; see
+        features: (n, d) float64.
+        deciding: Stages that the router always needs to decide; see
             `router.query_performance.stages`.
     """
 
@@ -67,7 +67,7 @@ class EvaluationSet:
         progress: Callable[[int], None] = lambda _: None,
         deciding: tuple[str, ...] = _READING,
     ) -> "EvaluationSet":
-        """Replays with every column that a router may look at.
+        """Load replays with every column that a router may use.
 
         Raises:
             ModelError: A model is missing or damaged.
@@ -87,7 +87,7 @@ class EvaluationSet:
         return cls(tuple(replays), with_corpus(features, results), deciding)
 
     def __len__(self) -> int:
-        """How many questions there are; one that is asked of two indexes counts twice."""
+        """Number of questions; one that is asked of two indexes counts twice."""
         return sum(len(replay) for replay in self.replays)
 
     def only(self, rows: NDArray[np.bool_]) -> "EvaluationSet":
@@ -104,46 +104,46 @@ class EvaluationSet:
 
     @property
     def questions(self) -> list[Replayed]:
-        """With all that arms said."""
+        """The replayed questions."""
         return [one for replay in self.replays for one in replay.questions]
 
     @property
     def texts(self) -> list[str]:
-        """Of each question."""
+        """The text of each question."""
         return texts_of(self.replays)
 
     @property
     def vectors(self) -> Float32:
-        """(n, d) of each question."""
+        """(n, d) the vector of each question."""
         return np.stack([one.results.query.vector for one in self.questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
-        """(n,) dataset that each question comes from, whichever index it is asked of."""
+        """(n,) the dataset that each question comes from, whichever index it is asked of."""
         return np.concatenate([replay.groups for replay in self.replays])
 
     @property
     def origins(self) -> NDArray[np.str_]:
-        """(n,) name of the replay that each question is in."""
+        """(n,) the dataset of the replay that each question is in."""
         return np.repeat(
             [replay.dataset for replay in self.replays], [len(replay) for replay in self.replays]
         )
 
     @property
     def further(self) -> tuple[Route, ...]:
-        """The arms beyond fusion's own that every replay has lists of."""
+        """The arms beyond fusion's own that every replay has rankings of."""
         asked = [one.rankings for replay in self.replays for one in replay.results]
         return tuple(arm for arm in FURTHER if all(arm in lists for lists in asked))
 
     def rankings(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
     ) -> list[Ranking]:
-        """What a route answers to each question.
+        """A route's ranking for each question.
 
         Args:
             route: Any but auto.
-            fusion: What fusion does; steps were taken by the one that was replayed.
-            scores: (n,) of the router, for fusion that goes by them.
+            fusion: How fusion works; replayed steps keep the fusion they were replayed with.
+            scores: (n,) the router's scores, for a fusion that uses them.
         """
         known: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
         found: list[Ranking] = []
@@ -161,9 +161,9 @@ class EvaluationSet:
         return np.concatenate(parts)
 
     def worth(self, route: Route, fusion: FusionSettings, scores: Float64 | None = None) -> Float64:
-        """(n, m) every measure of what a route answers; arguments are those of `rankings`.
+        """(n, m) every measure of a route's rankings; arguments as for `rankings`.
 
-        It is kept, since measuring takes most of the time of what tries many thresholds.
+        The result is kept, since measuring takes most of the time when many thresholds are tried.
         """
         if scores is not None and route == Route.FUSION and fusion.method != "adaptive":
             return self.measured(self.rankings(route, fusion, scores))
@@ -184,12 +184,12 @@ class EvaluationSet:
     def latency_ms(
         self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
     ) -> Float64:
-        """(n,) milliseconds that the stages of a route took.
+        """(n,) milliseconds that a route takes.
 
         Args:
-            routed: Whether a router has decided; otherwise only what the route needs is taken.
+            routed: Whether a router decided, whose stages count too.
             parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
-            priced: Whether the price of remote arms counts too, as time.
+            priced: Whether the price of remote arms counts, as time.
         """
         decided = self.deciding if routed else ()
         stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
@@ -200,7 +200,7 @@ class EvaluationSet:
                 read = read | self._mentioned
             found[read] += self._stages_ms({"parsing"})[read]
         remote = self._remote
-        if any(remote):  # of our own, the text arms alone are asked then
+        if any(remote):  # then only the text arms of our own are asked
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
             more = route not in SIMPLE_ROUTES
             for row, one in enumerate(remote):
@@ -212,7 +212,7 @@ class EvaluationSet:
 
     @property
     def _mentioned(self) -> Mask:
-        """(n,) of which questions the graph wants mentions, for which they are parsed."""
+        """(n,) which questions have mentions; the graph has these parsed."""
         return np.array([bool(one.results.query.mentions) for one in self.questions], np.bool_)
 
     @property
@@ -226,15 +226,15 @@ class EvaluationSet:
 
     @property
     def planned(self) -> Mask:
-        """(n,) which questions were taken apart."""
+        """(n,) which questions have a plan."""
         return np.array([one.steps is not None for one in self.questions], np.bool_)
 
     def apart(self, steps: float) -> Mask:
-        """(n,) which questions go in steps where their score is above the low threshold."""
+        """(n,) which questions go in steps if their score is above the low threshold."""
         return self.planned & self._needs_more(steps)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
-        """(n,) which are parsed to see whether they have a plan, by their scores and `steps`."""
+        """(n,) which questions are parsed to see whether they have a plan."""
         likely = np.array([may_have_plan(text) for text in self.texts], np.bool_)
         return (scores > SURE) & likely & self._needs_more(steps)
 
@@ -244,24 +244,20 @@ class EvaluationSet:
         return at_hand(self.features) < steps
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
-        """(n,) of the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
+        """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         found = bands(scores, thresholds)
         found[((found > 0) | (scores > SURE)) & self.apart(thresholds.steps)] = 3
         return found
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
-        """What taking one route for every question gives, whatever a router takes.
-
-        Args:
-            route: Any but auto.
-        """
+        """The outcome of taking one route, any but auto, for every question."""
         quality = self.worth(route, fusion)[:, MEASURES.index(measure)]
         return of_other(quality, self.latency_ms(route))
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
-        """Median milliseconds of the routes, as replayed one question at a time.
+        """Median milliseconds of each route, as replayed one question at a time.
 
-        That of steps is over questions with a plan; without any there is none.
+        Steps are timed over the questions with a plan, and left out if there are none.
         """
         routes = (simple, Route.FUSION, Route.GRAPH)
         times = {route: self.latency_ms(route, priced=False) for route in routes}
@@ -280,12 +276,12 @@ class EvaluationSet:
         *,
         timed: bool = True,
     ) -> RouteOutcomes:
-        """What the three routes are worth, so that thresholds can be solved.
+        """Quality and time of the simple route, fusion and the graph, to solve thresholds with.
 
         Args:
-            steps: See `router.types.Thresholds`; steps stand for each route that they would be
-                taken instead of.
-            timed: Whether they take their own time, and not that of what they stand for.
+            steps: The threshold of `router.types.Thresholds`. Where steps would be taken instead
+                of a route, their quality replaces the route's.
+            timed: Whether their time does too.
         """
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
@@ -304,7 +300,7 @@ class EvaluationSet:
 
 
 def texts_of(replays: Sequence[Replay]) -> list[str]:
-    """Of each question of some replays, one after the other."""
+    """The text of each question of some replays, concatenated."""
     return [one.question.text for replay in replays for one in replay.questions]
 
 
@@ -323,12 +319,12 @@ def _rankings(
 def _own_rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
-    """What our own arms answer."""
+    """A route's rankings from our own arms."""
     if route == Route.FUSION:
         return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:
         return fuse_text(replay.results, fusion, DEPTH)
-    if route == Route.STEPS:  # a question that is not taken apart goes by fusion, without a score
+    if route == Route.STEPS:  # a question without a plan is answered by fusion, without a score
         fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
         return [one.steps or own for one, own in zip(replay.questions, fused, strict=True)]
     return replay.rankings(route)

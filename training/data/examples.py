@@ -1,4 +1,4 @@
-"""What is learned from: features, labels and where each question comes from."""
+"""Training examples: features, labels, and the dataset that each question comes from."""
 
 from dataclasses import dataclass, field
 
@@ -11,13 +11,13 @@ from training.errors import FitError
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Questions that are learned from.
+    """Labelled questions.
 
     Attributes:
-        features: (n, width) float64, every feature of the build, finite.
+        features: (n, width) float64, all features of the build, finite.
         labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough.
-        groups: (n,) name of the dataset of each question.
-        stakes: (n,) how much each question counts; all the same if not given.
+        groups: (n,) name of each question's dataset.
+        stakes: (n,) each question's weight; 1 if not given.
     """
 
     features: Float64
@@ -49,7 +49,7 @@ class Examples:
 
     @property
     def one_sided(self) -> bool:
-        """Whether all labels are the same, so that there is nothing to tell apart."""
+        """Whether all labels are the same, so nothing can be learned."""
         return len(np.unique(self.labels)) < 2
 
     def only(self, rows: NDArray[np.bool_] | Int64) -> "Examples":
@@ -61,16 +61,16 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """All questions that may be learned from, those on which both arms agree too.
+    """All questions of the training splits, including those on which both arms agree.
 
     Attributes:
         features: (n, width) float64.
         labels: (n,) 1 where only the graph arm succeeds, 0 where only the simple one does, and -1
             where both do or neither, of which nothing is learned.
-        groups: (n,) name of the dataset of each question.
-        keys: (n,) what makes two rows the same question, asked of two indexes; they are never
-            divided between training and judging. None where every row is a question of its own.
-        stakes: (n,) how much each question counts; None for all the same.
+        groups: (n,) name of each question's dataset.
+        keys: (n,) equal for one question asked of two indexes; such rows are never split between
+            training and validation. None if every row is a question of its own.
+        stakes: (n,) each question's weight; None for equal weights.
     """
 
     features: Float64
@@ -80,7 +80,7 @@ class Pool:
     stakes: Float64 | None = None
 
     def examples(self, rows: NDArray[np.bool_]) -> Examples:
-        """The questions to learn from among some rows, (n,) bool."""
+        """The labelled questions among some rows, (n,) bool."""
         found = rows & (self.labels >= 0)
         stakes = np.ones(len(self.labels)) if self.stakes is None else self.stakes
         return Examples(self.features[found], self.labels[found], self.groups[found], stakes[found])

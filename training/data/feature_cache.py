@@ -1,8 +1,8 @@
-"""Features of many questions, each computed once: a folder of small files that only grows.
+"""A cache of questions' features: a folder of small files that only grows.
 
-A question is known by its text and by the schema of its features, so other features or models make
-other files. Each batch is written whole or not at all: a run that is killed loses the batch it was
-at, and the same call does the rest. Several processes may use one folder.
+The key is a question's text and the schema of its features, so other features or models use other
+files. Each batch is written atomically: a run that is killed loses its last batch, and the same
+call computes the rest. Several processes may use one folder.
 """
 
 import hashlib
@@ -24,13 +24,10 @@ BATCH = 64
 
 
 class FeatureCache:
-    """The features of one schema that a folder holds."""
+    """The features of one schema in a folder."""
 
     def __init__(self, folder: Path, schema: str) -> None:
-        """Read what is there.
-
-        Args:
-            folder: Made when it is missing.
+        """Read the folder, or create it.
 
         Raises:
             TrainingError: A file is damaged.
@@ -42,15 +39,15 @@ class FeatureCache:
             self._read(file)
 
     def __len__(self) -> int:
-        """How many questions are known."""
+        """Number of questions in the cache."""
         return len(self._rows)
 
     def missing(self, texts: Sequence[str]) -> list[str]:
-        """Those that are not known, each once, in order."""
+        """The texts that are not in the cache, each once, in order."""
         return [text for text in dict.fromkeys(texts) if _key(text) not in self._rows]
 
     def add(self, texts: Sequence[str], matrix: Float64) -> None:
-        """Keep the (n, d) features of n texts."""
+        """Save the (n, d) features of n texts."""
         keys = np.frombuffer(b"".join(map(_key, texts)), np.uint8).reshape(len(texts), -1)
         name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
         with write_atomically(self.folder / f"{name}.npz") as stream:
@@ -58,10 +55,11 @@ class FeatureCache:
         self._keep(keys, matrix)
 
     def matrix(self, texts: Sequence[str]) -> Float64:
-        """(n, d) features of known texts, in order.
+        """(n, d) features of texts, in order.
 
         Raises:
-            KeyError: One is not known.
+            KeyError: A text is not in the cache.
+            TrainingError: There are no texts.
         """
         if not texts:
             raise TrainingError("There are no questions to take features of.")
@@ -90,10 +88,10 @@ def cached_features(
     batch: int = BATCH,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Float64:
-    """(n, d) features of questions; those that the folder knows are not computed.
+    """(n, d) features of questions; only those that the folder lacks are computed.
 
     Args:
-        settings: Of the pipeline and the constituency model; no encoder is loaded.
+        settings: They name the pipeline and the constituency model; no encoder is loaded.
 
     Raises:
         ModelError: A model is missing or damaged.

@@ -1,8 +1,8 @@
-"""Remote arms asked every judged question once: what they said is kept, and replays are made of it.
+"""Asks remote arms every judged question once, keeps their answers, and makes replays of them.
 
-An answer is kept as soon as it is there, by question, arm and address, in a file that is only
-appended to: whatever ends a run, the next asks what is missing and nothing else. What failed is not
-kept and not learned from.
+An answer is saved as soon as it arrives, by question, arm and address, in a file that is only
+appended to. However a run ends, the next one asks only what is missing. Failures are neither kept
+nor learned from.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ from training.data.replaying import contains_any, words
 from training.errors import TrainingError
 
 CALLS = 0.01
-"""Of nDCG@10: what asking for every question is worth leaving out, where nobody says otherwise."""
+"""Default cost of asking the remote arms for every question, in nDCG@10."""
 MS_PER_PRICE = 100_000.0
-"""Milliseconds that a unit of price counts as, where nobody says otherwise."""
+"""Default milliseconds that a unit of price counts as."""
 DEPTH = 20
-"""Hits of our own side that are fused with others."""
+"""How many of our own hits are fused with the remote ones."""
 _AT_ONCE = 16
 
 
@@ -43,7 +43,7 @@ class KeptAnswers:
     """Answers in a file of JSON lines; one process writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there; a last line that is not whole was being written when a run died."""
+        """Read the file; lines that cannot be read, such as one cut off by a kill, are skipped."""
         self._path = path
         self._found: dict[str, ArmAnswer] = {}
         if path.is_file():
@@ -51,11 +51,11 @@ class KeptAnswers:
                 self._read(line)
 
     def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
-        """What an arm said to a question."""
+        """An arm's answer to a question; None if there is none."""
         return self._found.get(_key(arm, text, filter_))
 
     def add(self, arm: ArmFacts, text: str, filter_: object | None, answer: ArmAnswer) -> None:
-        """Keep an answer; it is on the disk when this returns."""
+        """Save an answer; it is synced to the disk before this returns."""
         key = _key(arm, text, filter_)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -70,7 +70,7 @@ class KeptAnswers:
         self._found[key] = answer
 
     def usual_ms(self, arm: ArmFacts) -> float | None:
-        """Median of what it took; None before the first."""
+        """Median time of an arm's answers in milliseconds; None before the first."""
         own = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
         return median(own) if own else None
 
@@ -85,12 +85,12 @@ class KeptAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What asking comes to.
+    """What the missing answers will cost.
 
     Attributes:
-        calls: Arm -> questions that it is still to be asked.
-        price: Of all calls, further tries left out.
-        seconds: That they take; None where nothing is known yet.
+        calls: Arm -> number of questions to ask it.
+        price: Price of all calls, without retries.
+        seconds: Time of all calls; None if an arm was never timed.
     """
 
     calls: Mapping[str, int]
@@ -108,13 +108,13 @@ class Estimate:
 
 @dataclass
 class RemoteAnswers:
-    """What the arms of a collection say to judged questions.
+    """The answers of a collection's remote arms to judged questions.
 
     Attributes:
-        fusion: How our own text arms are fused beside them.
+        fusion: How our own text arms are fused.
         ms_per_price: Milliseconds that a unit of price counts as.
-        per_second: Questions that are asked in a second at most; 0 sets no limit.
-        failed: Arm and reason -> questions that got no answer.
+        per_second: Most questions asked in a second; 0 sets no limit.
+        failed: Arm and reason -> number of questions without an answer.
     """
 
     asker: RemoteAsker
@@ -127,15 +127,14 @@ class RemoteAnswers:
 
     @property
     def simple(self) -> ArmFacts | None:
-        """The arm that stands for our text arms, where there is no index."""
+        """The arm that replaces our text arms where there is no index."""
         return next((arm for arm in self.asker.arms if arm.is_simple), None)
 
     @property
     def usual_weight(self) -> float:
-        """Quality that a millisecond is worth, so that asking for every question is worth `CALLS`.
+        """Quality per millisecond at which asking for every question costs `CALLS`.
 
-        Of arms that run side by side the slowest counts; nothing is worth anything before the
-        first answer.
+        Arms run side by side, so the slowest counts. It is 0 before the first answer.
         """
         others = [arm for arm in self.asker.arms if not arm.is_simple]
         slowest = max((self.kept.usual_ms(arm) or 0.0 for arm in others), default=0.0)
@@ -143,7 +142,7 @@ class RemoteAnswers:
         return CALLS / cost if cost else 0.0
 
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
-        """What is still to be asked, each once; what failed is for the next run."""
+        """What is still to be asked, each once; failures of this run are left to the next."""
         wanted = {
             _key(arm, one.text, filter_): ArmQuestion(arm.name, one.text, filter_)
             for data in datasets
@@ -155,7 +154,7 @@ class RemoteAnswers:
         return [one for key, one in wanted.items() if key not in self._tried]
 
     def estimate(self, missing: Sequence[ArmQuestion]) -> Estimate:
-        """What that comes to, by what was seen so far."""
+        """Estimate the calls' price and time from the answers so far."""
         calls = Counter(one.arm for one in missing)
         arms = {arm.name: arm for arm in self.asker.arms}
         price = sum(arms[name].price * count for name, count in calls.items())
@@ -167,11 +166,11 @@ class RemoteAnswers:
         return Estimate(calls, price, max(paced, *each, 0.0))
 
     def collect(self, missing: Sequence[ArmQuestion], progress: Progress | None = None) -> None:
-        """Ask what is missing, and keep what is said as it comes."""
+        """Ask what is missing, and save each answer as it arrives."""
         arms = {arm.name: arm for arm in self.asker.arms}
         progress = progress or Silent()
         progress.start(len(missing), "asking remote arms")
-        # A question is one, however many arms are asked.
+        # A question counts once towards the limit, however many arms are asked.
         pace = len(arms) / self.per_second if self.per_second else 0.0
         size = 1 if pace else _AT_ONCE
         try:
@@ -192,7 +191,7 @@ class RemoteAnswers:
             progress.close()
 
     def failures(self) -> str:
-        """What got no answer, in a sentence; "" where all did."""
+        """Which questions got no answer and why, in a sentence; "" if all did."""
         if not self.failed:
             return ""
         told = "; ".join(f"{reason} ({count} times)" for reason, count in self.failed.items())
@@ -202,7 +201,7 @@ class RemoteAnswers:
         )
 
     def replay(self, dataset: Dataset) -> Replay:
-        """A replay without an index, of the questions that every arm answered.
+        """Make a replay without an index, of the questions that every arm answered.
 
         Raises:
             TrainingError: No question was answered.
@@ -219,7 +218,7 @@ class RemoteAnswers:
         return Replay(dataset.name, dataset.split, key, tuple(found))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
-        """A replay of our own with remote arms beside the text arms, of what they answered."""
+        """Add the remote arms to a replay of our own; questions without their answers go."""
         found = []
         for one in replay.questions:
             answers = self.answers(dataset, one.question)
@@ -258,7 +257,7 @@ class RemoteAnswers:
         )
 
     def answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
-        """What every arm said; None where one did not answer."""
+        """Every arm's answer; None if one is missing."""
         filter_ = dataset.filters.get(question.id)
         found = {arm.name: self.kept.get(arm, question.text, filter_) for arm in self.asker.arms}
         said = {name: answer for name, answer in found.items() if answer is not None}
@@ -286,7 +285,7 @@ class RemoteAnswers:
 
 
 def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
-    """An answer under the ids that it has beside others."""
+    """An answer as a ranking, its ids with the arm's prefix."""
     hits = tuple(
         RankedHit(arm.prefix + hit.id, hit.score, rank)
         for rank, hit in enumerate(answer.hits, start=1)
@@ -295,7 +294,7 @@ def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
 
 
 def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
-    """The same under the ids that are judged; what an answer has twice is judged once."""
+    """The ranking without prefixes, as judgements name passages; of duplicates the first stays."""
     first: dict[str, RankedHit] = {}
     for hit in ranking.hits:
         head = next((one for one in prefixes if one and hit.id.startswith(one)), "")

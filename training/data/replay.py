@@ -1,8 +1,8 @@
-"""What arms and steps said to every question of a split, kept so that nothing need be asked again.
+"""Replays: what the arms and steps returned for every question of a split, kept in a file.
 
-Whatever is learned, tuned or compared is computed from replays: any thresholds, any fusion. Steps
-alone go by the fusion of the settings that were replayed, since they search by it. Replays of test
-splits cannot be read as something to learn from.
+Training, tuning and comparisons are computed from replays, for any thresholds and any fusion. Only
+steps keep the fusion of the settings they were replayed with, since they search by it. A replay of
+a test split cannot be read as training data.
 """
 
 import json
@@ -28,20 +28,20 @@ from training.errors import ReplayError, SplitError
 from training.evaluation.measures import score
 
 TRAINING_SPLITS = frozenset({"train", "dev"})
-"""What may be learned from and tuned on."""
+"""Splits to train and tune on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayKey:
-    """What a replay depends on; with the same key it would come out the same.
+    """What a replay depends on; equal keys give equal replays.
 
     Attributes:
         schema: Version of the file's columns and of their meaning.
         index: Digest of the passages that were searched, whatever the version's number.
-        version: Of the index; told, not compared.
+        version: The index version, for information; it is not compared.
         settings: Digest of the models, and of the settings of arms, fusion and steps.
         questions: Digest of questions, judgements and answers.
-        depth: Hits of each arm, and of steps.
+        depth: Most hits of an arm or of steps.
     """
 
     schema: str
@@ -54,14 +54,14 @@ class ReplayKey:
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplay:
-    """What remote arms make of a question, where some take part.
+    """What remote arms returned for a question.
 
     Attributes:
-        fused: What every route but the simple one answers: all lists together.
-        ms: That the arms take which the simple route does without.
-        simple: What the simple route answers; None where it is asked of an index here.
-        returned: What it returned, which a router without an index looks at; None likewise.
-        answered: Id of a passage of theirs -> whether it contains an answer.
+        fused: The answer of every route but the simple one: all lists fused.
+        ms: Time of the arms that the simple route does not ask, in milliseconds.
+        simple: The simple route's answer if a remote arm gives it; None if an index does.
+        returned: Its passages, the input of a router without an index; None if an index answers.
+        answered: Id of a remote passage -> whether it contains an answer.
     """
 
     fused: Ranking
@@ -76,17 +76,16 @@ class RemoteReplay:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One question with all that arms and steps said.
+    """One question with what the arms and steps returned for it.
 
     Attributes:
-        question: With the dataset it comes from as its group.
+        question: Its group is the dataset it comes from.
         gold: Passage id -> relevance; above 0 is relevant.
-        answered: Arm -> (hits,) whether the passage at each rank contains an answer; of steps too,
-            where they are.
+        answered: Arm, or steps if they ran -> (hits,) whether each passage contains an answer.
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
-        steps: What the route of steps gives; None where there was nothing to take apart, so that
-            it gives what fusion does.
-        remote: What remote arms make of it; None where none takes part. It is not in the file.
+        steps: The ranking of the route `steps`; None if the question has no plan, where steps give
+            what fusion does.
+        remote: What remote arms returned; None without any. It is not in the file.
     """
 
     question: Question
@@ -98,7 +97,7 @@ class Replayed:
     remote: RemoteReplay | None = None
 
     def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
-        """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
+        """Whether one of the first `cutoff` of these hits contains an answer."""
         lists = {
             route: ranking
             for route, ranking in self.results.rankings.items()
@@ -118,7 +117,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Replay:
-    """A split of a dataset as one index version answers it."""
+    """A split of a dataset, as one index version answers it."""
 
     dataset: str
     split: str
@@ -126,7 +125,7 @@ class Replay:
     questions: tuple[Replayed, ...]
 
     def __len__(self) -> int:
-        """How many questions there are."""
+        """Number of questions."""
         return len(self.questions)
 
     @cached_property
@@ -136,20 +135,20 @@ class Replay:
 
     @cached_property
     def groups(self) -> NDArray[np.str_]:
-        """(n,) dataset that each question comes from."""
+        """(n,) the dataset that each question comes from."""
         return np.array([one.question.group for one in self.questions], dtype=np.str_)
 
     @cached_property
     def results(self) -> list[ArmResults]:
-        """Of each question."""
+        """What the arms returned for each question."""
         return [one.results for one in self.questions]
 
     def rankings(self, arm: Route) -> list[Ranking]:
-        """What one arm said."""
+        """One arm's ranking for each question."""
         return [one.results.rankings[arm] for one in self.questions]
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
-        """Every measure of every question, for answers of any kind.
+        """Every measure of every question, for any rankings.
 
         Returns:
             (n, m) float64, columns in the order of `training.evaluation.measures.MEASURES`.
@@ -164,15 +163,15 @@ class Replay:
 
 @dataclass(frozen=True)
 class TrainingReplay(Replay):
-    """A replay that may be learned from: what trains and tunes takes no other.
+    """A replay of a training split; training and tuning accept no other.
 
     Raises:
-        SplitError: Its split is none of `TRAINING_SPLITS`.
+        SplitError: The split is not one of `TRAINING_SPLITS`.
     """
 
     @classmethod
     def of(cls, replay: Replay) -> "TrainingReplay":
-        """The same to learn from."""
+        """The same replay, checked."""
         return cls(replay.dataset, replay.split, replay.key, replay.questions)
 
     def __post_init__(self) -> None:
@@ -184,14 +183,14 @@ class TrainingReplay(Replay):
 
 
 SCHEMA = "4"
-"""Grows whenever a column, or what one means, changes."""
+"""Increased when a column or its meaning changes."""
 _META = b"wye.replay"
 
 _PLAIN: Mapping[Any, pa.DataType] = {str: pa.string(), float: pa.float64(), int: pa.int64()}
 
 
 def _list_of(plain: type) -> pa.DataType:
-    """A list of dataclasses of plain values."""
+    """Type of a list of such dataclasses, whose fields are plain values."""
     return pa.list_(pa.struct([(one.name, _PLAIN[one.type]) for one in fields(plain)]))
 
 
@@ -236,24 +235,21 @@ def file_name(dataset: str, split: str) -> str:
 
 
 def read_training(path: Path) -> TrainingReplay:
-    """Read a replay to learn from.
+    """Read a replay of a training split.
 
     Raises:
-        ReplayError: There is none, or it is of another schema.
-        SplitError: It is of a test split; its rows are not read then.
+        ReplayError: The file is missing, damaged or of another schema.
+        SplitError: The replay is of a test split; its rows are not read.
     """
     return TrainingReplay.of(read_replay(path, TRAINING_SPLITS))
 
 
 def read_replay(path: Path, splits: Collection[str]) -> Replay:
-    """Read a replay, of a split that is named.
-
-    Args:
-        splits: Those that the caller means to read.
+    """Read a replay of one of the named splits.
 
     Raises:
-        ReplayError: There is none, or it is of another schema.
-        SplitError: It is of another split; its rows are not read then.
+        ReplayError: The file is missing, damaged or of another schema.
+        SplitError: The replay is of another split; its rows are not read.
     """
     stated = _stated(path)
     if stated["split"] not in splits:
@@ -268,7 +264,7 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
 
 
 def read_key(path: Path) -> ReplayKey | None:
-    """What a file's replay depends on; None when there is no file of this schema."""
+    """The key of the replay in a file; None if there is no file of this schema."""
     try:
         return ReplayKey(**_stated(path)["key"])
     except ReplayError:
@@ -278,7 +274,7 @@ def read_key(path: Path) -> ReplayKey | None:
 def write_rows(
     path: Path, rows: Iterable[Replayed], *, dataset: str, split: str, key: ReplayKey
 ) -> None:
-    """Write questions, so that the file is whole or absent whenever the process dies."""
+    """Write a replay atomically: the file is whole or absent, even if the process dies."""
     columns = [_row(dataset, split, one) for one in rows]
     further = [arm for arm in FURTHER if any(arm in row for row in columns)]
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)

@@ -1,7 +1,7 @@
-"""Making a replay: arms and steps asked every question once, through the gateway that serves.
+"""Makes a replay: asks the arms and steps every question once, through the serving gateway.
 
 `python -m training.data.replaying --index DIR --out DIR DATASET --split train --split dev`.
-Killed at any moment, it loses at most one block of questions: the next run takes up where it was.
+A run that is killed loses at most one block of questions; the next run resumes after the others.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from training.data.replay import (
 
 DEPTH = 100
 BLOCK = 64
-"""Questions to a part file."""
+"""Questions per part file."""
 _WORD = re.compile(r"\w+")
 
 
@@ -50,13 +50,13 @@ def replay_dataset(
     depth: int = DEPTH,
     progress: Progress | None = None,
 ) -> Path:
-    """Make the replay of a split, unless it is there already and would come out the same.
+    """Make the replay of a split, unless the folder has one with the same key.
 
     Args:
-        depth: Hits of each arm, and of steps.
+        depth: Most hits of an arm or of steps.
 
     Returns:
-        The file; `training.data.replay` reads it.
+        The file, for `training.data.replay`.
 
     Raises:
         QuestionError: A question is empty.
@@ -77,7 +77,7 @@ def replay_dataset(
                 replayed += read_replay(part, {dataset.split}).questions
             else:
                 questions = dataset.questions[start : start + BLOCK]
-                if not warm:  # what is built on first use is no part of the first question's time
+                if not warm:  # so the first question's time has nothing that is built on first use
                     session.gateway.retrieve_all([questions[0].text], 1)
                     warm = True
                 asked = _ask(session, dataset, questions, depth)
@@ -92,20 +92,20 @@ def replay_dataset(
 
 
 def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
-    """What a replay depends on."""
+    """The key of the replay that this session would make."""
     settings = session.settings
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
     taken: list[object] = [asdict(part) for part in (*parts, session.gateway.steps)]
-    # Where there is none of it, replays keep the key that they had before there was any.
+    # Nothing is added where these are unused, so older replays keep their keys.
     taken += [asdict(settings.reranker)] if settings.reranker.model else []
     extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
     taken += [extracted] if extracted else []
     asked: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]
-    if dataset.filters:  # replays made without any keep their key
+    if dataset.filters:  # likewise
         asked.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
@@ -120,7 +120,7 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
 def _ask(
     session: Session, dataset: Dataset, questions: Sequence[Question], depth: int
 ) -> list[Replayed]:
-    """One by one, so that times are those of a question that comes alone."""
+    """Ask questions one by one, so that each is timed alone."""
     found = [
         session.gateway.retrieve_all([one.text], depth, dataset.filters.get(one.id))[0]
         for one in questions
@@ -152,29 +152,25 @@ def _ask(
 
 
 def _lists(found: TimedArmResults) -> dict[Route, Ranking]:
-    """What was found, by route."""
+    """Rankings by arm, and of steps if they ran."""
     steps = {} if found.steps is None else {Route.STEPS: found.steps}
     return {**found.results.rankings, **steps}
 
 
 def words(text: str) -> str:
-    """Words of a text in order, without case, with a blank around each.
+    """The case-folded words of a text, in order, with a blank before and after each.
 
-    Words rather than characters: "Ur" is no part of "Uruguay".
+    The blanks make substrings match whole words: "Ur" does not match "Uruguay".
     """
     found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return f" {' '.join(found)} "
 
 
 def contains_any(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the answers stands in a text, word for word, whatever the case.
+    """Whether a text contains one of the answers, word for word; both are results of `words`.
 
-    The measure that retrieval for open-domain questions is judged by: Karpukhin et al., Dense
-    Passage Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
-
-    Args:
-        text: Prepared by `words`.
-        answers: Prepared by `words`.
+    This is how retrieval for open-domain questions is judged: Karpukhin et al., Dense Passage
+    Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
     """
     return any(answer.strip() and answer in text for answer in answers)
 
@@ -184,7 +180,7 @@ def _digest(content: bytes) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Make replays, and print where they are."""
+    """Make replays, and print their paths."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("datasets", type=Path, nargs="+", help="folders in BEIR's layout")
     parser.add_argument("--index", type=Path, required=True, help="that answers")
@@ -203,10 +199,10 @@ if __name__ == "__main__":
 
 
 def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
-    """Index the demo corpus, and ask it the questions of its train and dev splits.
+    """Index the demo corpus, and replay its train and dev splits.
 
     Args:
-        folder: For the index and the replays; what is there already is used again.
+        folder: Where the index and the replays go; existing ones are used again.
 
     Returns:
         The replay files, dev first.

@@ -1,9 +1,8 @@
-"""A dataset as it would be typed in a hurry: `python -m training.data.respell OUT DATASET [WAY]`.
+"""Respells a dataset as if typed in a hurry: `python -m training.data.respell OUT DATASET [WAY]`.
 
-Questions lose their capitals and their question mark, and nothing else changes. Where one dataset
-is typed that way and another is not, letter case tells them apart and passes for a reason; asked
-this way, a question still wants the same passages. Two more ways, `unmarked` and `mistyped`, show
-what a router is worth on spellings that it has not seen.
+Questions lose their capitals and their question mark; the relevant passages stay the same. If only
+one of two datasets were typed that way, a router could tell them apart by letter case and learn
+that instead. Two more ways, `unmarked` and `mistyped`, test a router on spellings it has not seen.
 """
 
 import json
@@ -31,9 +30,9 @@ def unmark(text: str) -> str:
 
 
 def mistype(text: str) -> str:
-    """A question with two neighbouring letters swapped in a third of its words of five or more.
+    """A question with two adjacent letters swapped in a third of its words of five letters or more.
 
-    The first and the last letter stay, and the same question is always mistyped the same way.
+    The first and the last letter of a word stay. A question is always mistyped in the same way.
     """
     draw = random.Random(text)
 
@@ -53,7 +52,7 @@ WAYS: Mapping[str, Callable[[str], str]] = {
     "unmarked": unmark,
     "mistyped": mistype,
 }
-"""Of spelling, by name."""
+"""Ways to spell, by name."""
 
 
 def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
@@ -63,7 +62,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
         out: A folder that is missing or empty.
 
     Returns:
-        How many questions there are.
+        The number of questions.
 
     Raises:
         DatasetError: The folder is not empty, the dataset cannot be read, or a question would have
@@ -81,7 +80,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
     rows = [row for _, row in read_rows(dataset / "queries.jsonl")]
     for row in rows:
         row["text"] = WAYS[way](row["text"])
-        # The same questions, whatever the folder is called, so nothing is learned of one from it.
+        # The group stays the original dataset, so that both spellings count as one dataset.
         row["metadata"] = {"dataset": dataset.resolve().name, **(row.get("metadata") or {})}
         if not row["text"]:
             raise DatasetError(f"Question '{row['_id']}' of '{dataset}' is nothing but marks.")

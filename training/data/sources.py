@@ -1,4 +1,4 @@
-"""Questions, and the index that they are asked of: what a router is trained and judged on."""
+"""Question sources: datasets, each with the index that answers it, to train and evaluate on."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ class QuestionSource:
     """A dataset with the index that answers it.
 
     Attributes:
-        index: Folder of the index; None where remote arms answer alone.
+        index: Folder of the index; None if only remote arms answer.
     """
 
     dataset: Path
@@ -29,19 +29,19 @@ class QuestionSource:
 
     @property
     def name(self) -> str:
-        """Of the dataset."""
+        """Name of the dataset."""
         return self.dataset.resolve().name
 
     def has(self, split: str) -> bool:
-        """Whether the dataset has judgements of a split."""
+        """Whether the dataset has judgements for a split."""
         return (self.dataset / "qrels" / f"{split}.tsv").is_file()
 
 
 def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
-    """A source as the command line has it: DATASET, or DATASET=INDEX.
+    """Parse a source of the command line: DATASET, or DATASET=INDEX.
 
     Args:
-        index: For a dataset without one of its own.
+        index: The index of a dataset that names none.
 
     Raises:
         TrainingError: No index is given, or the dataset is no folder.
@@ -57,13 +57,13 @@ def parse_source(text: str, index: Path | None, *, required: bool = True) -> Que
 
 
 def place_of(index: Path) -> str:
-    """Name of the folder for what an index was asked; one dataset may be asked of several."""
+    """Folder name for an index's replays, unique for each index."""
     whole = index.resolve()
     return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
 
 
 class Replays:
-    """Replays of sources, made where they are missing and kept in a folder."""
+    """Replays of sources, made if they are missing and kept in a folder."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Replays:
         progress: Callable[[], Progress],
         remote: RemoteAnswers | None = None,
     ) -> None:
-        """Nothing is asked yet.
+        """Keep the arguments; replays are made when they are first needed.
 
         Args:
-            remote: Arms beside those of the indexes, or in their place; None without any.
+            remote: Remote arms, beside those of the indexes or in their place; None without any.
         """
         self._remote = remote
         self._settings = settings
@@ -84,23 +84,23 @@ class Replays:
         self._indexes: dict[str, Path] = {}
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
-        """Title and text of passages of the index that a replay is of, by id."""
+        """Title and text, by id, of passages of a replay's index."""
         found = self.passages(replay, ids)
         return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
 
     def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
-        """Passages of the index that a replay is of, by id."""
+        """Passages, by id, of a replay's index."""
         with Session.open(self._settings, self._indexes[replay.key.index]) as session:
             return session.passages(ids)
 
     def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
-        """Replays to learn from, of the sources that have the split.
+        """Replays of a training split, of the sources that have it.
 
         Raises:
             SplitError: The split is for the final evaluation only.
             DatasetError: A dataset cannot be read.
         """
-        if split not in TRAINING_SPLITS:  # before anything of it is read
+        if split not in TRAINING_SPLITS:  # checked before anything is read
             raise SplitError(
                 f"Split '{split}' is for the final evaluation only; learn from "
                 f"{' and '.join(sorted(TRAINING_SPLITS))}."
@@ -112,7 +112,7 @@ class Replays:
         return [self._replay(source, split) for source in sources if source.has(split)]
 
     def _replay(self, source: QuestionSource, split: str) -> Replay:
-        """With what remote arms said, if there are any."""
+        """A source's replay, with the remote arms' answers if there are any."""
         dataset, remote = read_dataset(source.dataset, split), self._remote
         if remote is not None:
             remote.collect(remote.missing([dataset]), self._progress())
@@ -130,10 +130,10 @@ class Replays:
 
 
 def index_of(source: QuestionSource) -> Path:
-    """Folder of the index of a source.
+    """Folder of a source's index.
 
     Raises:
-        TrainingError: There is none.
+        TrainingError: The source has none.
     """
     if source.index is None:
         raise TrainingError(f"No index answers '{source.dataset}'.")

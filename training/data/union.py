@@ -1,9 +1,9 @@
-"""Several datasets over one corpus: `python -m training.data.union OUT DATASET...`.
+"""Joins several datasets over one corpus: `python -m training.data.union OUT DATASET...`.
 
-A router that has only seen corpora apart has never had to tell their questions apart. Ids take the
-dataset's name in front, so that none meet; a passage that several datasets have word for word, with
-the same title, is one passage, and the judgements of all of them are about it. Passages twice
-within one dataset stay as they are: its judgements may tell them apart.
+A router that only saw each corpus alone never had to tell their questions apart. The dataset's name
+is put before each id, so that ids stay unique. A passage that several datasets have, with the same
+title and text, becomes one passage with the judgements of all of them. Duplicates within one
+dataset stay, since its judgements may tell them apart.
 """
 
 import json
@@ -20,21 +20,21 @@ SEPARATOR = "/"
 
 
 def write_union(out: Path, datasets: Sequence[Path]) -> int:
-    """Write one BEIR folder that holds all of several.
+    """Write the union of several BEIR folders.
 
-    A passage's and a question's metadata gain `dataset`, the name it comes from first. A split is
-    written for every name that any dataset has.
+    The metadata of passages and questions gain `dataset`, the name of the first dataset that has
+    them. Every split that any dataset has is written.
 
     Args:
         out: A folder that is missing or empty.
-        datasets: BEIR folders with different names, in the order in which passages are taken.
+        datasets: BEIR folders with different names; passages follow their order.
 
     Returns:
-        How many passages there are.
+        The number of passages.
 
     Raises:
-        DatasetError: Fewer than two datasets, names that meet, a folder that is not empty, or a
-            file that is missing or cannot be read.
+        DatasetError: Fewer than two datasets, equal names, a folder that is not empty, or a file
+            that is missing or cannot be read.
     """
     names = [folder.resolve().name for folder in datasets]
     if len(datasets) < 2 or len(set(names)) < len(names):
@@ -56,7 +56,7 @@ def write_union(out: Path, datasets: Sequence[Path]) -> int:
 def _own_rows(
     file: str, datasets: Sequence[Path], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of all datasets, each with the name of its own, which is in front of its id."""
+    """Yield the rows of all datasets with their dataset's name, which also prefixes their ids."""
     for folder, name in zip(datasets, names, strict=True):
         for _, row in read_rows(folder / file):
             metadata = {**(row.get("metadata") or {}), "dataset": name}
@@ -64,7 +64,7 @@ def _own_rows(
 
 
 def _write_passages(path: Path, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
-    """Write the corpus; returns prefixed id -> id that the union has for it."""
+    """Write the corpus; returns prefixed id -> id in the union."""
     moved: dict[str, str] = {}
     first: dict[tuple[str, str], tuple[str, str]] = {}
     with path.open("w", encoding="utf-8") as file:
