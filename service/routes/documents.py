@@ -145,7 +145,16 @@ async def listed(
         collection=target.name,
         index_version=page.version,
         total=page.total,
-        data=[_summary(document) for document in page.documents],
+        data=[
+            DocumentSummary(
+                id=document.id,
+                title=document.title,
+                metadata=document.passages[0].metadata,
+                passages=len(document.passages),
+                characters=sum(len(passage.text) for passage in document.passages),
+            )
+            for document in page.documents
+        ],
         next=page.documents[-1].id if page.more else None,
     )
 
@@ -285,14 +294,3 @@ def _told(service: Service, target: Collection, done: WriteResult | Job, replace
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)
-
-
-def _summary(document: StoredDocument) -> DocumentSummary:
-    first = document.passages[0]
-    return DocumentSummary(
-        id=document.id,
-        title=document.title,
-        metadata=first.metadata,
-        passages=len(document.passages),
-        characters=sum(len(passage.text) for passage in document.passages),
-    )

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Request, Response
 from backends.store.documents import Removal
 from backends.types import Ranking
 from router.fusion import fuse
-from router.session import Session
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import READ
@@ -133,24 +132,19 @@ async def _store(service: Service, collection: Collection) -> Store:
     else:
         seen, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
         count = len(seen)
+    # OpenAI's clients take texts here, and nothing within them.
+    metadata = {"index_version": "" if session is None else str(session.version)}
+    if collection.policy is not None:
+        metadata |= {
+            "router": collection.router_name,
+            "threshold_low": repr(collection.policy.thresholds.low),
+            "threshold_high": repr(collection.policy.thresholds.high),
+        }
     return Store(
         id=collection.name,
         name=collection.name,
         status="completed" if collection.is_ready else "in_progress",
         created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
-        metadata=_metadata(collection, session),
+        metadata=metadata,
     )
-
-
-def _metadata(collection: Collection, session: Session | None) -> dict[str, str]:
-    """OpenAI's clients take texts here, and nothing within them."""
-    version = {"index_version": "" if session is None else str(session.version)}
-    if collection.policy is None:
-        return version
-    return {
-        **version,
-        "router": collection.router_name,
-        "threshold_low": repr(collection.policy.thresholds.low),
-        "threshold_high": repr(collection.policy.thresholds.high),
-    }
