@@ -1,4 +1,4 @@
-"""The app: settings in, everything wired together out."""
+"""Builds the web app from the settings."""
 
 import gc
 import sys
@@ -57,7 +57,7 @@ from service.sharded import ShardedCollection, ShardedSession, shard_urls
 
 CONSOLE = Path(__file__).parent / "ui"
 
-# Every group of addresses; a new one is a file in `service/routes` and its name here.
+# Each group of addresses is a file in `service/routes`; list a new one here.
 ROUTERS = (
     retrieve.router,
     answer.router,
@@ -76,15 +76,15 @@ ROUTERS = (
     health.router,
 )
 
-# Seconds that the thread of the models may keep the interpreter while the event loop wants it. With
-# Python's own 5 ms, a question that is refused would wait for that many times over.
+# Seconds that the models' thread may keep the interpreter while the event loop wants it. With
+# Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005
 
 Opener = Callable[[], Session]
 
 
 def from_environment() -> FastAPI:
-    """The app that `wye serve` runs in each worker; all it needs is in the environment."""
+    """Build the app that `wye serve` runs in each worker, from the environment alone."""
     settings = load_settings()
     configure(settings.serve.logs)
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -92,10 +92,10 @@ def from_environment() -> FastAPI:
 
 
 def _settle() -> None:
-    """Keep the garbage collector from looking at what stays.
+    """Exempt all current objects from garbage collection.
 
-    The models are hundreds of thousands of objects. Looking at them all took a quarter of a second,
-    every few thousand requests, during which nothing else ran.
+    The models are hundreds of thousands of objects. Traversing them took a quarter of a second
+    every few thousand requests, and nothing else ran meanwhile.
     """
     gc.collect()
     gc.freeze()
@@ -106,12 +106,14 @@ def build(
     openers: Mapping[str, Opener] | None = None,
     loaded: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """An app; it loads its collections when it starts, and calls `loaded` when it is done.
+    """Build an app that loads its collections when it starts.
 
-    `openers` open each collection; by default they are those of the settings' indexes.
+    Args:
+        openers: A function for each collection that opens it; by default the settings' indexes.
+        loaded: Called when all collections are loaded.
 
     Raises:
-        ServiceError: Settings under which nothing can be served.
+        ServiceError: The settings do not allow serving.
     """
     serve = settings.serve
     refuse_open_server(serve)
@@ -149,7 +151,7 @@ def build(
         summary="One endpoint for questions of mixed difficulty over a text corpus.",
         description=DESCRIPTION,
         openapi_tags=TAGS,
-        # Their pages come from elsewhere, and nothing here is fetched over a network.
+        # FastAPI's pages for these load scripts from a CDN, and the service uses no network.
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
@@ -177,7 +179,7 @@ def build(
         bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
         metrics=counts,
     )
-    if serve.cors_origins:  # outside of the edge: a browser asks first, and without a key
+    if serve.cors_origins:  # outside of the edge, since preflight requests carry no key
         app.add_middleware(
             CORSMiddleware,
             allow_origins=serve.cors_origins,
@@ -189,14 +191,14 @@ def build(
 
 
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
-    """What opens each index that the settings name, with the router that is named for it.
+    """A function for each index in the settings that opens it with its own router.
 
-    They share `models`, which whoever made them closes. There may be none where the arms file has
-    a corpus that lives elsewhere.
+    The sessions share `models`, which the caller closes. The result may be empty if the arms file
+    declares a collection without an index.
 
     Raises:
-        ServiceError: None is named, or one is not named well; or a router or thresholds are for a
-            collection that there is not.
+        ServiceError: No index is named, or a name is invalid, or a router or thresholds are for an
+            unknown collection.
     """
     folders, remote = served(settings)
     dealt = shard_urls(settings.serve)
@@ -215,24 +217,24 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
 
 
 def mount_console(app: FastAPI, folder: Path) -> None:
-    """Serve a folder with an index.html at every address that nothing else has.
+    """Serve a folder with an index.html at every address that no route takes.
 
-    Its files hold no data, so they need no key; what they ask for does. The folder may be missing,
-    and then nothing is served.
+    The files hold no data, so they need no key; their requests do. If the folder is missing,
+    nothing is served.
     """
     if (folder / "index.html").is_file():
         app.mount("/", _Files(folder, app.routes), name="console")
 
 
 class _Files(StaticFiles):
-    """Files that browsers ask about before each use: those of two releases do not go together."""
+    """Files that browsers revalidate before each use, since those of two releases do not mix."""
 
     def __init__(self, folder: Path, routes: Sequence[BaseRoute]) -> None:
         super().__init__(directory=folder, html=True)
         self._routes = list(routes)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        # An address that exists, asked with a method that it does not take, ends up here too.
+        # A request for an existing address with a method that it lacks ends up here too.
         if any(route.matches(scope)[0] == Match.PARTIAL for route in self._routes):
             raise HTTPException(405)
         if scope["method"] not in ("GET", "HEAD"):

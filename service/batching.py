@@ -1,9 +1,9 @@
 """Batching without a timer.
 
-A question that arrives while nothing runs is worked on at once, alone. While one batch runs, others
-wait, and all of them that can go together go as the next batch: batches grow only when it is busy.
-The queue is bounded, and what could not be done in time is refused when it arrives. Owners, which
-are API keys, take turns: one that sends much delays itself.
+A question that arrives while nothing runs is processed at once, alone. Questions that arrive while
+a batch runs wait, and those with equal keys form the next batch, so batches grow only under load.
+The queue is bounded, and a question that could not be answered in time is refused on arrival.
+Owners (API keys) take turns, so one that sends much delays only itself.
 
 Source: the queue of Hugging Face's text-embeddings-inference.
 """
@@ -26,23 +26,23 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
 
-# Batches whose median says how long an entry takes; one that was held up by something else, such as
-# a busy machine, does not make it refuse what could be done.
+# The time of an entry is estimated by the median of so many batches. One that was delayed, such as
+# by a busy machine, then does not cause refusals.
 _LATELY = 5
-# Share of its time that an entry may be expected to wait; the rest is for what nobody expects, so
-# that what is accepted keeps its deadline.
+# An entry is accepted if it is expected to wait at most this share of its time. The rest is a
+# margin, so that accepted entries meet their deadlines.
 _SURE = 0.6
 
 
 @dataclass(eq=False, slots=True)
 class Entry(Generic[Item]):
-    """Something to be worked on; times are `monotonic` seconds.
+    """An item in the queue; times are `monotonic` seconds.
 
     Attributes:
-        deadline: When its result is of no more use.
+        deadline: When the result is no longer of use.
         entered: When it was queued.
-        waited: Seconds that it was in the queue.
-        size: How many were in its batch, the first if there were several.
+        waited: Seconds spent in the queue.
+        size: Size of its batch; of the first one if it was in several.
     """
 
     item: Item
@@ -54,18 +54,18 @@ class Entry(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Later(Generic[Key_co]):
-    """In the place of a result: the entry is to be worked on again, before others of its owner.
+    """Returned instead of a result: the entry is queued again, ahead of its owner's others.
 
     Attributes:
-        key: Under which.
-        weight: Which it has then.
+        key: Its new key.
+        weight: Its new weight.
     """
 
     key: Key_co
     weight: int
 
 
-# Works on one batch, off the event loop: a result or an error for each entry, in order.
+# Processes a batch off the event loop, and returns a result or an error for each entry, in order.
 Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later[Key] | Exception]]
 
 
@@ -81,7 +81,7 @@ class _Waiting(Generic[Key, Item, Result]):
 
 
 class Batcher(Generic[Key, Item, Result]):
-    """A bounded queue in front of one thread that works on batches of entries with one key."""
+    """A bounded queue and one thread that processes batches of entries with equal keys."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class Batcher(Generic[Key, Item, Result]):
         weight: int,
         begin: Callable[[Key, Sequence[Entry[Item]]], None] | None = None,
     ) -> None:
-        """Start nothing yet.
-
-        At most `batch` entries make a batch, of no more than `weight` together unless one alone has
-        more; and `queue` entries may wait.
+        """Set the limits; the first entry starts the work.
 
         Args:
-            begin: Told in the thread, before a batch is worked on, which entries are likely to make
-                the next; raises nothing.
+            batch: Most entries in a batch.
+            queue: Most entries that wait.
+            weight: Greatest total weight of a batch; a single entry may exceed it.
+            begin: Called in the thread before each batch with the entries that will probably make
+                the next one. It must not raise.
         """
         self._work = work
         self._begin = begin
@@ -112,7 +112,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._runner: asyncio.Task[None] | None = None
         self._closing = False
         self._running = 0
-        # Seconds that a batch took, with what was left of it for later, and entries of it.
+        # Seconds and entries of each recent batch; the seconds include what was left for `Later`.
         self._lately: deque[list[float]] = deque(maxlen=_LATELY)
         self._batches = 0
         self._served: dict[str, int] = {}
@@ -125,17 +125,17 @@ class Batcher(Generic[Key, Item, Result]):
 
     @property
     def busy_seconds(self) -> float:
-        """How long the thread has been at what it does now; 0 when it does nothing."""
+        """Seconds since the thread began its present work; 0 when it is idle."""
         since = self._since
         return 0.0 if since is None else monotonic() - since
 
     def expected_wait(self, owner: str = "") -> float:
-        """Seconds until an entry that came now would be done, by how long others took lately.
+        """Seconds until an entry that arrives now would be done, estimated from recent batches.
 
-        It is done when its batch is, and where more than a batch waits, that will be a full one.
+        It is done when its whole batch is; if more than a batch waits, that will be a full one.
         """
         counts = Counter(waiting.owner for waiting in self._queue)
-        # Of each owner, no more go first than the owner of this one has waiting.
+        # Owners take turns: of each, at most as many go first as this owner has waiting, plus one.
         waiting = sum(min(count, counts[owner] + 1) for count in counts.values())
         if waiting >= self._batch:
             waiting = (waiting // self._batch + 1) * self._batch
@@ -145,17 +145,18 @@ class Batcher(Generic[Key, Item, Result]):
     async def submit(
         self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1
     ) -> tuple[Result, Entry[Item]]:
-        """Queue something and wait for its result.
+        """Queue an item and wait for its result; cancelling this takes it out of the queue.
 
-        Cancelling this takes it out of the queue again. Items of equal keys can be worked on
-        together; after so many seconds the result is of no more use.
+        Args:
+            key: Items with equal keys can share a batch.
+            seconds: Time until the deadline.
 
         Returns:
-            The result, and when it was queued and begun.
+            The result and the entry, which says when it was queued and how long it waited.
 
         Raises:
-            Problem: 503 when the queue is full, would take too long or is closing; 504 when time
-                ran out.
+            Problem: 503 if the queue is full, would take too long or is closing; 504 if time ran
+                out.
         """
         self._admit(owner, seconds)
         now = monotonic()
@@ -171,9 +172,9 @@ class Batcher(Generic[Key, Item, Result]):
             raise _out_of_time(seconds, self.expected_wait(owner)) from None
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run something else in the thread, between batches.
+        """Run a function in the thread, between batches.
 
-        One at a time, so that no batch waits for more than one.
+        Only one is queued at a time, so that a batch waits for at most one.
         """
         async with self._calling:
             return await asyncio.get_running_loop().run_in_executor(
@@ -181,14 +182,14 @@ class Batcher(Generic[Key, Item, Result]):
             )
 
     async def close(self) -> None:
-        """Take nothing more, finish what was taken, and end the thread."""
+        """Accept nothing more, finish what was accepted, and end the thread."""
         self._closing = True
         if self._runner is not None:
             await asyncio.wait([self._runner])
         self._thread.shutdown()
 
     def _timed(self, function: Callable[[], T]) -> T:
-        """Do something, in the thread."""
+        """Run a function and let `busy_seconds` see since when; in the thread."""
         self._since = monotonic()
         try:
             return function()
@@ -196,10 +197,10 @@ class Batcher(Generic[Key, Item, Result]):
             self._since = None
 
     def _admit(self, owner: str, seconds: float) -> None:
-        """Refuse at once what would be refused later.
+        """Refuse an entry that could not be processed in time.
 
         Raises:
-            Problem: Says when to try again.
+            Problem: 503, with the time to retry after.
         """
         if self._closing:
             raise closing()
@@ -216,10 +217,10 @@ class Batcher(Generic[Key, Item, Result]):
             )
 
     def _make_room(self, owner: str) -> None:
-        """Refuse the newest entry of whoever has most, which may be this owner's.
+        """Refuse the newest entry of the owner with the most, which may be the arriving one.
 
         Raises:
-            Problem: It is this owner's.
+            Problem: 503, if it is the arriving one.
         """
         counts = Counter(waiting.owner for waiting in self._queue)
         most, count = counts.most_common(1)[0]
@@ -238,7 +239,7 @@ class Batcher(Generic[Key, Item, Result]):
             newest.future.set_exception(full)
 
     async def _run(self) -> None:
-        """Work until nothing waits."""
+        """Process batches until the queue is empty."""
         loop = asyncio.get_running_loop()
         while batch := self._next():
             self._batches += 1
@@ -259,7 +260,7 @@ class Batcher(Generic[Key, Item, Result]):
                 results = await loop.run_in_executor(
                     self._thread, self._timed, partial(self._work, batch[0].key, entries)
                 )
-            except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+            except Exception as error:  # noqa: BLE001 - passed on to those who wait
                 results = [error] * len(batch)
             self._running = 0
             spent = batch[0].spent
@@ -270,7 +271,7 @@ class Batcher(Generic[Key, Item, Result]):
             spent[0] += ended - started
             later: list[_Waiting[Key, Item, Result]] = []
             for waiting, result in zip(batch, results, strict=True):
-                if waiting.future.done():  # given up on meanwhile
+                if waiting.future.done():  # cancelled meanwhile
                     continue
                 if isinstance(result, Exception):
                     waiting.future.set_exception(result)
@@ -283,10 +284,10 @@ class Batcher(Generic[Key, Item, Result]):
             self._queue.extendleft(reversed(later))
 
     def _next(self) -> list[_Waiting[Key, Item, Result]]:
-        """The entry whose turn it is and those that go with it; drop what nobody waits for.
+        """The next batch: the entry whose turn it is and others with its key.
 
-        First the oldest of each owner, those first whose owner was served longest ago; then the
-        second of each, and so on.
+        Turns go first to the oldest entry of each owner, in the order in which owners were served
+        longest ago; then to the second of each, and so on. Abandoned entries are dropped.
         """
         now = monotonic()
         alive = [w for w in self._queue if not w.future.done() and w.entry.deadline > now]
@@ -298,7 +299,7 @@ class Batcher(Generic[Key, Item, Result]):
         for waiting in alive:
             turns.append((met[waiting.owner], self._served.get(waiting.owner, 0), waiting))
             met[waiting.owner] += 1
-        turns.sort(key=lambda turn: turn[:2])  # and who came first, as sorting is stable
+        turns.sort(key=lambda turn: turn[:2])  # stable, so ties go by arrival
         key = turns[0][2].key
         batch: list[_Waiting[Key, Item, Result]] = []
         room = self._weight
@@ -321,10 +322,10 @@ def _out_of_time(seconds: float, wait: float) -> Problem:
 
 
 async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Result:
-    """Wait for a result, but cancel it when `gone` ends: whoever wants it went away.
+    """Wait for a result, but cancel it when `gone` ends, which says that the client left.
 
     Raises:
-        Problem: They went away.
+        Problem: 499, if the client left.
     """
     task = asyncio.current_task()
     if task is None:

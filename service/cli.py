@@ -1,4 +1,4 @@
-"""The `wye` command: what commands there are, and what becomes of their errors."""
+"""The `wye` command: its subcommands and the handling of their errors."""
 
 import os
 import sys
@@ -51,13 +51,13 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     migrate: "wye migrate --index my-index",
     demo: "wye demo",
 }
-"""Each with an example."""
+"""Commands, each with an example."""
 
 _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
 
 
 def _kind(self: TyperOption, ctx: Any) -> str:  # noqa: ANN401, ARG001 - as Typer calls it
-    """What an option takes, for people: they know nothing of Python's types."""
+    """The placeholder for an option's value in a help text, in place of a Python type."""
     if self.metavar is not None:
         return self.metavar
     kind = self.type_descriptor.annotation
@@ -66,7 +66,7 @@ def _kind(self: TyperOption, ctx: Any) -> str:  # noqa: ANN401, ARG001 - as Type
 
 
 def _nothing(self: object, ctx: Any = None) -> None:  # noqa: ANN401 - as Typer calls it
-    """Stands for the type of an argument, and for the range of a number."""
+    """Hide the type of an argument and the range of a number in help texts."""
 
 
 TyperOption.display_type_rich = _kind  # type: ignore[method-assign]
@@ -75,12 +75,12 @@ TyperOption._get_number_range_help_str = _nothing  # type: ignore[method-assign]
 
 
 def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
-    """The commands, and the errors that are the user's to put right.
+    """Build the app, and collect the errors that the user can correct.
 
-    Further commands come from the entry points of the group "wye.commands": functions that are
-    given the app, something to make progress bars with and what reads files of remote arms, and
-    return their base error. To look for them takes a tenth of a second, so they are left out where
-    the arguments name another one.
+    Further commands come from the entry points of the group "wye.commands". Such a function takes
+    the app, the class of progress bars and `open_remote`, and returns its base error. Looking for
+    entry points takes a tenth of a second, so it is skipped if the arguments name a command of
+    this package.
     """
     app = typer.Typer(
         help="One endpoint for mixed-difficulty questions over a text corpus.",
@@ -104,10 +104,10 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
 
 
 def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker":
-    """The arms of a collection of an arms file, for commands that ask many questions.
+    """Open a collection's remote arms from an arms file, for commands with many questions.
 
     Raises:
-        ServiceError: The file is not sound, or has no arms for this collection.
+        ServiceError: The file is invalid or has no arms for this collection.
     """
     from service.arms.local import open_arms  # noqa: PLC0415 - few commands need it
 
@@ -115,11 +115,11 @@ def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the process's own arguments by default.
+    """Run a command, by default with the process's own arguments.
 
     Returns:
-        Exit code: 0 for success, 2 for a mistake of the user, 130 after Ctrl-C, otherwise what
-        the command says.
+        The exit code: 0 for success, 2 for a user's mistake, 130 after Ctrl-C, otherwise the
+        command's own.
     """
     app, errors = build(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -127,7 +127,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except errors as error:
         say(f"Error: {error}")
         return USER_ERROR
-    except SystemExit as end:  # how Typer ends a command, refuses its arguments, and obeys Ctrl-C
+    except SystemExit as end:  # Typer raises it at the end, for bad arguments and after Ctrl-C
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
             say("Interrupted. All that was committed is kept; the same command does the rest.")
@@ -138,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """Entry point of the `wye` script."""
     code = run()
-    if code == INTERRUPTED:  # what threads still compute is for nothing: all is committed
+    if code == INTERRUPTED:  # do not wait for threads: everything is committed
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -162,4 +162,4 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """What `wye` takes before the name of a command."""
+    """Options of `wye` that come before a command."""

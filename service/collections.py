@@ -1,4 +1,4 @@
-"""Collections: an index each, by name, with the version that is searched now."""
+"""Collections: named indexes, each with the version that is searched now."""
 
 import ctypes
 import re
@@ -30,21 +30,21 @@ T = TypeVar("T")
 DEFAULT = "default"
 
 COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-"""Of names of collections."""
+"""Pattern of a collection's name."""
 
 
 def index_folders(
     named: Iterable[str], fallback: Path | None, *, required: bool = True
 ) -> dict[str, Path]:
-    """The folder of each collection by its name, of entries as NAME=DIR, or DIR for "default".
-
-    Where there are none, `fallback` is the folder of "default".
+    """The folder of each collection, by name.
 
     Args:
-        required: Whether there has to be one.
+        named: Entries NAME=DIR, or DIR alone for the collection "default".
+        fallback: Folder of "default" if there are no entries.
+        required: Raise if there is neither an entry nor a fallback.
 
     Raises:
-        ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
+        ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
             to serve.
     """
     found: dict[str, Path] = {}
@@ -76,14 +76,14 @@ WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 
 
 class Collection:
-    """One index by name, with the version that is searched now.
+    """A named index, with the version that is searched now.
 
-    `load` runs in the thread that searches, `renew` in another beside it. A session that was
-    replaced is freed with the last batch that holds it.
+    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
+    with the last batch that holds it.
 
     Attributes:
         unavailable: Routes that the installation lacks, and why.
-        faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
+        faults: Errors of `INDEX` and of `THRESHOLDS`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
     """
 
@@ -95,33 +95,33 @@ class Collection:
         self._open = open_
         self._session: Session | None = None
         self._deriving: Deriving | None = None
-        self._derived_for = 0  # passages on top of the base when that was started
+        self._derived_for = 0  # passages on top of the base when `_deriving` was started
 
     has_index = True
-    """Whether there is one, here or dealt to other servers."""
+    """Whether there is an index, here or in shards on other servers."""
     is_stored_here = True
-    """Whether documents are written to a folder of this machine."""
+    """Whether the index is a folder on this machine, to which documents can be written."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether questions are answered at once."""
+        """Whether it is loaded."""
         return self._session is not None
 
     @property
     def policy(self) -> Policy | None:
-        """What becomes of scores; None as long as there is no router."""
+        """The policy, which turns scores into routes; None without a router."""
         return self._session.policy if self._session else None
 
     @property
     def router_name(self) -> str:
-        """Name and version of the router; "" as long as there is none."""
+        """Name and version of the router; "" without one."""
         return self._session.router_name if self._session else ""
 
     def require_ready(self) -> None:
-        """Refuse questions as long as they cannot be answered.
+        """Refuse questions while they cannot be answered.
 
         Raises:
-            Problem: 503 while it is not loaded, or what was loaded can no longer be read.
+            Problem: 503 if it is not loaded, or its files can no longer be read.
         """
         if not self.is_ready:
             raise self._loading()
@@ -148,10 +148,10 @@ class Collection:
 
     @property
     def session(self) -> Session:
-        """What answers questions at this moment; hold on to it for the length of a batch.
+        """The session that answers questions now; hold on to it for the length of a batch.
 
         Raises:
-            Problem: It is not loaded yet.
+            Problem: 503 while it is not loaded.
         """
         if self._session is None:
             raise self._loading()
@@ -159,24 +159,24 @@ class Collection:
 
     @property
     def analyser(self) -> Analyser:
-        """The models that questions are read with.
+        """The models that parse and encode questions.
 
         Raises:
-            Problem: It is not loaded yet.
+            Problem: 503 while it is not loaded.
         """
         return self.session.analyser
 
     @property
     def error(self) -> str:
-        """All that is wrong; "" while nothing is."""
+        """All present faults in one text; "" for none."""
         told = dict.fromkeys((self.gone, *self.faults.values()))
         return " ".join(fault for fault in told if fault)
 
     def load(self) -> None:
-        """Open the index, and ask one question over each route, so that no client has to wait.
+        """Open the index and warm it up with one question over each route.
 
-        A route that the installation lacks (no router model, say) is kept in `unavailable` with
-        the reason; everything else that fails is kept in `error` and raised.
+        A route that the installation lacks, such as for want of a router model, is noted in
+        `unavailable` with the reason. Any other failure is kept in `error` and raised.
         """
         started = perf_counter()
         try:
@@ -195,17 +195,18 @@ class Collection:
             LOG.error("index damaged", extra={"collection": self.name, "error": session.fault})
 
     def renew(self) -> bool:
-        """Move to the newest thresholds and to the newest version; searching goes on meanwhile.
+        """Move to the newest thresholds and the newest version while searches go on.
 
-        What cannot be used is told, and what is used stays; the one does not wait for the other.
+        If either cannot be used, the error is logged, the present one stays, and the other is
+        still tried.
 
         Returns:
-            Whether there was anything newer.
+            Whether anything newer is used now.
         """
         if self._session is None:
             return False
         retuned = self._move(THRESHOLDS, self._session.reload_thresholds)
-        if retuned:  # it may be the first that can be used
+        if retuned:  # they may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
         moved = self._move(INDEX, self._session.reload)
         self._derive(self._session)
@@ -213,7 +214,7 @@ class Collection:
         return moved or retuned
 
     def facts(self) -> dict[str, object]:
-        """Name, version, passages, router, thresholds and what is wrong, as plain values."""
+        """Name, version, passages, router, thresholds and faults, as plain values."""
         session = self._session
         facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
         if session is not None:
@@ -229,18 +230,18 @@ class Collection:
         return facts
 
     def close(self) -> None:
-        """End what was started."""
+        """End the derivation, if one runs, and close the session."""
         if self._deriving is not None:
             self._deriving.stop()
         if self._session is not None:
             self._session.close()
 
     def _derive(self, session: Session) -> None:
-        """Have a later base made where much was written since."""
+        """Start to derive a newer base if the present one was outgrown."""
         if self._deriving is not None and self._deriving.is_running:
             return
         outgrown = session.outgrown
-        # What could not be kept is tried again when it matters twice as much.
+        # A base that could not be kept is tried again once twice as many passages are on top.
         if outgrown > 2 * self._derived_for:
             self._derived_for = outgrown
             self._deriving = Deriving(session.folder, session.settings)
@@ -248,7 +249,7 @@ class Collection:
             self._derived_for = 0
 
     def _check_files(self, session: Session) -> None:
-        """Know whether the texts of passages can still be read."""
+        """Update `gone`: whether the texts of passages can still be read."""
         try:
             session.check_files()
             gone = ""
@@ -259,10 +260,10 @@ class Collection:
         self.gone = gone
 
     def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
-        """What is newer; None where it cannot be used, which is told."""
+        """The result of `newer`; None if it failed, which is logged and kept in `faults`."""
         try:
             later = newer()
-        except Exception as error:  # noqa: BLE001 - what is in use stays
+        except Exception as error:  # noqa: BLE001 - the present one stays in use
             if str(error) != self.faults[what]:
                 extra = {"collection": self.name, "of": what, "error": str(error)}
                 LOG.error("refresh failed", extra=extra)
@@ -272,7 +273,7 @@ class Collection:
         return later
 
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
-        """Put a newer session in the place of this one, if there is one."""
+        """Switch to a newer session, if there is one."""
 
         def built() -> Session | None:
             later = newer()
@@ -294,9 +295,9 @@ class Collection:
         try:
             session.gateway.search([WARM_UP], route, 1)
         except (RouterError, FeaturizerError) as error:
-            # Steps take trees, as the router may; all else that a route takes, the others do too.
+            # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):
-                raise  # without the models that every route needs there is nothing to serve
+                raise  # a model is missing that every route needs
             self.unavailable[route] = str(error)
             LOG.warning(
                 "route unavailable",
@@ -305,7 +306,7 @@ class Collection:
 
 
 def give_back() -> None:
-    """Return free memory to the system: of what opening an index takes, a third is free later."""
+    """Return free memory to the system: a third of what opening an index allocates."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
     if trim is not None:
@@ -315,14 +316,14 @@ def give_back() -> None:
 def router_settings(
     settings: ServiceSettings, collections: Sequence[str]
 ) -> dict[str, RoutingSettings]:
-    """The router and the thresholds of each collection, by its name.
+    """The router and the thresholds of each collection, by name.
 
-    A collection for which no router is named has that of WYE_ROUTER__MODEL with the thresholds of
-    WYE_ROUTER__THRESHOLDS. Thresholds go with a router's scores, so those do not count where
-    another router is named: there they are that router's own, unless others are named as well.
+    Without a router of its own, a collection has WYE_ROUTER__MODEL and WYE_ROUTER__THRESHOLDS.
+    Thresholds fit one router's scores, so a collection with a router of its own uses that router's
+    thresholds, unless others are named for the collection.
 
     Raises:
-        ServiceError: A name that is no collection, one that is there twice, or nothing behind it.
+        ServiceError: A name is no collection or given twice, or its value is empty.
     """
     serve = settings.serve
     routers = _assigned("--router", "MODEL", serve.routers, collections)
@@ -335,12 +336,12 @@ def router_settings(
 
 
 def check_router(collection: str, routing: RoutingSettings) -> None:
-    """Refuse what is named and cannot be read, or does not go together; loads no models.
+    """Check that a named router and its thresholds can be read together; loads no models.
 
-    What nobody named may be missing: the route that needs it says so.
+    The default router may be missing: the route that needs it says so.
 
     Raises:
-        ServiceError: Names the collection.
+        ServiceError: They cannot.
     """
     if routing == RoutingSettings():
         return
@@ -353,7 +354,7 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
 
 
 def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Entries NAME=VALUE as name and value; VALUE alone is for "default"."""
+    """Split entries NAME=VALUE; VALUE alone is for "default"."""
     for entry in entries:
         name, is_named, value = entry.partition("=")
         yield (name, value) if is_named else (DEFAULT, entry)

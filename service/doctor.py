@@ -1,4 +1,4 @@
-"""What could keep a server from working, looked at one thing at a time."""
+"""Checks of everything that could keep a server from working."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
 
 
 class Health(StrEnum):
-    """Whether something is as it should be."""
+    """The state of something that was checked."""
 
     GOOD = "good"
     WARNING = "warning"
@@ -45,7 +45,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what was found, and what to do when it is not good."""
+    """The result of one check: what was found, and what to do if it is not good."""
 
     subject: str
     state: Health
@@ -53,9 +53,9 @@ class Finding:
 
 
 def examine(settings: ServiceSettings) -> Iterator[Finding]:
-    """Look at everything that serving takes; each finding comes as soon as it is made.
+    """Check everything that serving needs, and yield each finding as soon as it is made.
 
-    Nothing is changed, and nothing is asked of a network but the generator that the settings name.
+    Nothing is changed. The network is used only for the generator in the settings.
     """
     yield _look("machine", _machine)
     models = ModelCache()
@@ -73,8 +73,8 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
 
 
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
-    """Routers and indexes; what several of them need is loaded once, as it is to serve them."""
-    # The one that ships may be missing, and its route is; one that is named may not.
+    """Check routers and indexes; models that several need are loaded once, as in a server."""
+    # Without the default router only its route is missing; a named router must be there.
     otherwise = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
     yield _look("router", lambda: _router(settings, models), otherwise)
     try:
@@ -100,12 +100,12 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
 
 
 def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
-    """A finding; what `at` returns is good, or a warning when it begins with "! "."""
+    """Run a check; what `at` returns is good, or a warning if it begins with "! "."""
     try:
         said = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
-    except Exception as error:  # noqa: BLE001 - whatever this is, the rest is looked at
+    except Exception as error:  # noqa: BLE001 - the other checks still run
         return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
     if said.startswith("! "):
         return Finding(subject, Health.WARNING, said.removeprefix("! "))
@@ -163,7 +163,7 @@ def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     session = Session(settings, index, models)
     session.build()
     for route in USUAL:
-        if route != Route.AUTO:  # looked at by itself
+        if route != Route.AUTO:  # the router has its own check
             session.gateway.search([WARM_UP], route, 1)
     count, number = session.count, session.version
     free = shutil.disk_usage(folder).free
@@ -202,7 +202,7 @@ def _access(settings: ServiceSettings) -> str:
 
 
 def refuse_taken_address(host: str, port: int) -> None:
-    """Refuse to listen where that cannot be done.
+    """Check that a server can listen at an address.
 
     Raises:
         ServiceError: Another program listens there, or the address is not this machine's.
@@ -244,7 +244,7 @@ def _generator(settings: ServiceSettings) -> str:
     own = settings.generator
     if not own.url:
         return "None; answers are quoted from passages (WYE_GENERATOR__URL names one)."
-    import httpx2 as httpx  # noqa: PLC0415 - `wye serve` looks here for the rest
+    import httpx2 as httpx  # noqa: PLC0415 - `wye serve` imports this module for other checks
 
     key = own.key.get_secret_value()
     headers = {"authorization": f"Bearer {key}"} if key else {}

@@ -2,4 +2,4 @@
 
 
 class ServiceError(Exception):
-    """Something about a command or a request that the user can put right."""
+    """A mistake in a command, a request or the settings that the user can correct."""

@@ -1,7 +1,7 @@
 """Structured logs: one event a line, with a request id and without secrets.
 
-Nothing that a client sends is logged but the method and the path; questions go to the request log
-only, and only where one is asked for.
+Of what a client sends, only the method and the path are logged. Questions go only to the request
+log, if there is one.
 """
 
 import json
@@ -17,7 +17,7 @@ from backends.files import VISIBLE
 LOG = logging.getLogger("wye")
 
 _JSON = json.JSONEncoder(default=str)
-# What a record has of itself; everything else was given as `extra`.
+# Attributes that every record has; all others were passed as `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -38,7 +38,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Each event as one line for people, a traceback below it; nothing in it begins another."""
+    """Each event as one readable line, with any traceback indented below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
@@ -51,7 +51,7 @@ class TextLines(logging.Formatter):
 
 
 def configure(form: Literal["json", "text"]) -> None:
-    """Send the events of Wye and of its web server to standard error in one form."""
+    """Send the events of Wye, its web server and its MCP library to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     for name, level in (("wye", logging.INFO), ("uvicorn", logging.INFO), ("mcp", logging.WARNING)):

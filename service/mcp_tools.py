@@ -1,7 +1,7 @@
-"""The Model Context Protocol: what agents may do, as tools over the HTTP API.
+"""The Model Context Protocol: tools for agents, on top of the HTTP API.
 
-A tool is one request to an address of this server, or of another, with the credentials of whoever
-called it. So keys, their scopes and bounds, limits and the request log hold as they do elsewhere.
+A tool sends one request to this server or another one, with its caller's credentials. So keys with
+their scopes and bounds, limits and the request log apply as they do elsewhere.
 """
 
 import logging
@@ -26,24 +26,24 @@ from service.http import keys
 from service.http.replies import link_of
 
 LONGEST_DOCUMENT = 100_000
-"""Characters of a document that `fetch` returns; a language model reads no more of it."""
+"""Most characters of a document that `fetch` returns to a language model."""
 
 _INSTRUCTIONS = (
     "Searches collections of passages. Ask `search` a question in plain words and quote what it "
     "returns; `answerability` near 0 means that the collection has probably no answer. `fetch` "
     "gives the whole document of a result, `route` says how a question would be searched and why."
 )
-# Of whoever called a tool, to be sent along with the request that it is.
+# Headers of a tool's caller that are sent along with its request.
 _CREDENTIALS = ("authorization", "x-api-key", "origin", "x-request-id")
 _INSIDE = "http://127.0.0.1"
 
-Question = Annotated[str, Field(description="In plain words.")]
-Name = Annotated[str | None, Field(description="Of a collection; the first without it.")]
-Most = Annotated[int, Field(ge=1, le=100, description="Passages wanted.")]
+Question = Annotated[str, Field(description="The question, in plain words.")]
+Name = Annotated[str | None, Field(description="A collection's name; by default the first.")]
+Most = Annotated[int, Field(ge=1, le=100, description="Most passages to return.")]
 Way = Annotated[Route, Field(description="`auto` lets the router choose.")]
 Only = Annotated[
     dict[str, Any] | None,
-    Field(description='By metadata, such as {"type": "gte", "key": "year", "value": 1850}.'),
+    Field(description='Filter on metadata, such as {"type": "gte", "key": "year", "value": 1850}.'),
 ]
 
 
@@ -51,8 +51,8 @@ class ToolHit(BaseModel):
     """A passage that was found.
 
     Attributes:
-        url: Of its metadata; else one that names it, which opens nothing.
-        relevance: Probability that it is relevant; None where none is known.
+        url: The metadata's; otherwise one that names the passage but cannot be opened.
+        relevance: Probability that it is relevant; None if unknown.
     """
 
     id: str
@@ -68,9 +68,9 @@ class ToolHits(BaseModel):
     """Passages for a question, best first.
 
     Attributes:
-        route: That answered.
-        answerability: Probability that the collection has an answer; None where none is known.
-        degraded: Why this is not what was asked for; empty when it is.
+        route: The route that answered.
+        answerability: Probability that the collection has an answer; None if unknown.
+        degraded: Why this is not what was asked for; empty if it is.
     """
 
     results: list[ToolHit]
@@ -85,7 +85,7 @@ class Fetched(BaseModel):
     """A document.
 
     Attributes:
-        cut: Whether the text goes on beyond what is here.
+        cut: Whether the text was cut at the longest that is returned.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Fetched(BaseModel):
 
 
 class NewDocument(BaseModel):
-    """A document to store; one of the same id is replaced."""
+    """A document to store; it replaces one with the same id."""
 
     id: str
     text: str
@@ -107,7 +107,7 @@ class NewDocument(BaseModel):
 
 class _Server(MCPServer[Any]):
     async def list_tools(self) -> list[Tool]:
-        """Those that the key of whoever asks is good for."""
+        """The tools that the asking key may use."""
         may_write = keys.ASKING.get().may(keys.Scope.WRITE)
         return [
             tool
@@ -117,18 +117,19 @@ class _Server(MCPServer[Any]):
 
 
 class Tools:
-    """The tools, each a request of `client`."""
+    """The tools; each sends one request through `client`."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
     async def ask(self, method: str, path: str, context: Context[Any], **values: Any) -> Any:  # noqa: ANN401 - JSON
-        """The reply to a request; values go into the body or, of GET, into the address.
+        """Send a request and return the reply.
 
-        Those that are None are left out.
+        Args:
+            values: Sent in the body, or in the query string of GET; None is left out.
 
         Raises:
-            ToolError: With what the reply says is wrong, or why there is none.
+            ToolError: Has the error of the reply, or why there is none.
         """
         given = context.headers or {}
         headers = {name: given[name] for name in _CREDENTIALS if name in given}
@@ -149,7 +150,7 @@ class Tools:
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
         server = _Server("wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS)
-        root.handlers, root.level = handlers, level  # which the library sets up for itself
+        root.handlers, root.level = handlers, level  # undo the library's own setup of logging
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
         writes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
 
@@ -180,11 +181,11 @@ class Tools:
 
         @server.tool(annotations=reads)
         async def fetch(
-            id: Annotated[str, Field(description="Of a result of `search`, or a document.")],  # noqa: A002
+            id: Annotated[str, Field(description="Id of a result of `search`, or of a document.")],  # noqa: A002
             context: Context[Any],
             collection: Name = None,
         ) -> Fetched:
-            """Read the whole document that a result is a part of."""
+            """Read the whole document that a result is part of."""
             document = id.rpartition("#")[0] if is_part_id(id) else id
             path = f"/v1/documents/{quote(document, safe='')}"
             reply = await self.ask("GET", path, context, collection=collection)
@@ -228,7 +229,7 @@ class Tools:
         async def route(
             question: Question, context: Context[Any], collection: Name = None
         ) -> dict[str, Any]:
-            """Say which route a question would take and why; nothing is returned from it."""
+            """Say which route a question would take and why; no passages are returned."""
             asked = {"question": question, "collection": collection, "explain": True}
             reply = await self.ask("POST", "/v1/route", context, **asked)
             return dict(reply["route"])
@@ -247,9 +248,9 @@ class Tools:
         async def add_documents(
             documents: list[NewDocument], context: Context[Any], collection: Name = None
         ) -> dict[str, Any]:
-            """Store documents, in place of those that have the same ids.
+            """Store documents; they replace those with the same ids.
 
-            Many become a job, whose `status` and address are returned.
+            Many documents become a job, whose `status` and address are returned.
             """
             sent = [document.model_dump() for document in documents]
             return dict(
@@ -262,30 +263,30 @@ class Tools:
 
 
 def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
-    """What answers over HTTP, once it runs."""
+    """A manager that answers MCP over HTTP once it runs."""
     server = Tools(client).server()
     server.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        # Which names a request may give this machine is looked at before anything gets here.
+        # The middleware has already checked the request's host.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager
 
 
 def inside(app: ASGIApp) -> httpx2.AsyncClient:
-    """A client of an app in this process; deadlines are the app's."""
+    """A client of an app in this process, without a timeout: the app has deadlines."""
     transport = httpx2.ASGITransport(app)
     return httpx2.AsyncClient(transport=transport, base_url=_INSIDE, timeout=None)
 
 
 async def run_stdio(client: httpx2.AsyncClient) -> None:
-    """Answer one agent over standard input and output until it goes away."""
+    """Serve one agent over standard input and output until it disconnects."""
     await Tools(client).server().run_stdio_async()
 
 
 def found(reply: Mapping[str, Any]) -> ToolHits:
-    """A reply of `/v1/retrieve`, cut down to what an agent reads."""
+    """Reduce a reply of `/v1/retrieve` to what an agent needs."""
     return ToolHits(
         results=[
             ToolHit(
@@ -308,7 +309,7 @@ def found(reply: Mapping[str, Any]) -> ToolHits:
 
 
 def _said(reply: httpx2.Response) -> str:
-    """What a reply that is an error says."""
+    """The message of an error reply."""
     try:
         return str(reply.json()["detail"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What memory this process has for itself, and which files it maps, as far as the system tells."""
+"""This process's own memory and its mapped files, where the system reports them (Linux)."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ _ANONYMOUS = re.compile(r"^Anonymous: +(\d+) kB", re.MULTILINE)
 
 
 def mapped_bytes(folder: Path) -> int | None:
-    """Bytes of mapped files in a folder and those within; None where the system does not tell."""
+    """Bytes mapped from files in or below a folder; None where the system does not report it."""
     listed, inside = _told("maps"), f"{folder.resolve()}/"
     spans = [
         int(end, 16) - int(start, 16)
@@ -20,7 +20,7 @@ def mapped_bytes(folder: Path) -> int | None:
 
 
 def own_bytes() -> int | None:
-    """Bytes that are of no file; None where the system does not tell."""
+    """Bytes of memory not backed by a file; None where the system does not report it."""
     found = _ANONYMOUS.search(_told("smaps_rollup") or "")
     return 1024 * int(found[1]) if found else None
 

@@ -1,12 +1,12 @@
 """`wye index CORPUS --engine ray`: a Ray cluster reads and analyses, and one process writes.
 
-Ray Data reads the sources, a task for each file, and an actor pool analyses what is not stored yet.
-Rows come back in the order of the sources, in Arrow batches, to the process that was started. It
-alone opens the index, and writes with `backends.store.ingest`, as a local build does: the same
-rows, commits and resumption.
+Ray Data reads the sources, with a task for each file, and an actor pool analyses what is not stored
+yet. Rows return as Arrow batches, in the order of the sources, to the process of the command. It
+alone opens the index, and writes with `backends.store.ingest`, so rows, commits and resumption are
+those of a local build.
 
-Ray starts tasks and actors again where processes or nodes were lost. Every machine needs this Wye,
-its models, and the sources under the same paths.
+Ray restarts tasks and actors after processes or nodes were lost. Every machine needs this version
+of Wye, its models, and the sources under the same paths.
 """
 
 import json
@@ -45,7 +45,7 @@ from service.commands.options import folder_of
 from service.errors import ServiceError
 
 ROWS_PER_TASK = 64
-"""Passages that an actor analyses at once: what is done again when it dies."""
+"""Passages that an actor analyses at once; if it dies, so many are done again."""
 _READ = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("id", "document", "title", "text", "metadata")),
@@ -70,12 +70,12 @@ def build(
 
     Args:
         files: Sources of one file each.
-        options: Of `DocumentSource.passages`, but for `on_bad`.
-        address: Of a running cluster; "" takes RAY_ADDRESS, or starts one on this machine.
-        actors: Most processes that analyse; None takes one for each processor of the cluster.
+        options: Arguments of `DocumentSource.passages`, except `on_bad`.
+        address: A running cluster; "" takes RAY_ADDRESS, or starts one on this machine.
+        actors: Most processes that analyse; None for one per processor of the cluster.
 
     Raises:
-        ServiceError: There is no such cluster, or it gave up.
+        ServiceError: The cluster is not there, or fails.
         BackendError: The index cannot be written.
         ModelError: A model is missing or damaged.
     """
@@ -101,15 +101,15 @@ def build(
 
 @contextmanager
 def _cluster(address: str) -> Iterator[None]:
-    """A connection to a cluster; one that this process has already is left as it is.
+    """Connect to a cluster; an existing connection of this process is used and left open.
 
     Raises:
-        ServiceError: There is no cluster at the address, or it gave up in the midst of work.
+        ServiceError: There is no cluster at the address, or it fails during the work.
     """
     is_ours = not ray.is_initialized()
     try:
         if is_ours:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # sends usage data otherwise
             ray.init(address or None, log_to_driver=False, logging_level="error")
         yield
     except (RayError, ConnectionError) as error:
@@ -124,9 +124,9 @@ def _cluster(address: str) -> Iterator[None]:
 
 
 def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Dataset:
-    """Rows of the passages of all files, in order, and of what cannot be read."""
+    """Rows of the passages and the bad lines of all files, in order."""
     context = DataContext.get_current()
-    context.execution_options.preserve_order = True  # of documents with one id the first counts
+    context.execution_options.preserve_order = True  # the first document with an id wins
     context.enable_progress_bars = context.print_on_execution_start = False
     numbers = [{"file": number} for number in range(len(files))]
     parts = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * _processors()))
@@ -135,13 +135,13 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
         fn_args=(list(files), dict(options)),
         batch_size=1,
         batch_format="pyarrow",
-        num_cpus=0,  # where there is one processor, an actor has it
+        num_cpus=0,  # an actor may hold the only processor
         compute=TaskPoolStrategy(size=max(1, _processors() // 2)),
     )
 
 
 def _analysed(read: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
-    """The rows of an index, of what is read."""
+    """Analyse the rows that were read; the result has the index's columns."""
     settings, fingerprint, known = models
     return read.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
         _Analyse,
@@ -160,7 +160,7 @@ def _processors() -> int:
 def _rows_of(
     numbers: pa.Table, files: Sequence[DocumentSource], options: Mapping[str, Any]
 ) -> Iterator[pa.Table]:
-    """The passages of files as rows, and bad lines as rows of their own; in a task."""
+    """In a task: the passages of files as rows, with bad lines as rows of their own."""
     found: list[dict[str, object]] = []
 
     def note(bad: BadLine) -> None:
@@ -181,7 +181,7 @@ def _row(own: Passage, bad: str = "") -> dict[str, object]:
 
 
 class _Analyse:
-    """Models in an actor: rows of passages to rows of an index."""
+    """An actor with models, which turns rows of passages into rows of an index."""
 
     def __init__(
         self,
@@ -216,10 +216,10 @@ class _Analyse:
 
 
 class _Arrived:
-    """What comes from the cluster, as what `ingest` takes: passages, and an analyser of them.
+    """Adapts the cluster's rows to `ingest`, as its passages and their analyser.
 
-    A passage that no actor analysed, since it was stored when the build began and is not any more,
-    is analysed here.
+    A passage that was stored when the build began but is not any more was analysed by no actor, so
+    it is analysed here.
     """
 
     def __init__(self, rows: Dataset, own: PassageAnalyser, on_bad: OnBad, window: int) -> None:
@@ -245,7 +245,7 @@ class _Arrived:
                     continue
                 if is_new:
                     self._ready[passage.id, own] = found
-                    if len(self._ready) > self._window:  # of an earlier window, which needed it not
+                    if len(self._ready) > self._window:  # drop the oldest; its window skipped it
                         del self._ready[next(iter(self._ready))]
                 yield passage
 
@@ -259,7 +259,7 @@ class _Arrived:
 
 
 def _stored_hashes(index: PassageStore) -> NDArray[np.bytes_]:
-    """Content hashes of the version in view, ascending."""
+    """Content hashes of the current version, ascending."""
     with reading(index.path):
         column = index.snapshot().to_table(columns=["content_hash"])["content_hash"]
     return np.sort(_packed(column.to_pylist()))

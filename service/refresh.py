@@ -1,4 +1,4 @@
-"""Which version of each collection is searched here: loading, following, and telling others."""
+"""Loads collections, follows their newest versions, and tells other processes which is searched."""
 
 import asyncio
 import fcntl
@@ -24,7 +24,7 @@ _GLANCE = 0.05
 
 
 class Refresher:
-    """Loads the collections, then moves them to newer versions and thresholds as these appear."""
+    """Loads the collections, then moves them to new versions and thresholds as these appear."""
 
     def __init__(
         self,
@@ -36,9 +36,10 @@ class Refresher:
         metrics: Metrics,
         loaded: Callable[[], None],
     ) -> None:
-        """Wire it; `start` begins to load.
+        """Keep the parts; `start` begins to load.
 
-        `loaded` is called in the thread of the models when all collections are.
+        Args:
+            loaded: Called in the models' thread when all collections are loaded.
         """
         self._serve = settings.serve
         self._patience = settings.documents.wait_seconds
@@ -56,8 +57,8 @@ class Refresher:
     async def start(self) -> None:
         """Begin to load, and return.
 
-        One of several workers loads first: they share an address, so /ready of one says nothing of
-        the others, and none may answer before it can.
+        If there are several workers, each loads before it returns: they share an address, so
+        /ready of one says nothing about the others.
 
         Raises:
             ServiceError: One of several workers could not load a collection.
@@ -69,7 +70,7 @@ class Refresher:
         self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
 
     async def stop(self) -> None:
-        """Follow no longer; other processes wait for this one no more."""
+        """Stop following, and leave the list of processes that others wait for."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,19 +80,19 @@ class Refresher:
                 served.leave()
 
     def written(self) -> None:
-        """This process has written: what it wrote is to be found soon."""
+        """Look for a new version soon, because this process has written one."""
         self._is_written.set()
 
     async def catch_up(self, collection: Collection, version: int) -> bool:
         """Wait until this process searches a version, and for a while until all processes do.
 
-        Every question that comes from then on sees that version, or a newer one.
+        Questions that arrive later see that version or a newer one.
 
         Returns:
-            Whether all do.
+            Whether all processes search it.
 
         Raises:
-            Problem: 503 when it cannot be opened here; that it was written stays so.
+            Problem: 503 if it cannot be opened here; it stays written.
         """
         while collection.session.version < version:
             before = collection.session.version
@@ -117,16 +118,16 @@ class Refresher:
         return True
 
     async def _load(self) -> None:
-        """Load each collection in the thread that searches."""
+        """Load each collection that is not loaded yet, in the models' thread."""
         waiting = [each for each in self._collections.values() if not each.is_ready]
         for collection in waiting:
             try:
                 await self._models.call(collection.load)
-            except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
+            except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
-            # What was deleted between opening the index and saying so was deleted without us.
+            # A deletion between opening the index and announcing its version did not wait for us.
             await self._renew(collection)
         if waiting:
             await self._models.call(self._loaded)
@@ -140,8 +141,8 @@ class Refresher:
             for collection in self._collections.values():
                 await self._renew(collection)
             self._reload_keys()
-            # Following an index that is written to all the time takes at most half of the time, and
-            # a fifth where that leaves nobody waiting longer than without writes of its own.
+            # Renewing takes at most half of the time even if the index is written all the time,
+            # and at most a fifth as long as the pause stays within `refresh_seconds`.
             spent = perf_counter() - started
             usual = self._serve.refresh_seconds
             pause = max(spent, min(4 * spent, usual))
@@ -151,7 +152,7 @@ class Refresher:
                     await self._is_written.wait()
 
     async def _renew(self, collection: Collection) -> None:
-        """Move to the newest version and thresholds, if there are newer ones."""
+        """Move a collection to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(self._beside, collection.renew):
             self._show(collection)
@@ -185,30 +186,30 @@ class Refresher:
 
 
 class ServedVersions:
-    """Which version each process searches, so that a deletion can wait until none has an older.
+    """Which version each process searches, so that a deletion can wait for all of them.
 
-    Each process keeps a file in `jobs/readers` of the index with the version that it searches,
-    locked for as long as it lives; a file that nobody locks is of a process that ended.
+    Each process keeps a file in `jobs/readers` of the index with the version that it searches. It
+    holds a lock on the file while it lives; an unlocked file is of a process that ended.
     """
 
     def __init__(self, index: Path) -> None:
-        """Touch nothing yet, in the folder of an index."""
+        """Keep the folder of an index; the first `announce` writes to it."""
         self._folder = index / "jobs" / "readers"
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._descriptor: int | None = None
 
     def announce(self, version: int) -> None:
-        """Say which version this process searches; 0 before it searches any.
+        """Announce the version that this process searches; 0 before it searches any.
 
         Raises:
             OSError: The folder cannot be written.
         """
-        stated = f"{version:020d}".encode()  # always as long, so that one write replaces another
+        stated = f"{version:020d}".encode()  # of fixed length, so that a write replaces all of it
         if self._descriptor is None:
             for folder in (self._folder.parent, self._folder):
                 folder.mkdir(exist_ok=True)
             hidden = self._folder / f".{self._name}"
-            # Locked before it has its name, so that nobody takes it for one that was left behind.
+            # Locked before it is renamed, so that no process takes it for an abandoned one.
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.pwrite(self._descriptor, stated, 0)
@@ -217,7 +218,7 @@ class ServedVersions:
             os.pwrite(self._descriptor, stated, 0)
 
     def behind(self, version: int) -> list[str]:
-        """Processes that still search an older version, this one left out."""
+        """Other processes that still search an older version."""
         if not self._folder.is_dir():
             return []
         names = [path.name for path in self._folder.iterdir() if not path.name.startswith(".")]
@@ -226,7 +227,7 @@ class ServedVersions:
         )
 
     def leave(self) -> None:
-        """Say that this process searches no longer."""
+        """Remove this process's file."""
         if self._descriptor is not None:
             (self._folder / self._name).unlink(missing_ok=True)
             os.close(self._descriptor)

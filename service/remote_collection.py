@@ -1,4 +1,4 @@
-"""A collection without an index: its corpus lives elsewhere, and remote arms search it."""
+"""Collections without an index: remote arms search a corpus that is stored elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,11 +29,11 @@ NO_INDEX = (
     "searches it."
 )
 ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
-"""Routes that can be asked for: the router's choice, the simple arm, all arms, the graph's."""
+"""Routes of such a collection: the router's choice, the simple arm, all arms, the graph's arm."""
 
 
 def no_analyser() -> NoReturn:
-    """Stands where nothing is to be encoded.
+    """Placeholder for an analyser where nothing is encoded.
 
     Raises:
         ServiceError: Always.
@@ -42,12 +42,13 @@ def no_analyser() -> NoReturn:
 
 
 def read_passage_router(routing: RoutingSettings) -> RoutingModel:
-    """The router for returned passages that the settings name, with its thresholds.
+    """Read the router that decides by returned passages, with its thresholds.
 
-    Where they name none, it is the one that ships.
+    If the settings name none, it is the one that ships.
 
     Raises:
-        RouterError: It is missing or damaged, or learned with an index; or its thresholds are.
+        RouterError: The router is missing, damaged or made for an index, or its thresholds cannot
+            be used.
     """
     if routing.model == RoutingSettings().model:
         routing = replace(routing, model=PASSAGE_ROUTER)
@@ -58,9 +59,9 @@ def read_passage_router(routing: RoutingSettings) -> RoutingModel:
 
 
 class RemoteCollection(Collection):
-    """Arms in the place of an index, and the router that decides by what the simple one returns.
+    """A collection without an index; its router decides by what the simple arm returns.
 
-    Everything that takes an index is refused with 409.
+    Everything that needs an index is refused with 409.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class RemoteCollection(Collection):
         *,
         has_graph: bool,
     ) -> None:
-        """Load nothing yet.
+        """Set which routes there are; `load` reads the router.
 
         Args:
-            analyser: Loads models, for arms that compare vectors of ours; deciding takes none.
-            routing: Settings of the router; the default is that for returned passages.
-            has_graph: Whether an arm takes the graph's place.
+            routing: Settings of the router; by default the router for returned passages that ships.
+            analyser: Loads the models for arms that need our vectors; deciding needs none.
+            has_graph: Whether an arm replaces the graph.
         """
         super().__init__(name, self._refuse)
         self._routing = routing
@@ -95,26 +96,26 @@ class RemoteCollection(Collection):
 
     @property
     def is_ready(self) -> bool:
-        """Whether questions are answered at once."""
+        """Whether it is loaded."""
         return self._loaded
 
     @property
     def session(self) -> Session:
-        """None.
+        """There is none.
 
         Raises:
-            Problem: Always.
+            Problem: 409, always.
         """
         self._refuse()
 
     @property
     def analyser(self) -> Analyser:
-        """The models that questions are encoded with, loaded at the first."""
+        """The models that encode questions, loaded on first use."""
         return self._load_analyser()
 
     @property
     def policy(self) -> Policy | None:
-        """What becomes of scores; None without a router."""
+        """The policy, which turns scores into routes; None without a router."""
         return self._model.policy if self._model else None
 
     @property
@@ -129,7 +130,7 @@ class RemoteCollection(Collection):
         LOG.info("loaded", extra=self.facts())
 
     def renew(self) -> bool:
-        """Move to newer thresholds, if there are any."""
+        """Move to newer thresholds, and return whether there were any."""
         model, path = self._model, self._routing.thresholds
         if model is None or not path:
             return False
@@ -141,13 +142,13 @@ class RemoteCollection(Collection):
         return True
 
     def decide(self, params: SearchParams | RouteParams, asked: Returned) -> Decision:
-        """Which route a question takes, by what the simple arm returned.
+        """Decide which route a question takes, by what the simple arm returned.
 
-        How long arms take is known to the gateway alone, which holds them to `max_latency_ms`.
+        `max_latency_ms` plays no part here; `service.arms.gate` applies it to the arms.
 
         Raises:
             Problem: 409 without a router.
-            PolicyError: There is no such operating point.
+            PolicyError: The operating point is unknown.
         """
         if self._model is None:
             raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])
@@ -159,7 +160,7 @@ class RemoteCollection(Collection):
         )
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing; there is nothing to end."""
 
     def _read(self) -> None:
         try:
@@ -177,7 +178,7 @@ def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]
     """Folders of the collections with an index, by name, and names of those without one.
 
     Raises:
-        ServiceError: There is none of either, or one is not named well.
+        ServiceError: There is neither, or a name is invalid.
     """
     elsewhere = bool(names_without_index(settings.arms, ()) or settings.serve.shards)
     folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
@@ -190,11 +191,11 @@ def remote_collections(
     arms: Mapping[str, Sequence[RemoteArm]],
     models: ModelCache,
 ) -> dict[str, Collection]:
-    """The collections whose corpus lives elsewhere, by name.
+    """The collections without an index, by name.
 
     Args:
-        indexes: Names of the others.
-        arms: As `read_arms` gave them.
+        indexes: Names of the collections with an index.
+        arms: The result of `read_arms`.
     """
     names = [name for name in arms if name not in indexes]
     routers = router_settings(settings, [*indexes, *names])

@@ -28,7 +28,7 @@ SIMPLE_STYLE = "cyan"
 
 
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
-    """Print where the score lies among the thresholds and, where it was asked for, why."""
+    """Print a decision: the score on the scale of the thresholds and, if asked for, why."""
     console.print(_headline(decision))
     if decision.summary:
         console.print(Text(decision.summary))
@@ -41,7 +41,7 @@ def show_decision(console: Console, decision: Decision, *, features: int = SHOWN
 
 
 def show_plan(console: Console, question: str, plan: Plan) -> None:
-    """Print a line for each step that could be asked for by itself, from the inside out."""
+    """Print a line for each step of a plan, innermost first."""
     for level, steps in enumerate(plan.levels(), 1):
         for step in steps:
             phrase, facts = question[slice(*step.span)], f"  {step.wanted}, {step.kind}"
@@ -49,7 +49,7 @@ def show_plan(console: Console, question: str, plan: Plan) -> None:
 
 
 def change_of(decision: Decision) -> str:
-    """What would change the route that the score asks for, in words; empty when nothing would."""
+    """A sentence on the smallest change of the score that changes the route; "" for none."""
     change = decision.nearest_change
     if change is None:
         return ""
@@ -73,7 +73,7 @@ def _headline(decision: Decision) -> Text:
 
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
-    """The scale from 0 to 1: the simple route, fusion, graph, and where the score lies."""
+    """The scale from 0 to 1 with the bands of simple, fusion and graph, and the score on it."""
     styles = (SIMPLE_STYLE, "yellow", "magenta")
     line = Text("  0 ", style="dim")
     for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
@@ -102,7 +102,7 @@ def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
 
 
 def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
-    """Print each phrase that was resolved, with the names found for it and where they stand."""
+    """Print each phrase that was resolved, with the names found for it and their sentences."""
     table = _table(
         "Steps: names put in the place of phrases",
         *(_right("level"), "searched for", "name", _right("confidence")),
@@ -120,7 +120,7 @@ def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
 
 
 def show_explanation(console: Console, explanation: Explanation) -> None:
-    """Print seeds, activated entities with the sentences that led to them, and passage shares."""
+    """Print the seeds, the activated entities with their bridges, and the passages' shares."""
     console.print(_seeds(explanation))
     if explanation.entities:
         console.print(_entities(explanation))
@@ -180,7 +180,7 @@ def _right(heading: str) -> Column:
 
 
 def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
-    """Print hits with an excerpt of each passage, and how they came about where that was asked."""
+    """Print hits with excerpts, the decision and, if asked for, how they were found."""
     console.print(Text(hits.question, style="bold"), _facts(hits))
     if hits.decision is not None:
         show_decision(console, hits.decision)
@@ -196,7 +196,7 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
 
 
 def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
-    """Print the route and one line for each hit, with those that are known answers marked."""
+    """Print the route and one line for each hit; hits in `gold` are marked."""
     chosen = f"{Route.AUTO}, which takes {hits.route}" if hits.decision else str(hits.route)
     console.print(Text(chosen, style="bold cyan"), _facts(hits, route=False))
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
@@ -204,12 +204,12 @@ def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
 
 
 def hits_json(found: Sequence[Hits], *, explain: bool) -> str:
-    """Hits as JSON: the same bytes for the same index and questions, so without timings."""
+    """Hits as JSON, without timings, so that the same index and questions give the same bytes."""
     return rounded_json([_value(hits, explain=explain) for hits in found])
 
 
 def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
-    """A decision as plain values; what was not asked for is None, as over HTTP."""
+    """A decision as plain values; without `explain`, its details are None, as over HTTP."""
     unasked = () if explain else ("contributions", "nearest_change", "trees", "plan")
     return {**asdict(decision), **dict.fromkeys(unasked)}
 

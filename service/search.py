@@ -1,4 +1,4 @@
-"""What the model thread does with a batch: search, degrade where it must, fetch the passages."""
+"""Answers a batch in the models' thread: searches, degrades if it must, fetches the passages."""
 
 import json
 from collections import defaultdict
@@ -24,23 +24,23 @@ from service.logs import LOG
 if TYPE_CHECKING:
     from service.arms.gate import RemoteOutcome
 
-# How fast what was learned about a route's speed loses its say, so that a route that was left out
-# for being slow is tried again.
+# Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
+# skipped for being slow is tried again.
 _HALF_LIFE = 10.0
 _NEWEST = 0.3
 STEPS_WEIGHT = 3
-"""Of a token of a question that goes in steps: fewer of them go into a batch."""
+"""Weight of a token on the route `steps`, so that fewer such questions fit into a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchParams:
-    """How to search; questions with equal parameters are worked on together.
+    """How to search; questions with equal parameters can share a batch.
 
     Attributes:
         filter: Metadata filter as parsed JSON.
-        max_cost: Most that calls of remote arms may cost, if it says so.
-        text_only: Whether dense and lexical search stand in for what the graph takes part in.
-        canonical: The filter as text. It is this that is compared: to `==`, 1 and true are one.
+        max_cost: Greatest cost of calls of remote arms, if bounded.
+        text_only: Use dense and lexical search in place of routes that need the graph.
+        canonical: The filter as text, for comparison: to `==`, 1 and true are equal.
     """
 
     collection: str
@@ -61,7 +61,7 @@ class SearchParams:
 
 @dataclass(frozen=True, slots=True)
 class RouteParams:
-    """The same where only the route is wanted."""
+    """Parameters of a question for which only the route is wanted."""
 
     collection: str
     max_latency_ms: float | None = None
@@ -75,7 +75,7 @@ class RouteParams:
 
 
 def _canonical(filter_: object | None) -> str:
-    # One that a key brings with it is no other's, although the same might be asked for.
+    # A filter that comes with a key differs from an equal one that was asked for.
     kind = "fixed " if isinstance(filter_, Fixed) else ""
     return "" if filter_ is None else kind + json.dumps(filter_, sort_keys=True)
 
@@ -90,13 +90,13 @@ class QueuedQuestion:
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """What is left of a batch of questions whose routes were chosen: those that go in steps.
+    """The questions of a batch that go in steps and are still to be answered.
 
     Attributes:
-        session: That the batch began with.
-        seconds: Spent on the batch so far.
-        batch: How many it had.
-        left: Of each that is left, what it was begun with, and its place there.
+        session: The session that the batch began with.
+        seconds: Seconds spent on the batch so far.
+        batch: Size of the batch.
+        left: For each question left, the part of the batch it belongs to and its position there.
     """
 
     params: SearchParams
@@ -111,14 +111,14 @@ class SearchResult:
     """The answer to one question.
 
     Attributes:
-        params: How it was searched for. `params.route` is the route that was asked for.
-        entry: When it waited and began, and how many were in its batch.
-        reply: What the gateway says.
-        passages: Id -> passage, of every hit, and of each arm's first k where they are explained.
+        params: Its parameters; `params.route` is the route that was asked for.
+        entry: Its time in the queue and the size of its batch.
+        reply: The gateway's reply.
+        passages: Id -> passage, of every hit; with `explain`, also of each arm's first k.
         fallback: Why dense search answered in place of the route that was asked for, or "".
-        seconds: By stage, waiting first. Questions of one batch share its time equally.
+        seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
         total: Seconds from queueing to the answer.
-        remote: What remote arms had to do with it; None where the collection has none.
+        remote: What remote arms did; None if the request wants none.
         lost: Shards that did not answer, and why.
     """
 
@@ -142,14 +142,14 @@ class SearchResult:
 
     @property
     def missing(self) -> dict[str, str] | None:
-        """Why shards or remote arms gave nothing, by name; None where there are no such."""
+        """Why shards or remote arms gave nothing, by name; None without lost shards or arms."""
         if self.remote is None and not self.lost:
             return None
         return {**self.lost, **(self.remote.missing if self.remote else {})}
 
     @property
     def degradation(self) -> str:
-        """The kind of it: failed, late, arm or ""."""
+        """The kind of degradation: failed, late, arm or ""."""
         if not self.fallback:
             return "arm" if self.degraded else ""
         return "failed" if " failed (" in self.fallback else "late"
@@ -168,11 +168,11 @@ class Searcher:
     def work(
         self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> Sequence[SearchResult | Decision | Later[Rest] | Exception]:
-        """One result or error for each entry, in order.
+        """Answer a batch, with one result or error for each entry, in order.
 
-        Entries whose time will not suffice for their route, as far as one can tell, go first and
-        over the dense route. All of a batch see one version of the index and one of the thresholds.
-        Where the router sends questions in steps, these are for later.
+        Entries that would probably miss their deadline go first, and over the dense route. A batch
+        uses one version of the index and of the thresholds. Questions that the router sends in
+        steps are returned as `Later`.
         """
         if isinstance(params, Rest):
             return self._finish(params, entries)
@@ -190,11 +190,11 @@ class Searcher:
     def begin(
         self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> None:
-        """Have questions encoded that will be worked on next, while others are."""
+        """Start to encode the questions of the next batch while this one is processed."""
         if isinstance(params, Rest):
             return
         if isinstance(params, RouteParams) or params.route != Route.LEXICAL:
-            # What is wrong with them is told when they are worked on.
+            # Errors are reported when the batch itself is processed.
             with suppress(Exception):
                 session = self._collections[params.collection].session
                 session.analyser.encode_ahead([entry.item.text for entry in entries])
@@ -220,12 +220,12 @@ class Searcher:
     def _time_for_steps(
         self, most: float | None, entries: Sequence[Entry[QueuedQuestion]]
     ) -> float:
-        """Milliseconds after which steps take no further one.
+        """Milliseconds after which no further step begins.
 
-        Half of what is left to the deadline, so that what they found by then is answered before it.
+        Half of the time left, so that a step that is under way ends before the deadline.
 
         Args:
-            most: That the request allows, if it says so.
+            most: The request's own limit, if any.
         """
         left = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
         return left if most is None else min(left, most)
@@ -233,8 +233,8 @@ class Searcher:
     def _late(
         self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
     ) -> tuple[list[Entry[QueuedQuestion]], str]:
-        """Entries for which the route takes too long at the moment, and that in words."""
-        # Steps stop in time by themselves, once they have what fusion gives.
+        """Entries for which the route is too slow at the moment, and a message that says so."""
+        # Steps stop in time by themselves once fusion, their first step, is done.
         needed = Route.FUSION if params.route == Route.STEPS else params.route
         pace = self._paces.get((params.collection, needed))
         if pace is None or params.route == Route.DENSE:
@@ -253,10 +253,10 @@ class Searcher:
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
     ) -> list[SearchResult | Later[Rest] | Exception]:
-        """Search over the route that was asked for, or over dense where `fallback` says why.
+        """Search over the route that was asked for, or over dense if `fallback` says why.
 
-        A question that fails does not take its neighbours with it, and dense search answers it
-        where it can.
+        A question that fails does not affect the others, and is answered by dense search if
+        possible.
         """
         if not entries:
             return []
@@ -282,8 +282,8 @@ class Searcher:
             waiting = iter(entries)
             for part in begun:
                 own = dict(enumerate(islice(waiting, len(part.replies) + len(part.left))))
-                # Those of the route of steps are no more than go together, and one alone holds up
-                # none of its batch.
+                # A batch of the route `steps` is small enough to finish at once, and a question
+                # that is alone delays no other.
                 found = {**part.replies}
                 if route != Route.AUTO or len(entries) == 1:
                     found |= part.finish(part.left)
@@ -308,7 +308,7 @@ class Searcher:
     def _finish(
         self, rest: Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> list[SearchResult | Later[Rest] | Exception]:
-        """Answer some of the questions that go in steps."""
+        """Answer some of the questions that were left for steps."""
         started = perf_counter()
         own = [(entry, *rest.left.pop(entry)) for entry in entries]
         try:
@@ -333,7 +333,7 @@ class Searcher:
         replies: Mapping[Entry[QueuedQuestion], Reply],
         fallback: str = "",
     ) -> dict[Entry[QueuedQuestion], SearchResult]:
-        """Replies with their passages, and those of each arm's first hits where that is told."""
+        """Add the passages to the replies, with `explain` also those of each arm's first hits."""
         started = perf_counter()
         shown = {}
         for entry, reply in replies.items():
@@ -363,7 +363,7 @@ class Searcher:
         fallback: str,
         error: Exception,
     ) -> list[SearchResult | Later[Rest] | Exception]:
-        """After an error: each half by itself, and a single question over dense."""
+        """Retry after an error: each half by itself, and a single question over dense."""
         route = Route.DENSE if fallback else params.route
         mistaken = isinstance(error, FilterError | QuestionError)
         if not mistaken:
@@ -390,17 +390,17 @@ class Searcher:
 
 @dataclass(slots=True)
 class _Pace:
-    """Seconds that a question takes over one route, lately."""
+    """A decaying mean of the seconds that a question takes over one route."""
 
     mean: float = 0.0
     learned: float = 0.0
 
     def learn(self, seconds: float, now: float) -> None:
-        """Take in how long a question took."""
+        """Update the mean with the time of a question."""
         known = self.seconds(now)
         self.mean = (1 - _NEWEST) * known + _NEWEST * seconds if known else seconds
         self.learned = now
 
     def seconds(self, now: float) -> float:
-        """What to expect of the next."""
+        """Expected seconds of the next question."""
         return float(self.mean * 0.5 ** ((now - self.learned) / _HALF_LIFE))

@@ -1,4 +1,4 @@
-"""The running service: collections, the batcher in front of them, and what watches over both."""
+"""The running service: collections, the batcher in front of them, jobs, logs and metrics."""
 
 import asyncio
 from collections import Counter, deque
@@ -56,16 +56,16 @@ T = TypeVar("T")
 _THREADS = 4
 _STALLED_SECONDS = 10.0
 RERANKS = 16
-"""Requests to rerank that are worked on at once; each holds its texts in memory meanwhile."""
+"""Requests to rerank that may be in progress at once; each holds its texts in memory."""
 REMEMBERED = 1000
-"""Answers that `/v1/stats` is about; older ones are forgotten."""
+"""How many of the latest answers `/v1/stats` covers."""
 
 
 class Service:
-    """What all addresses share; one to an app.
+    """What all routes of an app share.
 
     Attributes:
-        log_fault: Why the request log could not be written when it was last tried, or "".
+        log_fault: Why the request log could not be written at the last attempt, or "".
     """
 
     def __init__(
@@ -79,9 +79,12 @@ class Service:
         loaded: Callable[[], None],
         arms: Mapping[str, Sequence[RemoteArm]] | None = None,
     ) -> None:
-        """Wire the parts; `start` loads the models, and calls `loaded` when it is done.
+        """Create the parts; `start` loads the models.
 
-        The first collection is the default. `arms` are remote ones, by collection.
+        Args:
+            collections: By name; the first is the default.
+            loaded: Called when all collections are loaded.
+            arms: Remote arms, by collection.
         """
         serve = settings.serve
         self.settings = settings
@@ -152,18 +155,18 @@ class Service:
 
     @property
     def collections(self) -> Mapping[str, Collection]:
-        """By name, those that whoever asks may see; the first is the default."""
+        """The collections that the asking key may see, by name; the first is the default."""
         key = ASKING.get()
         return {name: each for name, each in self._collections.items() if key.sees(name)}
 
     @property
     def is_ready(self) -> bool:
-        """Whether every collection is loaded."""
+        """Whether every collection that the asking key may see is loaded."""
         return all(collection.is_ready for collection in self.collections.values())
 
     @property
     def fault(self) -> str:
-        """Why no question is answered although all is loaded; "" while they are."""
+        """Why questions are not answered although all is loaded; "" while they are."""
         spent = self.batcher.busy_seconds
         if spent < _STALLED_SECONDS:
             return ""
@@ -173,10 +176,10 @@ class Service:
         )
 
     def collection(self, name: str | None) -> Collection:
-        """A collection by name, the first without one, among those that whoever asks may see.
+        """A collection that the asking key may see, by name; without a name, the first.
 
         Raises:
-            Problem: 404.
+            Problem: 404 if there is none.
         """
         seen = self.collections
         if not seen:
@@ -195,7 +198,7 @@ class Service:
 
     @property
     def budget(self) -> Budget | None:
-        """What whoever asks may spend on remote arms in a day, if that is bound."""
+        """What the asking key may spend on remote arms in a day; None if that is not limited."""
         key = ASKING.get()
         own = key.max_cost_per_day
         most = self.settings.serve.max_cost_per_day if own is None else own
@@ -204,10 +207,10 @@ class Service:
         return Budget(self._ledger, key.name, most)
 
     def _opened_ledger(self) -> Ledger | None:
-        """Where it is written down what keys spend; None without remote arms.
+        """The ledger of what keys spend; None without remote arms.
 
         Raises:
-            ServiceError: A key is bound, and it cannot be written.
+            ServiceError: A key's spending is limited, and the ledger cannot be written.
         """
         serve, arms = self.settings.serve, self.settings.arms
         if not self.arms or arms is None:
@@ -219,7 +222,7 @@ class Service:
         return ledger
 
     async def start(self) -> None:
-        """Begin to load, and return; `is_ready` says when it is done."""
+        """Begin to load and return; `is_ready` tells when loading is done."""
         await self.refresher.start()
         self.jobs.start()
         self.shadow.start()
@@ -248,14 +251,16 @@ class Service:
         questions: Sequence[str],
         deadline_ms: int | None,
     ) -> list[SearchResult]:
-        """Passages for each question of a request, in order, that its key may see.
+        """Find passages for each question of a request, in order, that its key may see.
 
-        With the first error the other questions leave the queue; all do when the client goes away.
-        Without `deadline_ms`, the settings' holds.
+        After an error in one question, or if the client leaves, the others are cancelled.
+
+        Args:
+            deadline_ms: Milliseconds that the answer may take; None for the settings' deadline.
 
         Raises:
-            Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
-                422 for a request that cannot be answered, 499 when the client went away.
+            Problem: 503 under overload or while nothing is loaded, 504 if time ran out, 422 for a
+                request that cannot be answered, 499 if the client left.
         """
         seconds = self._admit(params.collection, params.route, deadline_ms)
         key = ASKING.get()
@@ -277,10 +282,10 @@ class Service:
     async def decide(
         self, request: Request, params: RouteParams, question: str, deadline_ms: int | None
     ) -> Decision:
-        """Which route a question would take.
+        """Decide which route a question would take.
 
         Raises:
-            Problem: As of `search`.
+            Problem: As in `search`.
         """
         seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
         key = ASKING.get()
@@ -293,7 +298,7 @@ class Service:
         return cast("Decision", await unless_gone(gone(request), work))
 
     def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
-        """Refuse at once what cannot be answered.
+        """Check that a question can be answered at all.
 
         Returns:
             Seconds that the answer may take.
@@ -328,7 +333,7 @@ class Service:
         return result
 
     async def _encode(self, collection: str, question: str) -> Sequence[float]:
-        """The vector of a question, made in the thread of the models."""
+        """Encode a question in the models' thread."""
         own = self._collections[collection]
         found = await self.batcher.call(lambda: own.analyser.encode_questions([question])[0])
         return cast("Sequence[float]", found.tolist())
@@ -341,7 +346,7 @@ class Service:
         question: str,
         seconds: float,
     ) -> SearchResult:
-        """The same with remote arms."""
+        """Search as `_submit` does, with remote arms."""
         item = QueuedQuestion(question, request_id_of(request.scope))
         if not self.collections[params.collection].has_index:
             simple = self._simple(params.collection)
@@ -375,13 +380,13 @@ class Service:
         )
 
     def _simple(self, collection: str) -> RemoteArm:
-        """The arm that stands for our text arms in a collection without an index."""
+        """The remote arm that replaces our text arms in a collection without an index."""
         return next(arm for arm in self.arms[collection] if arm.is_simple)
 
     async def _decide_without(
         self, request: Request, params: RouteParams, question: str, seconds: float
     ) -> Decision:
-        """Which route a question would take where there is no index."""
+        """Decide which route a question would take in a collection without an index."""
         decision, remote = await without_index.route(
             self._simple(params.collection),
             params,
@@ -396,14 +401,14 @@ class Service:
     async def _by_passages(
         self, params: SearchParams | RouteParams, returned: Returned
     ) -> Decision:
-        """A decision by what the simple arm returned, made in the thread of the models."""
+        """Decide by what the simple arm returned, in the models' thread."""
         collection = self._collections[params.collection]
         if not isinstance(collection, RemoteCollection):
             raise TypeError(f"'{collection.name}' has an index, by which its router decides")
         return await self.batcher.call(lambda: collection.decide(params, returned))
 
     def _record(self, result: SearchResult) -> None:
-        """Count it, trace it, and write it to the request log."""
+        """Record a result in the metrics, the traces and the request log."""
         params, reply, metrics = result.params, result.reply, self.metrics
         score = None if reply.decision is None else reply.decision.score
         for stage, spent in result.seconds.items():
@@ -471,7 +476,7 @@ class Service:
         )
 
     def _ranked(self, collection: str, remote: RemoteOutcome) -> dict[str, object]:
-        """What arms found, beside what is found in the background, to learn from."""
+        """Rankings of arms for the request log, to learn from; empty without shadow calls."""
         own = {arm.name: arm for arm in self.arms[collection] if not arm.is_simple}
         calls = [call for name, call in remote.calls.items() if name in own and call.hits]
         if not self.shadow.share or not calls:
@@ -479,7 +484,7 @@ class Service:
         return {"ranked": [logged(own[call.name], call) for call in calls]}
 
     def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
-        """Count what remote arms did, and what that cost."""
+        """Count the calls of remote arms and what they cost."""
         metrics = self.metrics.arms
         for arm in self.arms[collection]:
             arm.spent += remote.calls[arm.name].spent if arm.name in remote.calls else 0.0
@@ -494,10 +499,10 @@ class Service:
             metrics.saved.labels(name).inc(saved)
 
     def log(self, kind: str, request_id: str, values: Callable[[], Mapping[str, Any]]) -> bool:
-        """Write a line to the request log, if there is one; a disk that refuses costs the line.
+        """Write a line to the request log, if there is one; if that fails, the line is lost.
 
         Returns:
-            Whether it is there.
+            Whether the line was written.
         """
         if self.request_log is None:
             return False
@@ -518,7 +523,7 @@ class Service:
 
 
 def _logged(remote: RemoteOutcome) -> dict[str, object]:
-    """Of remote arms, what a line of the request log has."""
+    """What a line of the request log says of remote arms."""
     return {
         "arms": {
             name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
@@ -531,7 +536,7 @@ def _logged(remote: RemoteOutcome) -> dict[str, object]:
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of what runs side by side; the first error ends the others."""
+    """Run coroutines concurrently and return their results; the first error cancels the rest."""
     if len(work) == 1:
         return [await work[0]]
     tasks = [asyncio.ensure_future(each) for each in work]
@@ -543,19 +548,19 @@ async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def service_of(request: Request) -> Service:
-    """The service that handles a request; a dependency of every address.
+    """The service that handles a request; a dependency of every route.
 
-    It waits for nothing, but what is no coroutine would be run in a thread of its own.
+    It awaits nothing, but FastAPI would run a plain function in a thread.
     """
     service: Service = request.app.state.service
     return service
 
 
 Served = Annotated[Service, Depends(service_of)]
-"""The service, as a parameter of an address."""
+"""The service, as a parameter of a route."""
 
 
 async def gone(request: Request) -> None:
-    """Ends when the client goes away."""
+    """Return when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""An index dealt to other servers: each is a Wye over its part, and this one asks them all."""
+"""Collections whose index is split into shards: each server searches its own, and this one all."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ PATH = "/v1/shard"
 
 
 class ShardCalls:
-    """Answers for the version that is searched, and ends walks on the one before."""
+    """Answers a shard's calls: on the present version, or for walks begun on the one before."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class ShardCalls:
         """Answer one of `router.sharding.shard.CALLS`.
 
         Raises:
-            KeyError: There is no such call, or no such walk.
+            KeyError: The call or the walk is unknown.
         """
         snapshot = session.snapshot
         with self._lock:
@@ -54,10 +54,10 @@ class ShardCalls:
 
 
 class HttpShard:
-    """A shard behind an address."""
+    """A shard that is called over HTTP."""
 
     def __init__(self, url: str, seconds: float) -> None:
-        """Connect to nothing yet."""
+        """Prepare a client; it connects at the first call, and waits at most `seconds`."""
         self.name = url
         secret = os.environ.get(KEY, "")
         self._client = httpx2.Client(
@@ -68,10 +68,10 @@ class HttpShard:
         )
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Its answer.
+        """Send a call and return the answer.
 
         Raises:
-            ShardError: There is none in time.
+            ShardError: The shard cannot be reached, is late or answers with an error.
         """
         try:
             reply = self._client.post(PATH, json={"name": name, "arguments": arguments})
@@ -90,7 +90,7 @@ class HttpShard:
 
 @dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """Stands where a session has its index."""
+    """Takes the place of a session's index where there are only shards."""
 
     fingerprint: Mapping[str, str]
     fault: str = ""
@@ -106,16 +106,19 @@ class _Elsewhere:
 
 
 class ShardedSession(Session):
-    """A session over shards: it searches, and what takes the index itself is refused with 409."""
+    """A session over shards; what needs the index itself is refused with 409."""
 
     @classmethod
     def connect(
         cls, settings: Settings, urls: Sequence[str], seconds: float, models: ModelCache
     ) -> Self:
-        """A session of what shards have now.
+        """Open a session of what the shards hold now.
+
+        Args:
+            seconds: How long a call may take.
 
         Raises:
-            ShardError: None answers, or they have other models than this process.
+            ShardError: No shard answers, or one has other models than this process.
         """
         pins = models.analyser(settings.analyser).fingerprint
         shards = Shards([HttpShard(url, seconds) for url in urls], pins)
@@ -135,40 +138,40 @@ class ShardedSession(Session):
         return cast(Snapshot, self._arms)
 
     def files(self) -> None:
-        """There are none here."""
+        """Do nothing; there are no files here."""
 
     def lost(self) -> Mapping[str, str]:
-        """Shards that were left out since this was last asked, and why."""
+        """Shards that were left out since the last call of this, and why."""
         return self._arms.shards.lost()
 
     @property
     def reranker(self) -> Reranker:
-        """None.
+        """There is none.
 
         Raises:
-            Problem: Always.
+            Problem: 409, always.
         """
         raise Problem(409, "sharded", "Texts cannot be ranked in a collection that is sharded.")
 
     @property
     def outgrown(self) -> int:
-        """Nothing is kept here."""
+        """Always 0: there is no base here."""
         return 0
 
     def check_files(self) -> None:
-        """There are none here."""
+        """Do nothing; there are no files here."""
 
     def build(self) -> None:
-        """There is nothing to build here."""
+        """Do nothing; there is nothing to build here."""
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage, of shards that answer."""
+        """Id -> passage; a placeholder for those of shards that do not answer."""
         found = self._arms.fetch(ids)
         return {id_: found.get(id_) or Passage(id_, "", LOST) for id_ in ids}
 
     def reload(self) -> Session | None:
-        """A session of what shards have now, also of those that were lost; None for no change."""
-        with suppress(ShardError):  # that none answers is told to who asks
+        """A session of what all shards hold now, lost ones included; None if nothing changed."""
+        with suppress(ShardError):  # if no shard answers, searches say so
             if self._arms.shards.revive():
                 later = copy(self)
                 later._arms = ShardedArms(self._arms.shards, self.settings)
@@ -176,18 +179,18 @@ class ShardedSession(Session):
         return None
 
     def close(self) -> None:
-        """Ask no shard any more."""
+        """Close the connections to the shards."""
         self._arms.shards.close()
         super().close()
 
 
 class ShardedCollection(Collection):
-    """A collection whose index is dealt to other servers."""
+    """A collection whose index is split into shards on other servers."""
 
     is_stored_here = False
 
     def load(self) -> None:
-        """Ask the shards, and one question over each route."""
+        """Connect to the shards and warm up, as a collection with an index of its own does."""
         for route in FURTHER:
             self.unavailable[Route(route)] = "it cannot be asked for where an index is sharded"
         super().load()
@@ -197,7 +200,7 @@ def shard_urls(serve: ServeSettings) -> dict[str, list[str]]:
     """Addresses of the shards of each collection, by its name.
 
     Raises:
-        ServiceError: A name that cannot stand in an address, or what is no address.
+        ServiceError: A name or an address is invalid.
     """
     pairs = []
     for entry in serve.shards:

@@ -1,4 +1,4 @@
-"""What the command line writes to, and how long work shows there."""
+"""Consoles and progress bars of the command line."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -24,26 +24,26 @@ from backends.files import VISIBLE
 
 EXCERPT = 240
 INDENT = 14
-# Where lines end when the output goes to a file or another program.
+# Width of lines in a file or a pipe.
 FILE_WIDTH = 120
-# Between two lines of progress there.
+# Seconds between two lines of progress there.
 LINE_SECONDS = 5.0
 
 
 def output() -> Console:
-    """For results. Nothing is guessed to be markup, a number or an emoji in people's texts."""
+    """The console for results. Texts are printed as they are: no markup, highlights or emoji."""
     return _console(stderr=False)
 
 
 def messages() -> Console:
-    """For everything that is no result."""
+    """The console for everything but results, on standard error."""
     return _console(stderr=True)
 
 
 def passage_line(
     rank: int, score: float, title: str, id_: str, relevance: float | None, *, marked: bool = False
 ) -> Text:
-    """A passage that was found, in one line."""
+    """One line for a passage that was found."""
     line = Text(f"{rank:>3}  ")
     line.append(f"{score:.4f} ", style="cyan")
     line.append("* " if marked else "  ", style="bold green")
@@ -55,7 +55,7 @@ def passage_line(
 
 
 def excerpt(text: str) -> Padding:
-    """The beginning of a passage, below its line."""
+    """The beginning of a passage, to print below its line."""
     flat = _flat(text)
     shown = flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
     return Padding(Text(shown), (0, 0, 0, INDENT))
@@ -66,12 +66,12 @@ def _flat(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Print a message as one line, whatever the width: it may be searched for."""
+    """Print a message as one line whatever the width, so that it can be searched for."""
     messages().print(message, soft_wrap=True)
 
 
 class _Screen(Console):
-    """A console that passes on nothing of people's texts which a terminal would obey."""
+    """A console that makes control characters in texts visible, so that no terminal obeys them."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -91,14 +91,14 @@ def _console(*, stderr: bool) -> Console:
 
 
 class Bar:
-    """Progress as a bar with rate and time left; on something that is no terminal, as lines."""
+    """Progress as a bar with rate and time left, or as lines where there is no terminal."""
 
     def __init__(self, expected: Callable[[], int] | int | None = None) -> None:
-        """Draw nothing yet.
+        """Nothing is drawn before `start`.
 
         Args:
-            expected: About how many steps there will be, where whoever counts does not know; one
-                that is called may know better later.
+            expected: An estimate of the steps, for stages that start without a total. A function
+                is called again as the work proceeds.
         """
         self._expected = expected
         self._console = messages()
@@ -107,7 +107,7 @@ class Bar:
         self._said = 0.0
 
     def start(self, total: int | None, label: str) -> None:
-        """Begin a stage; one that is under way ends."""
+        """Begin a stage, and end the present one."""
         self.close()
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -124,7 +124,7 @@ class Bar:
         self._said = monotonic()
 
     def advance(self, steps: int) -> None:
-        """Count further steps; an estimate that turns out too low is raised."""
+        """Count further steps, and raise a total that was too low."""
         if self._bar is None:
             return
         self._bar.advance(self._task, steps)
@@ -142,7 +142,7 @@ class Bar:
             say(f"{task.description}: {task.completed:,.0f}{of}{rate}{left}")
 
     def close(self) -> None:
-        """End the stage, finished or not."""
+        """End the present stage, finished or not."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
