@@ -1,4 +1,4 @@
-"""The card of a router: what it does, what it learned from, how good it is, and when to retrain."""
+"""Writes a router's card: what it does, its training data, its quality, and when to retrain."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ MEASURED = (QUALITY, "R@5", "Success@1")
 
 
 Provenance = tuple[str, str, str]
-"""Of a dataset: its title, the licence of its questions, and where its passages come from."""
+"""A dataset's title, the licence of its questions, and the source of its passages."""
 _WIKIPEDIA = "Wikipedia, CC BY-SA"
 PUBLIC: Mapping[str, Provenance] = {
     "2wiki": ("2WikiMultiHopQA", "Apache-2.0", _WIKIPEDIA),
@@ -22,12 +22,12 @@ PUBLIC: Mapping[str, Provenance] = {
     "popqa": ("PopQA, sample", "MIT", _WIKIPEDIA),
     "nq": ("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
 }
-"""Public datasets by the names of the folders that the shipped router is trained on."""
+"""The public datasets that the shipped router is trained on, by folder name."""
 UNSTATED = ("own data", "not stated", "not stated")
 
 
 def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLIC) -> str:
-    """The text of CARD.md; a dataset without provenance is said to be not stated."""
+    """The text of CARD.md; datasets without provenance are listed as "not stated"."""
     learned_from = [one for one in report.data if one.split != "test"]
     return fill(
         "card.md",
@@ -48,7 +48,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
 
 
 def _sees(names: Sequence[str]) -> str:
-    """What a router looks at, as the end of a sentence."""
+    """A router's inputs in words, as the end of a sentence."""
     corpus = len(set(CHEAP_SIGNALS) & set(names))
     parse = [] if corpus == len(names) else ["counts and measures of the question's parse"]
     if set(PASSAGE_NAMES) >= set(names):

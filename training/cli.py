@@ -1,4 +1,4 @@
-"""`wye eval`: how good and fast the routes are. `wye train`: a router from one's own questions."""
+"""`wye eval` measures quality and latency of the routes; `wye train` trains a router."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,7 @@ def register(
     """Add this folder's commands to the `wye` command.
 
     Returns:
-        The base of the errors that are the user's to put right.
+        The base class of errors that the user can fix.
     """
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
@@ -158,11 +158,11 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 def answering(
     generator: tuple[str, str], judge: tuple[str, str], cache: Path
 ) -> "Iterator[tuple[dict[str, Writer], Judge | None]]":
-    """What answers questions, and what says whether it is right.
+    """Yield the writers of answers by name, and the judge of answers if there is one.
 
     Args:
-        generator: Address and model of an endpoint; an empty address is none.
-        judge: The same.
+        generator: Address and model of an endpoint; an empty address means none.
+        judge: Likewise.
     """
     from training.evaluation.answers import OWN, answered_by, judged_by
     from training.judge import REPLIES, JudgeClient, JudgeSettings, KeptReplies
@@ -406,7 +406,11 @@ def _fit_relevance(
 
 
 def _told(folder: Path, report: "Report") -> None:
-    """Print what a router is worth, and where it is."""
+    """Print the verdict on a router, and its folder.
+
+    Raises:
+        Exit: With `NOT_BETTER`, if it is not better.
+    """
     from training.markdown import show
     from training.report_text import overall_markdown, verdict
 
@@ -431,7 +435,11 @@ def _named(questions: list[str] | None, from_log: list[Path] | None) -> list[str
 def questions_of_log(
     paths: list[Path], arms: "Sequence[ArmFacts]", collection: str, cache: Path
 ) -> str:
-    """Folder of the questions that feedback judges; what arms said of them is kept."""
+    """Write a dataset of the log's questions with feedback, keep the logged answers of arms.
+
+    Returns:
+        The dataset's folder.
+    """
     from training.data.remote import KeptAnswers
     from training.log_replay.remote import keep_logged, logged_questions, write_logged
 
@@ -442,7 +450,7 @@ def questions_of_log(
 
 
 def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool) -> "Choices":
-    """The same with time weighed as calls of these arms take it, unless somebody said how."""
+    """Choices with a latency weight that fits these arms' calls, unless the user gave one."""
     from router.types import Route
 
     goal = choices.goal
@@ -456,10 +464,10 @@ def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool)
 def question_writer(
     settings: "Settings", folders: list[str], model: "JudgeSettings", seed: int
 ) -> "Iterator[QuestionWriter]":
-    """What writes questions about the index of the settings.
+    """Open the index of the settings, and yield a writer of questions about it.
 
     Raises:
-        TrainingError: There is no index, or not one folder.
+        TrainingError: There is no index, or not exactly one folder.
     """
     from router.session import Session
     from training.judge import JudgeClient
@@ -472,11 +480,11 @@ def question_writer(
 
 
 def parse_routes(text: str) -> "list[Route]":
-    """Routes by name, each once, in the order given.
+    """Parse route names with commas between them; each counts once, in the given order.
 
     Raises:
-        QuestionError: There is no route of a name.
-        EvaluationError: None is named.
+        QuestionError: A name is unknown.
+        EvaluationError: No route is named.
     """
     from router.types import Route, route_named
 

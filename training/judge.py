@@ -1,7 +1,7 @@
-"""Success as a reader sees it: an endpoint answers from the context, and the answer is looked up.
+"""Judged success: a language model answers from an arm's passages, and its answer is checked.
 
-The endpoint is any that speaks OpenAI's chat completions. Its answer succeeds when one of the
-question's answers stands in it, word for word.
+Any endpoint with OpenAI's chat completions will do. A reply is right if it contains one of the
+question's answers, word for word.
 """
 
 import hashlib
@@ -24,27 +24,29 @@ from training.errors import JudgeError
 from training.labels import CUTOFF
 
 JUDGED = "judge"
-"""Name of this --success."""
+"""The value of --success."""
 REPLIES = Path("answers", "replies.jsonl")
-"""In a cache: what endpoints said."""
+"""File of endpoints' replies, within a cache."""
 PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
 )
 LONGEST_BODY = 1_000_000
-"""Bytes of a reply; whoever sends more is not listened to."""
+"""Most bytes of a reply; a longer one is an error."""
 Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
-"""Texts of passages of the index that a replay is of, by id."""
+"""Gives the texts, by id, of passages of a replay's index."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Which endpoint reads, and how patiently it is asked.
+    """An endpoint, and its limits.
 
     Attributes:
         url: Base of the API, such as http://localhost:8000/v1.
-        key: Sent as a bearer token, if any.
-        tries: Requests for one answer before giving up.
+        key: Sent as a bearer token; "" for none.
+        seconds: Longest wait for one request.
+        tries: Most requests for one answer.
+        tokens: Most tokens of a reply.
     """
 
     url: str
@@ -63,22 +65,22 @@ class JudgeSettings:
 
 
 class JudgeClient:
-    """Answers questions from contexts; close it after use, or use it in a `with` block.
+    """Client of an endpoint; close it after use, or use it in a `with` block.
 
-    Several threads may ask at once.
+    Several threads may use it at once.
 
     Attributes:
-        tokens: That the endpoint says it was paid for; it may not say.
-        sent: Of these, those of requests.
-        received: Those of replies.
+        tokens: Tokens used, as the endpoint reports them; 0 if it does not.
+        sent: Tokens of requests.
+        received: Tokens of replies.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        """Open a connection; nothing is sent yet."""
+        """Create the client, without connecting."""
         self.tokens = self.sent = self.received = 0
         self._counting = Lock()
         self._settings = settings
-        # The client would send what the environment says of an account at OpenAI to any endpoint.
+        # The client would send any endpoint the OpenAI account that the environment names.
         keyless = () if settings.key else ("authorization",)
         unsaid = ("OpenAI-Organization", "OpenAI-Project", *keyless)
         self._headers = dict.fromkeys(unsaid, openai.omit)
@@ -92,12 +94,12 @@ class JudgeClient:
 
     @property
     def identity(self) -> str:
-        """Whose answers these are."""
+        """Identifies what the replies depend on: address, model and longest reply."""
         return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
 
     @property
     def model(self) -> str:
-        """Its name at the endpoint."""
+        """Name of the model at the endpoint."""
         return self._settings.model
 
     def __enter__(self) -> "JudgeClient":
@@ -111,19 +113,20 @@ class JudgeClient:
         self._client.close()
 
     def answer(self, question: str, context: Sequence[str]) -> str:
-        """What the endpoint answers.
+        """Ask a question about passages.
 
         Raises:
-            JudgeError: It cannot be reached, refuses, or answers in another form.
+            JudgeError: The endpoint cannot be reached, refuses, or replies in another form.
         """
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
         return self.complete(PROMPT, f"{passages}\n\nQuestion: {question}")
 
     def complete(self, instructions: str, asked: str) -> str:
-        """What the endpoint says to a message; what may pass by itself is tried again.
+        """The endpoint's reply to a message; passing failures are tried again.
 
         Raises:
-            JudgeError: It cannot be reached, refuses, takes too long, or answers in another form.
+            JudgeError: The endpoint cannot be reached, refuses, takes too long, or replies in
+                another form.
         """
         try:
             text = self._body(instructions, asked)
@@ -159,7 +162,11 @@ class JudgeClient:
         return content
 
     def _body(self, instructions: str, asked: str) -> str:
-        """The body of a completion, as far as it is neither too long nor too late."""
+        """The body of a completion.
+
+        Raises:
+            TimeoutError: It is too long, or takes too long.
+        """
         end, body = time.monotonic() + self._settings.seconds * self._settings.tries, bytearray()
         with self._client.chat.completions.with_streaming_response.create(
             model=self._settings.model,
@@ -189,10 +196,10 @@ def _short(text: str) -> str:
 
 
 class KeptReplies:
-    """Replies of an endpoint by what it was asked, in a file that grows by a line with each."""
+    """An endpoint's replies by request, in a file to which each adds a line."""
 
     def __init__(self, client: JudgeClient, file: Path) -> None:
-        """Read what is there; a line that a killed run left half is none."""
+        """Read the file; half a line that a killed run left is ignored."""
         self._client = client
         self._file = file
         self._known: dict[str, str] = {}
@@ -203,13 +210,13 @@ class KeptReplies:
                     self._known[entry["key"]] = entry["reply"]
 
     def ask(self, asked: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
-        """The reply that is known, else the endpoint's, which is kept.
+        """The kept reply, or else the endpoint's, which is then kept.
 
         Args:
-            asked: All that the reply depends on beside the endpoint; JSON.
+            asked: All that the reply depends on beside the endpoint, as JSON values.
 
         Raises:
-            JudgeError: It did not answer.
+            JudgeError: The endpoint did not answer.
         """
         key = hashlib.sha256(json.dumps([self._client.identity, *asked]).encode()).hexdigest()
         if key not in self._known:
@@ -221,18 +228,18 @@ class KeptReplies:
         return self._known[key]
 
     def answer(self, question: str, context: Sequence[str]) -> str:
-        """The same of `JudgeClient.answer`."""
+        """`JudgeClient.answer`, with kept replies."""
         asked = ["answer", question, list(context)]
         return self.ask(asked, lambda client: client.answer(question, context))
 
 
 class LlmJudge:
-    """Lets a judge read what arms found; answers are kept."""
+    """Judges success on questions by a language model's answers."""
 
     def __init__(
         self, replies: KeptReplies, texts: Texts, progress: Callable[[], Progress]
     ) -> None:
-        """Nothing is asked yet."""
+        """Keep the arguments."""
         self._replies = replies
         self._texts = texts
         self._progress = progress
@@ -241,7 +248,7 @@ class LlmJudge:
         """(n,) whether the answer from the first five passages of each ranking is right.
 
         Raises:
-            JudgeError: A question has no answer to compare with, or the endpoint does not answer.
+            JudgeError: A question has no right answer, or the endpoint does not answer.
         """
         progress = self._progress()
         progress.start(len(rankings), "judging")

@@ -1,4 +1,4 @@
-"""`wye refine`: knowledge units and facts that a language model extracts from an index."""
+"""`wye refine` has a language model extract knowledge units or facts from an index."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
-    """Add the command."""
+    """Add `wye refine`."""
 
     @app.command(epilog="Example: wye refine units --index my-index --alpha 0.5")
     def refine(

@@ -1,9 +1,9 @@
-"""`python -m training.relevance DATASET=INDEX … --out FOLDER`: fit and judge relevance.
+"""`python -m training.relevance DATASET=INDEX … --out FOLDER`: fits and evaluates relevance.
 
-Every route answers the train and dev questions of each dataset three ways: from its index; from a
-copy of it that lacks the passages which are relevant to them, a half of the questions at a time;
-and those of other datasets from it. The corpus has an answer to the first only. `--test` asks the
-test splits, and judges what was fitted. `wye train --relevance` fits it for one's own questions.
+Every route answers three kinds of questions from each index: the train and dev questions of its
+dataset; the same from a copy without their relevant passages, half of the questions at a time; and
+questions of other datasets. Only the first kind has answers in the corpus. `--test` evaluates a
+fitted model on the test splits. `wye train --relevance` fits one for a user's own questions.
 """
 
 import shutil
@@ -51,20 +51,21 @@ HITS = 10
 FOLDS = 5
 BATCH = 32
 FEWEST = 100
-"""Questions of other families that an index is asked, where it has fewer of its own."""
+"""An index is asked about as many questions of other families as of its own, at least this many."""
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
 MEASURES = ("AUC", "ECE", "Brier")
 KINDS = ("own", "removed", "foreign")
 UNANSWERED = 0.5
-"""Weight of each kind of question without an answer beside the others, for one family."""
+"""Weight, within a family, of each kind of question without an answer; the others have 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What a route said to a question.
+    """One route's answer to one question, as evidence.
 
     Attributes:
-        route: Or for remote arms the way, of `router.relevance.way_of`.
+        route: The route, or for remote arms the way of `router.relevance.way_of`.
+        family: The dataset that the question comes from.
         kind: One of `KINDS`; only "own" questions have an answer in the corpus.
         passages: (m, d) evidence of the first hits.
         relevant: (m,) 1 where the passage is relevant.
@@ -83,7 +84,7 @@ class Questions:
     """The questions of some splits of a dataset, with the index that answers them."""
 
     def __init__(self, pair: str, splits: Sequence[str]) -> None:
-        """Read them; a dataset without any of the splits has an index to ask, and no questions.
+        """Read the questions; a dataset with none of the splits has none, but its index is asked.
 
         Args:
             pair: "DATASET=INDEX", or "DATASET" for questions that only other indexes are asked.
@@ -104,7 +105,7 @@ class Questions:
         }
 
     def half(self, which: int) -> list[str]:
-        """Ids of one half of the questions, by a hash of them."""
+        """Ids of one half of the questions, chosen by their hash."""
         return [id_ for id_ in self.texts if zlib.crc32(id_.encode()) % 2 == which]
 
 
@@ -116,7 +117,7 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
     ids: Sequence[str],
     kind: str,
 ) -> Iterator[Example]:
-    """What every route says to some questions."""
+    """Yield examples of every route for some questions."""
     with Session.open(settings, index, models) as session:
         for route in ROUTES:
             for start in range(0, len(ids), BATCH):
@@ -138,7 +139,11 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
 
 
 def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
-    """Examples of all kinds from all datasets."""
+    """Collect examples of all kinds from all datasets.
+
+    Args:
+        scratch: Folder for copies of the indexes.
+    """
     found: list[Example] = []
     with ModelCache() as models:
         for own in data:
@@ -164,11 +169,11 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What was seen of one route as arrays, of passages or of answers.
+    """The examples of one route as arrays, with a row for each passage or for each question.
 
     Attributes:
-        outcomes: (n,) of 0 and 1.
-        weights: (n,); every family counts the same, and its kinds as `UNANSWERED` says.
+        outcomes: (n,) 0 or 1.
+        weights: (n,) weights: families count the same, and their kinds as `UNANSWERED` says.
     """
 
     names: tuple[str, ...]
@@ -179,18 +184,18 @@ class Observations:
     kinds: NDArray[np.str_]
 
     def fit(self, rows: Mask | None = None) -> CurveSum:
-        """Curves for all of them, or for some."""
+        """Fit curves to all rows, or to some."""
         own = np.ones(len(self.outcomes), bool) if rows is None else rows
         return fit_curves(self.evidence[own], self.outcomes[own], self.weights[own], self.names)
 
     def left_out(self) -> Float64:
-        """(n,) probabilities, each from the curves of all other families.
+        """(n,) probabilities, each from curves that were fitted on all other families.
 
-        Where one family alone has answers, each is from the curves of the other four fifths.
+        If only one family has answers, they are from curves of the other four fifths instead.
         """
         parts: NDArray[np.generic] = self.families
         if len(np.unique(self.families[self.outcomes > 0])) < 2:
-            parts = np.arange(len(self.outcomes)) // HITS % FOLDS  # a question's hits together
+            parts = np.arange(len(self.outcomes)) // HITS % FOLDS  # keeps its hits together
         chances = np.empty(len(self.outcomes))
         for part in np.unique(parts):
             rows = parts == part
@@ -199,7 +204,7 @@ class Observations:
 
 
 def of_passages(examples: Sequence[Example]) -> Observations:
-    """The first passages of every question."""
+    """Observations with a row for each passage."""
     sizes = [len(one.relevant) for one in examples]
     families = np.repeat([one.family for one in examples], sizes)
     kinds = np.repeat([one.kind for one in examples], sizes)
@@ -214,7 +219,7 @@ def of_passages(examples: Sequence[Example]) -> Observations:
 
 
 def of_answers(examples: Sequence[Example]) -> Observations:
-    """Every question, whether it has an answer."""
+    """Observations with a row for each question; its outcome is whether it has an answer."""
     families = np.array([one.family for one in examples])
     kinds = np.array([one.kind for one in examples])
     return Observations(
@@ -237,7 +242,7 @@ def _weights(families: NDArray[np.str_], kinds: NDArray[np.str_]) -> Float64:
 
 
 def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> RelevanceModel:
-    """The curves of every route.
+    """Fit the curves of every route.
 
     Raises:
         FitError: A route has no examples.
@@ -257,7 +262,7 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
 
 
 def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
-    """Area under the curve, calibration error over groups of equal size, Brier score."""
+    """AUC, calibration error over bins of equal size, and Brier score, as text."""
     outcomes, own = found.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
         return ["-"] * 3
@@ -266,10 +271,10 @@ def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
 
 
 def passage_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
-    """How good the probabilities of passages are, by route and family.
+    """Table of the quality of passages' probabilities, by route and family.
 
     Args:
-        model: That gives them; None for curves of all other families.
+        model: The model to evaluate; None fits curves on all other families.
     """
 
     def answered(found: Observations, chances: Float64, there: Mask) -> list[str]:
@@ -280,7 +285,7 @@ def passage_table(examples: Sequence[Example], model: RelevanceModel | None = No
 
 
 def answer_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
-    """The same of answers; then the area against each kind of question without an answer."""
+    """The same table for answers, with the AUC against each kind of unanswerable question."""
 
     def areas(found: Observations, chances: Float64, there: Mask) -> list[str]:
         against = (there & np.isin(found.kinds, ["own", kind]) for kind in KINDS[1:])
@@ -309,7 +314,7 @@ def _table(
 
 
 def risk_table(found: Observations, chances: Float64) -> str:
-    """What share of the questions with and without an answer is answered, by threshold."""
+    """Table of the shares of answerable and unanswerable questions answered, by threshold."""
     own, rows = found.outcomes == 1, []
     for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
         given = chances >= least
@@ -319,13 +324,13 @@ def risk_table(found: Observations, chances: Float64) -> str:
 
 
 def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
-    """Fit relevance to one's own questions, with the demo's as such that have no answer there.
+    """Fit relevance to a user's questions; the demo's serve as ones without an answer.
 
     Args:
-        pairs: "DATASET=INDEX" each.
+        pairs: Each "DATASET=INDEX".
 
     Returns:
-        The card, which is written beside the curves.
+        The text of the card, which is written beside the model.
 
     Raises:
         FitError: There is too little to fit.
@@ -337,10 +342,10 @@ def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
 
 
 def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) -> str:
-    """Fit and write a model with its card; the card.
+    """Fit a model, write it with its card, and return the card.
 
     Args:
-        index: One of those that were asked.
+        index: One of the indexes that were asked, for the model's fingerprint.
     """
     with Session.open(settings, index) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
@@ -366,7 +371,7 @@ def write_model(out: Path, name: str, model: RelevanceModel, card: str) -> None:
     """Write a model and its card.
 
     Args:
-        name: Of the model's file.
+        name: Name of the model's file.
     """
     out.mkdir(parents=True, exist_ok=True)
     for file_name, content in ((name, relevance_json(model)), ("CARD.md", card)):

@@ -1,4 +1,4 @@
-"""What is behind the options of commands that ask remote arms."""
+"""Helpers of the commands that ask remote arms."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +24,12 @@ _SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True, slots=True)
 class AskingTerms:
-    """How arms are asked, as the options say it.
+    """The options for asking remote arms.
 
     Attributes:
         ms_per_price: Milliseconds that a unit of price counts as.
-        per_second: Questions in a second at most; 0 sets no limit.
+        per_second: Most questions in a second; 0 sets no limit.
+        yes: Agree to the price without being asked.
     """
 
     collection: str
@@ -49,10 +50,10 @@ def remote_answers(  # noqa: PLR0917 - of two commands
     *,
     splits: Sequence[str] = _SPLITS,
 ) -> "Iterator[RemoteAnswers]":
-    """Ask what is missing, once somebody agreed to the price.
+    """Ask remote arms what is missing in the cache, once the user agreed to the price.
 
     Raises:
-        TrainingError: Nobody agreed, or some sources have an index and some have none.
+        TrainingError: The user did not agree, or only some of the sources have an index.
     """
     from training.data.dataset import read_dataset
     from training.data.remote import KeptAnswers, RemoteAnswers
@@ -77,10 +78,10 @@ def remote_answers(  # noqa: PLR0917 - of two commands
 
 
 def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
-    """Say what asking comes to, and go on only where somebody agrees to the price.
+    """Print an estimate, and ask the user to agree to its price if it has one.
 
     Raises:
-        TrainingError: Nobody agreed.
+        TrainingError: The user did not agree.
     """
     if not estimate:
         return
@@ -94,12 +95,12 @@ def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
 
 
 def answers_file(cache: Path) -> Path:
-    """Where answers are kept."""
+    """The file that keeps remote arms' answers."""
     return cache / "remote" / "answers.jsonl"
 
 
 def told_weight(weight: float, remote: "RemoteAnswers", measure: str) -> str:
-    """What a call counts as and what a millisecond is worth, in words."""
+    """Explain the price of a call in milliseconds, and the quality that a millisecond is worth."""
     others = [arm for arm in remote.asker.arms if not arm.is_simple]
     price = sum(arm.price for arm in others)
     whose = (

@@ -1,4 +1,4 @@
-"""A training run: replay, learn, choose thresholds, and only then evaluate; and what it writes."""
+"""A training run: replays, training, choice of thresholds, final evaluation, and its output."""
 
 import platform
 import shlex
@@ -65,12 +65,13 @@ class TrainingRun:
         start: RoutingModel | None = None,
         remote: RemoteAnswers | None = None,
     ) -> None:
-        """Nothing is read yet.
+        """Prepare a run.
 
         Args:
             cache: Folder of replays and features, which later runs use again.
-            start: Router to start from, for few questions; None to start from nothing.
-            remote: Arms of others that take part; None without any.
+            judge: The endpoint that judges answers, for that kind of success.
+            start: Router to correct, for few questions; None to train a new one.
+            remote: Remote arms; None without any.
 
         Raises:
             FitError: Success is to be judged, and there is no judge.
@@ -79,7 +80,7 @@ class TrainingRun:
         self._settings = settings
         self._sources = sources
         self._choices = choices
-        # What the graph is compared with: the best without it, or as published one arm.
+        # The graph is compared with the best route without it, or with one arm, as published.
         text = Route.HYBRID if choices.success == HELPS else Route.DENSE
         self._simple = choices.simple or text
         self._cache = cache
@@ -100,7 +101,7 @@ class TrainingRun:
         """Train on the train splits and choose on train and dev; no test split is read.
 
         Args:
-            say: Told how much there is to learn from, as soon as it is known.
+            say: Called with messages on how many questions there are to learn from.
 
         Raises:
             FitError: The arms disagree too rarely, one of them always wins, or no dataset has a
@@ -127,16 +128,16 @@ class TrainingRun:
                 return fit_from(self._start, training, self._choices)
             try:
                 return fit(training, training.questions.names, self._choices, self._progress())
-            except FitError as error:  # what is doubtful about the questions may be the reason
+            except FitError as error:  # the warnings may explain it
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
-        """Let the router and the baselines answer the test splits; None where there are none.
+        """Evaluate the router and the baselines on the test splits; None without any.
 
-        Test splits of sources that nothing was learned from are told of by themselves, unless there
-        are no others.
+        Test splits of sources that were not trained on are reported separately, unless there are no
+        others.
         """
-        # The one place where questions are read that nothing is learned from.
+        # The only place that reads test questions.
         with self.clock.stage(f"replay of {TEST}"):
             replays = self._replays.final(self._sources, TEST)
         if not replays:
@@ -259,7 +260,7 @@ class TrainingRun:
         return away(questions, scores, fitted.policy, choices.fusion, seed=choices.seed)
 
     def _without_each(self, fitted: Fitted) -> tuple[dict[str, Fitted], dict[str, str]]:
-        """For each dataset a router that learned from the other ones, or why there is none."""
+        """For each dataset, a router trained on the other ones, or why there is none."""
         training, policy = fitted.training, fitted.policy
         choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
         groups, keys = training.questions.groups, fitted.pool.keys
@@ -276,7 +277,7 @@ class TrainingRun:
         return found, untried
 
     def _published(self, fitted: Fitted, questions: EvaluationSet) -> RouterScores | None:
-        """EA-GraphRAG's own recipe on the same questions; None where it cannot learn from them."""
+        """EA-GraphRAG's own recipe on the same questions; None if it cannot be trained on them."""
         if self._choices.success != HELPS or self._start is not None or self._remote is not None:
             return None
         fusion = by_rank(self._choices.fusion)
@@ -291,7 +292,7 @@ class TrainingRun:
         return RouterScores(_scores(router, questions), router.policy)
 
     def _read(self, reader: LlmJudge, questions: EvaluationSet) -> tuple[Mask, Mask]:
-        """(n,) whether the simple arm succeeds, and whether the graph does, by a reader."""
+        """(n,) whether the simple arm succeeds, and (n,) whether the graph does, as judged."""
         simple, graph = (
             reader.succeeds(questions.replays, questions.rankings(route, self._choices.fusion))
             for route in (self._simple, Route.GRAPH)
@@ -310,16 +311,16 @@ def write_router(
     seconds: Mapping[str, float],
     policy: Policy | None = None,
 ) -> tuple[Path, Report]:
-    """Write a version of a model with its card, and its report beside it.
+    """Write a router as the next version of a model, with its card and report.
 
     Args:
-        policy: To be written in the place of the one that was fitted.
+        policy: Written instead of the fitted one.
 
     Returns:
-        The version's folder, and what the report says.
+        The version's folder, and the report.
 
     Raises:
-        ModelFileError: A name that cannot be a folder.
+        ModelFileError: The name cannot be that of a folder.
     """
     report = make_report(
         fitted,
@@ -362,14 +363,14 @@ def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:
 
 
 def open_start(settings: Settings, name: str, *, has_index: bool = True) -> RoutingModel:
-    """The router that another one is to start from.
+    """Load the router that another one starts from.
 
     Args:
         name: "name/version", or a version's folder.
-        has_index: Whether it goes by an index, and not by what a remote arm returns.
+        has_index: Whether its features come from an index, and not from a remote arm's passages.
 
     Raises:
-        ModelFileError: There is none, or it was trained on other features.
+        ModelFileError: It is missing, or was trained on other features.
     """
     folder = replace(settings.router, model=name).folder()
     if not has_index:
@@ -378,16 +379,16 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
 
 
 def schema_of(settings: Settings) -> str:
-    """Of the features that these settings give."""
+    """Schema id of the features under these settings."""
     own = settings.analyser
     return schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
 
 
 def command_line(arguments: list[str]) -> str:
-    """What was typed, without the path of the program."""
+    """The command line, without the path of the program."""
     return shlex.join([Path(arguments[0]).name, *arguments[1:]])
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that take part."""
+    """Versions of Python and of the packages that matter."""
     return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

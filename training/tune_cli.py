@@ -1,4 +1,4 @@
-"""`wye tune`: a router's thresholds, anew: on replays of judged questions, or on a request log."""
+"""`wye tune` solves a router's thresholds again, on replays or on a request log."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 
 def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "OpenArms") -> None:
-    """Add the command to `wye`."""
+    """Add `wye tune`."""
 
     @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
     def tune(
@@ -215,7 +215,7 @@ def _tuned_on_arms(  # noqa: PLR0917 - of one command
     measure: str,
     progress: "Callable[[], Progress]",
 ) -> "tuple[Tuning, float]":
-    """Dev questions as remote arms answer them, and what a millisecond is worth there."""
+    """Tuning on dev questions that remote arms answer, and the quality a millisecond is worth."""
     from router.settings import load_settings
     from training.data.sources import Replays, parse_source
     from training.remote_cli import remote_answers
@@ -236,7 +236,11 @@ def _tuned_on_arms(  # noqa: PLR0917 - of one command
 def _keep_bounds(
     console: "Console", replay: "LogReplay", goal: "ThresholdObjective", out: Path | None
 ) -> bool:
-    """Propose thresholds that keep the bounds; whether any other than the present ones do."""
+    """Propose thresholds that keep the bounds.
+
+    Returns:
+        False if the present thresholds keep them.
+    """
     from training.log_replay.replay import within_bounds
     from training.log_replay.show import show_proposed
 

@@ -1,4 +1,4 @@
-"""How good an answer is beside the right ones, as published question answering is judged."""
+"""Measures of an answer against the right ones, as question answering is judged in papers."""
 
 import re
 import string
@@ -12,7 +12,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(text: str) -> list[str]:
-    """Words of an answer as SQuAD compares them: without case, punctuation and articles.
+    """An answer's words as SQuAD compares them: without case, punctuation and articles.
 
     Rajpurkar et al., SQuAD (EMNLP 2016), section 6.1.
     """
@@ -20,13 +20,13 @@ def normalised(text: str) -> list[str]:
 
 
 def exact_match(answer: str, right: Sequence[str]) -> float:
-    """1.0 where an answer is one of the right ones once both are normalised, else 0.0."""
+    """1.0 if an answer equals a right one, both normalised, else 0.0."""
     own = normalised(answer)
     return float(any(own == normalised(one) for one in right))
 
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
-    """The best F1 of an answer's words with those of a right one, both normalised; 0 to 1."""
+    """The best F1, 0 to 1, of an answer's words against a right one's, both normalised."""
     own = Counter(normalised(answer))
     return max((_f1(own, Counter(normalised(one))) for one in right), default=0.0)
 
@@ -39,5 +39,5 @@ def _f1(own: Counter[str], right: Counter[str]) -> float:
 
 
 def contained(answer: str, right: Sequence[str]) -> float:
-    """1.0 where a right answer stands in a text, word for word, whatever the case; else 0.0."""
+    """1.0 if the text contains a right answer, word for word without case, else 0.0."""
     return float(contains_any(words(answer), [words(one) for one in right]))

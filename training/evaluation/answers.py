@@ -1,9 +1,9 @@
-"""How good the answers are that come of what a system found.
+"""Evaluates the answers that are written from a system's passages.
 
-Answers are made of the first five passages: by the extractive answer that serves where there is no
-language model, and by an endpoint if one is named. Another endpoint may say whether an answer means
-what the right one does. What endpoints said is kept, so that a run which is killed goes on where it
-was, and another over the same answers asks nothing.
+Answers come from the first five passages: by the extractive method, which serves without a language
+model, and by an endpoint if one is named. Another endpoint may judge whether an answer means the
+same as the right one. Replies of endpoints are kept, so a run that was killed resumes, and another
+one over the same answers asks nothing.
 """
 
 import json
@@ -29,9 +29,9 @@ from training.markdown import by_measure, escape, spread, table
 MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"
 IN_CONTEXT = (5, 10)
-"""Depths at which a right answer is looked for in the passages."""
+"""Depths to which the passages are searched for a right answer."""
 GIVEN_UP = 5
-"""Failures one after another from which on an endpoint is not asked again."""
+"""The evaluation ends after this many failures of an endpoint in a row."""
 VERDICT = (
     "You are given a question, its right answers and an answer that somebody gave. Say whether the "
     'given answer means the same as one of the right ones. Reply with "yes" or "no" and nothing '
@@ -40,19 +40,19 @@ VERDICT = (
 _WORD = re.compile(r"[a-z]+")
 
 Passages = Sequence[tuple[str, str]]
-"""Title and text of each, best first."""
+"""Title and text of each passage, best first."""
 Texts = Callable[[Sequence[str]], Passages]
-"""Title and text of passages by id, in the order asked for."""
+"""Gives the title and text of passages by id, in the given order."""
 
 
 Writer = Callable[[str, Passages], str]
-"""An answer to a question from passages, the short one where there is one; "" for none.
+"""Answers a question from passages, shortly if possible; "" for no answer.
 
 Raises:
     JudgeError: An endpoint did not answer.
 """
 Judge = Callable[[str, Sequence[str], str], bool]
-"""Whether one of the right answers to a question means the same as the one that was given.
+"""Says whether one of the right answers to a question means the same as a given one.
 
 Raises:
     JudgeError: An endpoint did not answer.
@@ -60,22 +60,22 @@ Raises:
 
 
 def extracted(question: str, passages: Passages) -> str:
-    """The answer without a language model."""
+    """The extractive answer, without a language model."""
     found = extract(question, passages)
     return found.short or " ".join(quote.text for quote in found.quotes)
 
 
 def quoted(question: str, passages: Passages) -> str:
-    """The sentences that bear most on the question: what a short answer has to beat."""
+    """The most relevant sentences, a baseline for short answers."""
     return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
 OWN: Mapping[str, Writer] = {"extractive": extracted, "quotes": quoted}
-"""Writers that ask nobody, as the table names them."""
+"""Writers without an endpoint, by their name in the table."""
 
 
 def answered_by(replies: KeptReplies) -> Writer:
-    """Answers of a language model behind an endpoint."""
+    """A writer that asks an endpoint's language model."""
 
     def answer(question: str, passages: Passages) -> str:
         context = [f"{title}. {text}" if title else text for title, text in passages]
@@ -85,7 +85,7 @@ def answered_by(replies: KeptReplies) -> Writer:
 
 
 def judged_by(replies: KeptReplies) -> Judge:
-    """Verdicts of an endpoint: yes or no, in whatever words stand around; neither is a no."""
+    """A judge that asks an endpoint; the first "yes" or "no" in its reply counts, else no."""
 
     def is_right(question: str, right: Sequence[str], answer: str) -> bool:
         asked = json.dumps({"question": question, "right": list(right), "given": answer})
@@ -98,13 +98,14 @@ def judged_by(replies: KeptReplies) -> Judge:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """The answers of one writer to what one system found.
+    """One writer's answers from one system's passages.
 
     Attributes:
-        answers: Question id -> answer, "" where none was given; of questions with a right one.
+        answers: Question id -> answer, "" for none; of questions with a known right answer.
         values: (n, m) every measure of every question.
-        failed: How many an endpoint did not answer or judge; they count as wrong.
-        milliseconds: Of processor time for an answer.
+        silent: Number of questions without an answer.
+        failed: Number of questions that an endpoint failed to answer or judge; they count as wrong.
+        milliseconds: Mean processor time of an answer.
     """
 
     name: str
@@ -117,12 +118,12 @@ class AnswerRun:
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvaluation:
-    """All of them.
+    """The answers of all writers and systems.
 
     Attributes:
         means: Name of the run -> measure -> mean with its interval.
-        groups: The same by the dataset that questions come from; of a union alone.
-        without: How many questions have no right answer in their metadata.
+        groups: Dataset -> means over its questions; only for a union.
+        without: Number of questions without a right answer in their metadata.
     """
 
     measures: tuple[str, ...]
@@ -139,15 +140,15 @@ def evaluate_answers(
     judge: Judge | None,
     progress: Progress,
 ) -> AnswerEvaluation:
-    """Have every question answered from what each system found for it.
+    """Have every question answered from each system's passages.
 
     Args:
-        writers: By name; each answers every question of every system.
-        judge: Says whether answers are right, if anybody does.
+        writers: Writers by name; each answers every question of every system.
+        judge: Judges the answers; None for no verdicts.
 
     Raises:
         EvaluationError: No question has a right answer.
-        JudgeError: An endpoint failed several times, one after another.
+        JudgeError: An endpoint failed `GIVEN_UP` times in a row.
     """
     asked = [question for question in found.dataset.questions if any(question.answers)]
     if not asked:
@@ -240,7 +241,7 @@ def _in_context(passages: Passages, right: Sequence[str]) -> float:
 
 
 def as_markdown(found: AnswerEvaluation) -> str:
-    """Means with intervals, and what went without an answer."""
+    """Tables of means with intervals, and of questions without an answer."""
     count = len(found.runs[0].answers)
     rows = [
         (run.name, str(run.silent), str(run.failed), f"{run.milliseconds:.2f}")

@@ -1,4 +1,4 @@
-"""What a router is worth on a dataset that it has not seen: beside the best fixed choice."""
+"""Quality of a router on a dataset that it was not trained on, against the best fixed route."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from training.evaluation.measures import MEASURES
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
-"""What a router has to be as good as, each taken always; steps are fusion without a plan."""
+"""The fixed routes to compare with; steps are fusion for a question without a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """A replay, as an operating point of a router routes it that has not seen it.
+    """The result of one operating point on a replay that the router was not trained on.
 
     Attributes:
-        dataset: Of the replay, or that one of it that was left out.
-        means: Of `MEASURED`.
-        fixed: Of `FIXED`, the mean quality.
-        less_best: Quality less that of the best of these, paired.
+        dataset: The replay's dataset, or "dataset in union" for one dataset of a union.
+        means: Measure of `MEASURED` -> mean.
+        fixed: Route of `FIXED` -> mean quality.
+        less_best: Paired difference in quality from the best of these.
     """
 
     dataset: str
@@ -47,7 +47,7 @@ def away(
     *,
     seed: int = 0,
 ) -> Iterator[Away]:
-    """A row for each replay and each operating point."""
+    """Yield a result for each replay and each operating point."""
     columns = [MEASURES.index(measure) for measure in MEASURED]
     taken = (policy.simple, Route.FUSION, Route.GRAPH, Route.STEPS)
     worth = {

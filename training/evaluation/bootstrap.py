@@ -1,4 +1,4 @@
-"""How sure a mean over questions is: percentile bootstrap, the same resamples for all columns."""
+"""Confidence intervals of means over questions, by percentile bootstrap."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from backends.types import Float64
 from training.errors import EvaluationError
 
-_CELLS = 4_000_000  # of a block of resamples, to bound memory at some 32 MB
+_CELLS = 4_000_000  # in a block of resamples, so that it takes some 32 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Interval:
 def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) -> Float64:
     """Means over questions drawn with replacement.
 
-    Every column sees the same draws, so the difference of two columns of the result is the paired
+    All columns share the draws, so the difference of two columns of the result is the paired
     bootstrap of their difference.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; Sakai, SIGIR
@@ -41,7 +41,7 @@ def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) 
         (resamples, c) float64.
 
     Raises:
-        EvaluationError: There is no row to draw.
+        EvaluationError: There is no row.
     """
     n = len(values)
     if n == 0:

@@ -1,4 +1,4 @@
-"""What all evaluations share: names of systems, and how sure a mean or a difference of them is."""
+"""Shared by all evaluations: names of systems, and means and differences with intervals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ from training.evaluation.bootstrap import Interval, interval, resampled_means
 
 AUTO, RANDOM, ORACLE = "auto", "random", "oracle"
 QUALITY = "nDCG@10"
-"""By which the oracle chooses, and which reports look at first."""
+"""The measure that the oracle maximises, and that reports show first."""
 PERCENTILES = (50, 95, 99)
 Percentiles = tuple[float, float, float]
 Shares = tuple[float, float, float, float]
-"""Of the simple, fusion and graph route, and of steps."""
+"""Shares of the simple, the fusion and the graph route, and of steps."""
 
 Means = dict[str, dict[str, Interval]]
 """System -> measure -> mean."""
@@ -29,16 +29,16 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[Means, Differences]:
-    """Means of every system and paired differences, all from the same resamples.
+    """Means of every system and paired differences, with intervals from the same resamples.
 
     Args:
         values: System -> (n, m) every measure of every question.
-        pairs: Systems whose difference is wanted.
+        pairs: Pairs of systems to subtract.
 
     Raises:
         EvaluationError: There is no question.
     """
-    # Differences are resampled themselves: those of equal systems are 0 to the last bit.
+    # Differences are resampled directly, so those of equal systems are exactly 0.
     columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
     means = resampled_means(columns, resamples=resamples, seed=seed)
     found = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
@@ -59,6 +59,6 @@ def percentiles(values: Float64) -> Percentiles:
 
 
 def shares_of(codes: Int64) -> Shares:
-    """Of the routes, by the (n,) codes of those that are taken."""
+    """Shares of the routes, from the (n,) codes of the routes taken."""
     simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
     return simple, fused, graph, steps

@@ -1,4 +1,4 @@
-"""How good and how fast each route is on a dataset, measured through the gateway that serves."""
+"""Measures quality and latency of each route on a dataset, through the serving gateway."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,7 +26,7 @@ from training.markdown import by_measure, escape, gain, spread, table
 
 
 class Endpoint(Protocol):
-    """What answers questions: the router's gateway."""
+    """Answers questions, as the router's gateway does."""
 
     def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
         """One reply to each question, in order."""
@@ -35,17 +35,17 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """What one route did.
+    """The results of one route.
 
     Attributes:
-        answers: Question id -> hits, in the dataset's order; without the unanswered ones.
+        answers: Question id -> hits, in the dataset's order; without unanswered questions.
         values: (n, m) float64, every measure of every question.
         unanswered: Ids of questions without a hit.
-        degraded: How often the route had to do something else than asked, by reason.
+        degraded: Reason -> number of answers that were degraded for it.
         latency: Stage -> mean milliseconds of a question; "total" is their sum.
-        percentiles: Of that sum at each of `PERCENTILES`; None where questions were asked together,
-            for those of one batch have equal shares of its time.
-        answerability: Question id -> probability that the index has an answer, where it is known.
+        percentiles: Total milliseconds at each of `PERCENTILES`; None for larger batches than 1,
+            since a batch's questions get equal shares of its time.
+        answerability: Question id -> probability that the index has an answer, where known.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Evaluation:
     """Several routes on the same questions.
 
     Attributes:
-        runs: One for each system, in the order asked for.
+        runs: One for each system, in the requested order.
         means: System -> measure -> mean with its interval.
         differences: (system, other) -> measure -> mean of system - other with its paired interval.
     """
@@ -80,7 +80,7 @@ class Evaluation:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Ids of questions that at least one system left without a hit, sorted."""
+        """Sorted ids of questions for which some system had no hit."""
         return tuple(sorted({id_ for run in self.runs for id_ in run.unanswered}))
 
 
@@ -99,12 +99,12 @@ def evaluate(
     """Ask every question over every route, and score the answers.
 
     Args:
-        routes: At least one; each once.
-        k: Hits to ask for; at least as many as the deepest measure needs are.
-        baseline: The route that the others are compared with; "" compares every two.
+        routes: At least one, without duplicates.
+        k: Hits to ask for, raised to `DEPTH` if it is less.
+        baseline: The route to compare the others with; "" compares every pair.
 
     Raises:
-        EvaluationError: The dataset has no question, or the baseline is not asked.
+        EvaluationError: The dataset has no question, or the baseline is not among the routes.
     """
     if baseline and baseline not in routes:
         raise EvaluationError(
@@ -143,10 +143,10 @@ def _ask(
     batch: int,
     progress: Progress,
 ) -> dict[str, Reply]:
-    """Question id -> reply, but for questions without a word, which no route can answer."""
+    """Question id -> reply; blank questions are skipped, since no route can answer them."""
     asked = [question for question in questions if question.text.strip()]
     if asked:
-        # What is built on first use should not count as the first question's latency.
+        # So that the first question's latency has nothing that is built on first use.
         endpoint.search([asked[0].text], route, depth)
     replies: dict[str, Reply] = {}
     rest = iter(asked)
@@ -186,7 +186,7 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
 
 
 def metrics(found: Evaluation) -> dict[str, object]:
-    """Everything that is the same whenever the same questions are asked of the same version."""
+    """All reproducible numbers: equal for equal questions on the same version."""
     questions = found.dataset.questions
     return {
         "dataset": found.dataset.name,
@@ -219,7 +219,7 @@ def metrics(found: Evaluation) -> dict[str, object]:
 
 
 def latency(found: Evaluation) -> dict[str, object]:
-    """Milliseconds a question by route and stage; different each time."""
+    """Milliseconds a question by route and stage, which vary from run to run."""
     return {
         "batch": found.batch,
         "milliseconds": {run.name: {**run.latency, **_percentiles_of(run)} for run in found.runs},
@@ -232,7 +232,7 @@ def _percentiles_of(run: SystemRun) -> dict[str, float]:
 
 
 def write_runs(folder: Path, found: Evaluation) -> None:
-    """Write a TREC run for each system, and the numbers."""
+    """Write a TREC run for each system, and all numbers as JSON."""
     for run in found.runs:
         write_trec(folder / f"{run.name}.trec", f"wye-{run.name}", run.answers)
     write_json(folder / "metrics.json", metrics(found))
@@ -240,7 +240,7 @@ def write_runs(folder: Path, found: Evaluation) -> None:
 
 
 def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
-    """Tables with a row for each stage and a column for each system, six to a table."""
+    """Tables with a row for each stage and a column for each system, at most six a table."""
     for at in range(0, len(runs), 6):
         part = [{**run.latency, **_percentiles_of(run)} for run in runs[at : at + 6]]
         stages = dict.fromkeys(stage for times in part for stage in times if stage != "total")
@@ -253,7 +253,7 @@ def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
 
 
 def as_markdown(found: Evaluation) -> str:
-    """Means, paired differences and latency."""
+    """Tables of means, paired differences and latency."""
     data = found.dataset
     differences = {f"{one} - {other}": cells for (one, other), cells in found.differences.items()}
     parts = [

@@ -1,4 +1,4 @@
-"""The final evaluation: the router beside every baseline, on questions that chose nothing."""
+"""The final evaluation: the router against every baseline, on held-out questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,18 +32,18 @@ from training.fit.calibration import Reliability, reliability
 
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
-"""What is measured of every system."""
+"""The measures of every system."""
 PAPER, PUBLISHED = "paper wRRF", "as published"
 DRAWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SystemOutcomes:
-    """Every question by one system.
+    """One system's outcome for every question.
 
     Attributes:
         values: (n, m) every measure, columns as in `COLUMNS`.
-        latency_ms: (n,) of the stages that it runs.
+        latency_ms: (n,) time of the stages that it runs.
     """
 
     values: Float64
@@ -53,7 +53,7 @@ class SystemOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class RouterScores:
-    """A router as a system: its scores of the questions, (n,), and its own policy."""
+    """A router as a system: its (n,) scores of the questions, and its policy."""
 
     scores: Float64
     policy: Policy
@@ -66,8 +66,9 @@ class HeldOutOutcomes:
     Attributes:
         groups: (n,) dataset of each question.
         origins: (n,) replay of each question.
-        labels: (n,) 1, 0, or -1 where the arms agree, by the success that it was trained for.
-        codes: (n,) of the route that auto takes.
+        scores: (n,) the router's scores.
+        labels: (n,) 1, 0, or -1 where the arms agree, by the success that the router learned.
+        codes: (n,) codes of the routes that auto takes.
     """
 
     systems: Mapping[str, SystemOutcomes]
@@ -80,16 +81,17 @@ class HeldOutOutcomes:
 
 @dataclass(frozen=True)
 class HeldOutEvaluation:
-    """What the test splits say.
+    """The results on the test splits.
 
     Attributes:
-        questions: Of test, of the replays that were learned from.
-        transfer: Dataset -> every system on its questions, with routers that learned from the
-            other datasets alone.
-        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
-        duplicates: Test questions that a training question nearly repeats, with that question.
-        left_out: Train and dev of each dataset, routed by one that learned from the other datasets.
-        strangers: Test questions of replays that nothing was learned from.
+        questions: Test questions of the sources that the router was trained on.
+        transfer: Dataset -> every system on its questions, with a router that was trained on the
+            other datasets.
+        untried: Dataset -> why no router could be trained on the other datasets.
+        duplicates: Test questions that nearly repeat a training question, with that question.
+        left_out: Results on train and dev of each dataset, with a router that was trained on the
+            other datasets.
+        strangers: Results on test questions of sources that were not trained on.
     """
 
     questions: EvaluationSet
@@ -111,26 +113,26 @@ def run_systems(
     published: RouterScores | None = None,
     seed: int = 0,
 ) -> HeldOutOutcomes:
-    """Let every system answer.
+    """Compute every system's outcomes.
 
     Args:
-        labels: (n,) as `training.labels.Disagreement` has them.
-        baselines: By name, each with thresholds solved as the router's are.
-        published: Of EA-GraphRAG's own recipe, where that was fitted.
+        labels: (n,) labels as in `training.labels.Disagreement`.
+        baselines: Baselines by name, with thresholds solved as the router's are.
+        published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
     simple = router.policy.simple
     always = {
-        route: _one_route(questions, route, fusion)  # fusion has no score to go by here
+        route: _one_route(questions, route, fusion)  # without scores for fusion
         for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
     }
 
     def choices(scores: Float64) -> list[SystemOutcomes]:
-        """The routes that a router with these scores takes, by their codes."""
+        """Outcomes of a router's routes, in the order of their codes."""
         fused = _one_route(questions, Route.FUSION, fusion, scores)
         return [always[simple], fused, always[Route.GRAPH], always[Route.STEPS]]
 
     own = choices(router.scores)
-    if router.policy.thresholds.steps:  # some are parsed to see whether they have a plan
+    if router.policy.thresholds.steps:  # some questions are parsed to see whether they have a plan
         asked = questions.parsed(router.scores, router.policy.thresholds.steps)
         for place, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
             own[place] = replace(own[place], latency_ms=questions.latency_ms(route, parsed=asked))
@@ -166,7 +168,7 @@ def run_systems(
 
 
 def by_rank(fusion: FusionSettings) -> FusionSettings:
-    """The same by EA-GraphRAG's way: ranks of dense and graph, weighted by the score."""
+    """Settings of EA-GraphRAG's fusion: ranks of dense and graph, weighted by the score."""
     return replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
 
 
@@ -183,7 +185,7 @@ def _one_route(
 
 
 def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
-    """Each question over the route of its code."""
+    """Outcomes with each question's route chosen by its code."""
     rows = np.arange(len(codes))
     values = np.stack([one.values for one in choices], axis=1)
     latency = np.stack([one.latency_ms for one in choices], axis=1)
@@ -191,7 +193,7 @@ def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
 
 
 def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> SystemOutcomes:
-    """Routes drawn at the router's rates: the mean of many draws of each question's route."""
+    """Outcomes of random routes at the router's rates, averaged over many draws."""
     count = len(choices[0].values)
     draws = np.random.default_rng(seed).choice(4, size=(DRAWS, count), p=shares)
     rates = np.stack([(draws == code).mean(axis=0) for code in range(4)])
@@ -202,16 +204,16 @@ def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> Sys
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The final evaluation over some questions.
+    """The final evaluation, summarised over some questions.
 
     Attributes:
-        disagreements: On how many of them exactly one arm succeeds.
+        disagreements: Number of questions on which exactly one arm succeeds.
         differences: System -> measure -> paired difference auto - system.
-        shares: By system; of the router alone where only some questions are looked at.
-        gap_closed: Measure -> share of the way from the best fixed route to the oracle; NaN where
-            there is none.
-        auc: Of the router's scores on the disagreements; NaN where these are one-sided.
-        calibration: Of the router's scores on the disagreements; None where there are none.
+        shares: System -> shares of its routes; only the router's if some questions are left out.
+        gap_closed: Measure -> how much of the gap from the best fixed route to the oracle the
+            router closes; NaN if there is no gap.
+        auc: AUC of the router's scores on the disagreements; NaN if these are one-sided.
+        calibration: Calibration of the router's scores on the disagreements; None without any.
     """
 
     questions: int
@@ -226,10 +228,10 @@ class Summary:
 
 
 def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None, *, seed: int = 0) -> Summary:
-    """Sum up an evaluation; all means and differences come from the same resamples.
+    """Summarise an evaluation; all means and differences share their resamples.
 
     Args:
-        rows: (n,) which questions; None for all.
+        rows: (n,) mask of the questions; None for all.
 
     Raises:
         EvaluationError: No question is left.
@@ -259,7 +261,7 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None, *, seed: int 
 
 
 def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
-    """Measure -> share of the way that the router goes from the best fixed route to the oracle."""
+    """Measure -> how much of the gap from the best fixed route to the oracle the router closes."""
     arms = [f"always {route}" for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)]
     auto, oracle = (values[name].mean(axis=0) for name in (AUTO, ORACLE))
     fixed = np.max([values[name].mean(axis=0) for name in arms], axis=0)
@@ -270,7 +272,7 @@ def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
 
 
 def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
-    """Which questions are of each replay, and of each dataset within it, where these differ."""
+    """Masks of each replay's questions, and of each dataset's within it if they differ."""
     found: dict[str, Mask] = {}
     for origin in dict.fromkeys(outcomes.origins.tolist()):
         of_origin = outcomes.origins == origin
@@ -285,16 +287,15 @@ def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
 def near_duplicates(
     test: Sequence[str], learned: Sequence[str], *, least: float = 0.8
 ) -> list[tuple[str, str]]:
-    """Test questions that a training question nearly repeats.
+    """Find test questions that nearly repeat a training question.
 
-    Questions are compared as sets of words without case, by Jaccard's coefficient: the size of what
-    two sets share over the size of both together.
+    Questions are compared by the Jaccard coefficient of their sets of case-folded words.
 
     Args:
-        least: Coefficient from which on two are nearly the same.
+        least: Smallest coefficient of near duplicates.
 
     Returns:
-        Pairs of a test question and the training question that is nearest to it.
+        Pairs of a test question and the most similar training question.
     """
     bags = [(text, _words(text)) for text in dict.fromkeys(learned)]
     holding: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""How good a ranking is, per question: ir_measures' names, and one of our own."""
+"""Measures of a ranking, per question: some of ir_measures', and one of our own."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ MEASURES: tuple[str, ...] = (
     ALL_EVIDENCE,
 )
 DEPTH = 10
-"""The deepest rank that a measure above looks at."""
+"""The deepest rank that these measures use."""
 
 Run = Mapping[str, Sequence[str]]
 """Question id -> passage ids, best first."""
@@ -32,7 +32,7 @@ Run = Mapping[str, Sequence[str]]
 def score(judgements: Judgements, run: Run) -> Float64:
     """Every measure of every judged question.
 
-    A question that the run lacks, or answers with nothing, scores 0.
+    A question that is missing in the run, or has no passages there, scores 0.
 
     Args:
         judgements: Question id -> passage id -> relevance.
@@ -49,7 +49,7 @@ def score(judgements: Judgements, run: Run) -> Float64:
         for question, judged in judgements.items()
         for passage, relevance in judged.items()
     ]
-    # trec_eval orders by score alone, so the score given to it is the place in our order.
+    # trec_eval orders by score alone, so it gets the negative position as score.
     docs = [
         ir_measures.ScoredDoc(question, passage, float(-place))
         for question in judgements
@@ -68,7 +68,7 @@ def score(judgements: Judgements, run: Run) -> Float64:
 def all_evidence(judged: Mapping[str, int], ids: Sequence[str], *, cutoff: int) -> float:
     """1.0 when every relevant passage is among the first `cutoff`, else 0.0.
 
-    What a reader needs for a question of several hops: half of the evidence answers nothing.
+    A question of several hops needs all of its evidence; half of it answers nothing.
     """
     gold = {passage for passage, relevance in judged.items() if relevance > 0}
     return float(gold <= set(ids[:cutoff]))
@@ -77,11 +77,11 @@ def all_evidence(judged: Mapping[str, int], ids: Sequence[str], *, cutoff: int) 
 def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[RankedHit]]) -> None:
     """Write a TREC run: question, Q0, passage, rank, score, tag.
 
-    trec_eval re-sorts by single-precision score, so a score that does not fall below the one
-    before it is pushed down by the smallest step; the order in the file is the order we gave.
+    trec_eval sorts again by single-precision score. So that it keeps our order, a score that is not
+    below the one before it is lowered by the smallest step.
 
     Args:
-        path: Of the file; its folder is made.
+        path: The file; its folder is created.
         tag: Name of the run, without blanks.
         answers: Question id -> hits, best first.
     """
@@ -95,6 +95,6 @@ def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[RankedHit]])
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write JSON that is the same bytes for the same content."""
+    """Write JSON; equal content gives equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rounded_json(content) + "\n", encoding="utf-8")

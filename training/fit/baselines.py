@@ -1,4 +1,4 @@
-"""What a router has to beat: those that read words or vectors, or its own columns otherwise."""
+"""Baselines for the router: other classifiers, on words, on vectors, or on its own columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,18 +30,18 @@ from training.thresholds.sweep import CUTS
 
 FOLDS = 5
 SAMPLED = 800
-"""Questions that a strength is chosen on."""
+"""How many questions a strength is chosen on."""
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Inverse regularisation to choose among, by cross-validation on the training questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineQuestions:
-    """n questions as a baseline sees them.
+    """The inputs of a baseline for n questions.
 
     Attributes:
         vectors: (n, d) float32 unit vectors.
-        columns: (n, c) what the router looks at.
+        columns: (n, c) the router's inputs.
     """
 
     texts: Sequence[str]
@@ -49,26 +49,26 @@ class BaselineQuestions:
     columns: Float64
 
     def __len__(self) -> int:
-        """How many questions there are."""
+        """Number of questions."""
         return len(self.texts)
 
 
 Scores = Callable[[BaselineQuestions], Float64]
-"""Scores (n,) from 0 to 1; 0.5 and more is the graph's."""
+"""Gives (n,) scores from 0 to 1; from 0.5 the graph is chosen."""
 Baseline = Callable[[BaselineQuestions, Int64], Scores]
-"""Training questions and their labels (1: the graph succeeds) to what scores others.
+"""Fits training questions and their labels (1: the graph succeeds).
 
 Raises:
-    FitError: One of the labels is missing, or has fewer questions than there are folds.
+    FitError: A label has fewer questions than there are folds.
 """
 
 
 def _baseline(seen: str, model: Any, strength: str = "") -> Baseline:  # noqa: ANN401
-    """One of scikit-learn's models on what it sees of questions.
+    """A scikit-learn model on one kind of input.
 
     Args:
-        seen: Field of `BaselineQuestions`.
-        strength: Its parameter that is chosen among `STRENGTHS`; "" for none.
+        seen: The field of `BaselineQuestions` to read.
+        strength: The model's parameter to choose among `STRENGTHS`; "" for none.
     """
 
     def fitted(questions: BaselineQuestions, labels: Int64) -> Scores:
@@ -102,8 +102,8 @@ def _strength(
 ) -> float:
     """The strength that ranks best in cross-validation.
 
-    It is that of `SAMPLED` questions where there are more, since it hardly depends on which they
-    are, and nearly all of the time goes into it.
+    At most `SAMPLED` questions are used: the choice takes nearly all of the time, and hardly
+    depends on which questions they are.
     """
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     search = GridSearchCV(model, {name: STRENGTHS}, scoring="roc_auc", cv=folds, refit=False)
@@ -135,9 +135,9 @@ BASELINES: Mapping[str, Baseline] = {
         ),
     ),
 }
-"""By name: they read the words, the question's vector, or what the router looks at."""
+"""The baselines by name."""
 EDGE = 1e-6
-"""Scores stay so far from 0 and 1, as those of the router do."""
+"""Scores keep this distance from 0 and 1, as the router's do."""
 
 
 def fit_baselines(
@@ -151,16 +151,17 @@ def fit_baselines(
     columns: Int64,
     goal: ThresholdObjective,
 ) -> Mapping[str, RouterScores]:
-    """Fit every baseline on the questions that the router learned from, and let it score others.
+    """Fit every baseline on the router's training questions, and score other questions with it.
 
     Args:
         known: Questions of train and dev.
-        labels: (n,) of these, -1 where either arm will do.
-        policy: The router's, whose simple route they share.
-        columns: (c,) places of the features that the router looks at.
+        labels: (n,) their labels; -1 where it does not matter.
+        asked: The questions to score.
+        policy: The router's policy; baselines share its simple route.
+        columns: (c,) positions of the router's input features.
 
     Raises:
-        FitError: Too few questions of one label.
+        FitError: A label has too few questions.
     """
     found = {}
     for name, baseline in BASELINES.items():
@@ -179,7 +180,7 @@ def fit_baselines(
 def _crossfitted(
     baseline: Baseline, known: EvaluationSet, labels: Int64, columns: Int64
 ) -> Float64:
-    """(n,) scores of each question by a baseline that has not seen it."""
+    """(n,) each question's score by a baseline that was not trained on it."""
     keys = np.array(known.texts, dtype=np.str_)
     fold = divide(Pool(known.features, labels, known.groups, keys), FOLDS, seed=0)
     scores = np.empty(len(labels))

@@ -1,4 +1,4 @@
-"""Scores that mean what they say: temperature scaling, and how to see whether it worked."""
+"""Calibrates scores by temperature scaling, and measures how well calibrated they are."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Calibration:
 
     Attributes:
         temperature: Above 0; above 1 makes scores less extreme.
-        bias: Moves all scores one way.
+        bias: Shifts all logits.
     """
 
     temperature: float
@@ -27,12 +27,12 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Scores in groups, with what became of them.
+    """Scores in bins, with their outcomes.
 
     Attributes:
-        score: (b,) mean score of each group that is not empty, rising.
-        outcome: (b,) share of label 1 in it.
-        count: (b,) questions in it.
+        score: (b,) mean score of each bin that is not empty, rising.
+        outcome: (b,) share of label 1 in each.
+        count: (b,) number of questions in each.
     """
 
     score: Float64
@@ -51,9 +51,9 @@ class Reliability:
     """How well scores match outcomes.
 
     Attributes:
-        ece_width: Expected calibration error over groups of equal width.
-        ece_mass: Expected calibration error over groups of equal size, which many scores in one
-            corner cannot hide from.
+        ece_width: Expected calibration error over bins of equal width.
+        ece_mass: Expected calibration error over bins of equal size, which shows errors where
+            most scores are.
         brier: Mean (score - label)².
         nll: Mean negative log likelihood, in nats.
     """
@@ -78,20 +78,20 @@ def losses(logits: Float64, labels: Int64) -> Float64:
 
 
 def calibrate(logits: Float64, labels: Int64) -> Calibration:
-    """Choose temperature and offset by likelihood.
+    """Fit temperature and bias by maximum likelihood.
 
-    The problem is convex in 1 / temperature and bias, which is how it is solved. The temperature
-    stays between 0.05 and 20: on scores that separate the labels, or say nothing of them, the
+    The problem is solved in 1 / temperature and bias, in which it is convex. The temperature stays
+    between 0.05 and 20: for scores that separate the labels, or are independent of them, the
     likelihood has no maximum.
 
-    Source: Guo et al. (ICML 2017), section 4.2; with the offset it is Platt scaling.
+    Source: Guo et al. (ICML 2017), section 4.2; with the bias it is Platt scaling.
 
     Args:
-        logits: (n,) of the dev split.
+        logits: (n,) logits of the dev split.
         labels: (n,) 0 or 1.
 
     Raises:
-        FitError: No question.
+        FitError: There is no question.
     """
     if not len(labels):
         raise FitError("No question to calibrate on; give a dev split.")
@@ -115,11 +115,11 @@ def calibrate(logits: Float64, labels: Int64) -> Calibration:
 def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability:
     """Measure calibrated logits (n,) against labels (n,).
 
-    Source: Naeini et al. (AAAI 2015) for groups of equal width; Nguyen and O'Connor (EMNLP 2015)
-    for groups of equal size.
+    Source: Naeini et al. (AAAI 2015) for bins of equal width; Nguyen and O'Connor (EMNLP 2015) for
+    bins of equal size.
 
     Raises:
-        FitError: No question, or fewer than 1 bin.
+        FitError: There is no question, or fewer than 1 bin.
     """
     if not len(labels) or bins < 1:
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
@@ -128,7 +128,7 @@ def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability
     order = np.argsort(scores, kind="stable")
     groups = np.empty(len(scores), np.int64)
     groups[order] = np.arange(len(scores)) * bins // len(scores)
-    # Equal scores must not be told apart, or labels sorted by chance would make an error.
+    # Equal scores share a bin; else the order of their labels would change the error.
     _, same = np.unique(scores, return_inverse=True)
     lowest = np.full(same.max() + 1, bins)
     np.minimum.at(lowest, same, groups)

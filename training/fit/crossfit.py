@@ -1,8 +1,8 @@
-"""Scores of questions by routers that have not seen them, so that more than dev can be used.
+"""Cross-fitting: scores every question with a router that was not trained on it.
 
 A dev split of some hundred questions is too small to choose thresholds on, and a router's scores of
 its own training questions are too good. Cross-fitting gives every question of train and dev an
-honest score: of a router that was trained on other questions.
+unbiased score, from a router that was trained on other questions.
 """
 
 from collections.abc import Sequence
@@ -30,19 +30,19 @@ def crossfit(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Float64:
-    """(n,) calibrated logits of each question, of a router that has not seen it.
+    """(n,) each question's calibrated logit, from a router that was not trained on it.
 
-    One router is trained for each fold. Of the other folds the next one serves as dev split, for
-    epoch and calibration. Datasets and labels are spread evenly over the folds.
+    One router is trained for each fold, on the others; the next fold is its dev split, for epoch
+    and calibration. Datasets and labels are spread evenly over the folds.
 
     Source: Chernozhukov et al. (The Econometrics Journal 2018), section 1, for cross-fitting.
 
     Args:
-        pool: Questions of the training and dev splits, never of test.
+        pool: Questions of train and dev, never of test.
         folds: At least 3.
 
     Raises:
-        FitError: Fewer than 3 folds, or one without disagreements for either arm.
+        FitError: There are fewer than 3 folds, or a router would see labels of one kind only.
     """
     if folds < 3:
         raise FitError(f"{folds} folds leave none to train on; one is held out and one is dev.")
@@ -58,11 +58,11 @@ def crossfit(
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Questions as routers score them that have not seen their dataset at all.
+    """Scores of questions by routers that were trained without their dataset.
 
     Attributes:
-        rows: (r,) places of the questions in the pool, rising.
-        logits: (r,) calibrated on the other datasets.
+        rows: (r,) positions of the questions in the pool, rising.
+        logits: (r,) their logits, calibrated on the other datasets.
     """
 
     rows: Int64
@@ -77,26 +77,26 @@ def leave_datasets_out(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Unseen:
-    """Score every dataset with a router that learned from the other ones alone.
+    """Score every dataset with a router that was trained on the other ones.
 
-    A router recognises the datasets that it was trained on, by their way of asking. What its scores
-    are worth elsewhere shows only where it has not been.
+    A router recognises its training datasets by their style of questions, so its quality elsewhere
+    shows only on a dataset that it has not seen.
 
     Args:
-        pool: Questions of the training and dev splits, never of test.
+        pool: Questions of train and dev, never of test.
     """
     dev = divide(pool, 5, seed) == 0
     logits = np.full(len(pool.labels), np.nan)
     for left_out in np.unique(pool.groups).tolist():
         others = pool.groups != left_out
         learn = others
-        if pool.keys is not None:  # another dataset may ask a question of this one
+        if pool.keys is not None:  # other datasets may have questions of this one
             learn = others & ~np.isin(pool.keys, pool.keys[~others])
         try:
             trained = train(
                 pool.examples(learn & ~dev), pool.examples(learn & dev), names, recipe, progress
             )
-        except FitError:  # the others teach nothing that could be tried on it
+        except FitError:  # nothing can be learned from the others
             continue
         logits[~others] = trained.scorer.logits(pool.features[~others])
     rows = np.flatnonzero(~np.isnan(logits))
@@ -104,9 +104,9 @@ def leave_datasets_out(
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
-    """(n,) fold of each question, each dataset and label spread evenly, at random otherwise.
+    """(n,) the fold of each question, drawn at random within each dataset and label.
 
-    A question that is there several times is spread by its first row.
+    All rows of one question are in the same fold; its first row decides the label and dataset.
     """
     n = len(pool.labels)
     first, row_of = np.arange(n), np.arange(n)
@@ -122,12 +122,14 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
 
 @dataclass(frozen=True, slots=True)
 class ScorerComparison:
-    """Two routers on the same dev questions.
+    """Two routers compared on the same questions.
 
     Attributes:
         gain: How much lower the clever one's negative log likelihood is, in nats a question, with
             its paired bootstrap interval.
-        kinds: Of both, the simple one first.
+        error: Standard error of the gain.
+        clever: Whether to keep the clever one.
+        kinds: Kinds of both scorers, the simple one first.
     """
 
     gain: Interval
@@ -146,18 +148,18 @@ def compare(
 ) -> ScorerComparison:
     """Keep the clever router only if its gain exceeds one standard error.
 
-    This is the one-standard-error rule: of those that the data cannot tell apart, the simplest.
-    Likelihood and not AUC is compared, since thresholds and fusion weights use the score's value.
+    This is the one-standard-error rule: keep the simplest of those that the data cannot tell apart.
+    It compares likelihood, not AUC, since thresholds and fusion weights use the score's value.
 
     Source: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, section 7.10.
 
     Args:
         simple: (n,) calibrated logits, usually of logistic regression.
         clever: (n,) calibrated logits, usually of the attention-MLP.
-        labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
+        labels: (n,) 0 or 1, of dev or, for a surer decision, of all cross-fitted questions.
 
     Raises:
-        FitError: Fewer than 2 questions.
+        FitError: There are fewer than 2 questions.
     """
     if len(labels) < 2:
         raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")

@@ -1,4 +1,4 @@
-"""Sums of curves that never fall, fitted to outcomes: the probabilities of `router.relevance`."""
+"""Fits sums of monotone curves to outcomes, for the probabilities of `router.relevance`."""
 
 from collections.abc import Sequence
 
@@ -11,22 +11,23 @@ from router.relevance import Curve, CurveSum
 from training.errors import FitError
 
 PIECES = 4
-"""Of a curve, with about as many examples in each."""
+"""Pieces of a curve, each with about as many examples."""
 RIDGE = 1e-3
-"""On the rise of each piece, so that rare evidence does not run off."""
+"""Penalty on the rise of each piece, so that rare evidence gets no extreme weight."""
 TAILS = 0.002
-"""Share of the examples beyond each end of a curve, where it is level."""
+"""Share of the examples beyond each end of a curve, where it is flat."""
 
 
 def fit_curves(
     evidence: Float64, outcomes: Float64, weights: Float64, names: Sequence[str]
 ) -> CurveSum:
-    """The likeliest sum of curves: a logistic regression on pieces whose slopes are at least 0.
+    """Fit by maximum likelihood: a logistic regression on pieces with slopes of at least 0.
 
     Args:
-        evidence: (n, d), NaN where there is none.
-        outcomes: (n,) of 0 and 1.
-        weights: (n,) of the examples, at least 0.
+        evidence: (n, d) float64, NaN where it is missing.
+        outcomes: (n,) 0 or 1.
+        weights: (n,) weights of the examples, at least 0.
+        names: (d,) names of the columns.
 
     Raises:
         FitError: All outcomes are the same.
@@ -48,7 +49,7 @@ def fit_curves(
     start = np.full(pieces.shape[1] + 1, 0.1)
     bounds = [(None, None)] + [(0, None)] * pieces.shape[1]
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    free = np.round(found.x, 4)  # what further digits say is noise
+    free = np.round(found.x, 4)  # further digits are noise
     curves, place = {}, 1
     for name, own, part in zip(names, knots, parts, strict=True):
         rises = free[place : place + part.shape[1]]
@@ -60,7 +61,7 @@ def fit_curves(
 
 
 def _knots(column: Float64) -> Float64:
-    """Rising ends of the pieces."""
+    """(pieces + 1,) the ends of the pieces, rising."""
     known = column[~np.isnan(column)]
     if not len(known):
         return np.array([0.0, 1.0])
@@ -70,7 +71,7 @@ def _knots(column: Float64) -> Float64:
 
 
 def _pieces(column: Float64, knots: Float64) -> Float64:
-    """(n, pieces) how far the evidence has come in each piece, 0 to 1; unknown is the mean."""
+    """(n, pieces) how much of each piece lies below the evidence, 0 to 1; the mean if missing."""
     low, high = knots[:-1], knots[1:]
     found = (np.clip(column[:, None], low, high) - low) / (high - low)
     unknown = np.isnan(column)

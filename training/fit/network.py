@@ -1,4 +1,4 @@
-"""The attention-MLP as a torch module; `router.scorer` says what it computes, and serves it."""
+"""The attention-MLP as a torch module; `router.scorer` documents and serves it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ from training.fit.recipe import RouterRecipe
 
 
 class AttentionMlpModule(nn.Module):
-    """Trains what `router.scorer.AttentionMlp` runs; tensors have the same names in both."""
+    """The trainable form of `router.scorer.AttentionMlp`; tensors have the same names in both."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], dropout: float) -> None:
         """Make layers with torch's default initialisation.
 
         Args:
-            hidden: Widths of the hidden layers; at least one.
-            dropout: Share of hidden units dropped in training, after each hidden layer.
+            hidden: Widths of the hidden layers, at least one.
+            dropout: Share of units that training drops after each hidden layer.
         """
         super().__init__()
         widths = [inputs, *hidden]
@@ -47,7 +47,7 @@ class AttentionMlpModule(nn.Module):
         return logits
 
     def tensors(self) -> dict[str, Floats]:
-        """Copies of all weights, by the names that the router reads."""
+        """Copies of all weights, by name."""
         return {
             name: np.array(tensor.detach().numpy()) for name, tensor in self.state_dict().items()
         }
@@ -55,12 +55,12 @@ class AttentionMlpModule(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class SplitData:
-    """Questions of a split, as a network sees them.
+    """The training data of one split.
 
     Attributes:
         inputs: (n, d) z-scores.
         labels: (n,) 0 or 1.
-        weights: (n,) of the questions in the loss; of no effect on dev.
+        weights: (n,) weights in the loss; unused for dev.
     """
 
     inputs: Float64
@@ -75,17 +75,17 @@ def fit_network(
     seed: int,
     advance: Callable[[int], None],
 ) -> dict[str, Floats]:
-    """Train one network and keep its best epoch; its weights by name.
+    """Train one network, and return the weights of its best epoch by name.
 
     The same seed gives the same bits on the same machine with the same number of threads. torch's
-    own generator is left as it was.
+    global generator is left unchanged.
 
     Args:
-        dev: To choose the epoch on; both labels must be there.
-        advance: Told of epochs done; in the end it was told of all of the recipe's.
+        dev: Chooses the epoch; must have both labels.
+        advance: Called with numbers of finished epochs, which add up to the recipe's.
 
     Raises:
-        FitError: The loss is no number any more.
+        FitError: The loss is not finite.
     """
     inputs, dev_inputs = (torch.tensor(part.inputs, dtype=torch.float32) for part in (train, dev))
     smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)

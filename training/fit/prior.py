@@ -1,12 +1,12 @@
-"""A scorer for one's own questions that starts from another one: corrected as far as they say.
+"""Adapts a trained scorer to a user's own questions, by a regularised correction of its logit.
 
-Some fifty judged questions teach next to nothing from nothing. A scorer that learned from thousands
-knows most of what there is to know; what it misses here is a correction of its logit,
+Some fifty judged questions are too few to train a scorer. One that was trained on thousands needs
+only a correction,
 
-    logit = logit of the other + w · x + c,
+    logit = logit of the prior + w · x + c,
 
-with x its z-scores and a penalty on (w, c) that only many questions overcome. How strong it is,
-cross-validation says; where no correction is surely better than none, none is made.
+with x its z-scores and a penalty on (w, c). Cross-validation chooses the penalty. If no correction
+is surely better than none, the scorer stays as it is.
 """
 
 import math
@@ -24,20 +24,20 @@ from training.fit.calibration import losses
 from training.fit.crossfit import divide
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0)
-"""Penalties on the correction, from the strongest; beyond them is none."""
+"""Penalties on the correction, from the strongest; no correction counts as stronger still."""
 LEAST = 30
-"""Fewer labelled questions than this correct nothing."""
+"""With fewer labelled questions, no correction is made."""
 _FOLDS = 5
 
 
 def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
-    """The scorer with a correction, or as it was where nothing better is known.
+    """The prior with a correction, or the prior itself if no correction is surely better.
 
-    Of penalties within one standard error of the best, the strongest counts, no correction among
-    them.
+    The strongest penalty within one standard error of the best is taken; no correction counts as
+    the strongest.
 
     Args:
-        rows: (n,) which of them to learn from; those without a label are passed over.
+        rows: (n,) which questions of the pool to learn from; those without a label are skipped.
     """
     known = rows & (pool.labels >= 0)
     if known.sum() < LEAST or len(np.unique(pool.labels[known])) < 2:
@@ -66,7 +66,7 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
 
 
 def crossfit_correction(prior: Scorer, pool: Pool, *, seed: int = 0) -> Float64:
-    """(n,) logits of each question, of a correction that has not seen it."""
+    """(n,) each question's logit, by a correction that was not fitted on it."""
     fold = divide(pool, _FOLDS, seed)
     logits = np.empty(len(pool.labels))
     for held in range(_FOLDS):
@@ -76,7 +76,7 @@ def crossfit_correction(prior: Scorer, pool: Pool, *, seed: int = 0) -> Float64:
 
 
 def _fit(inputs: Float64, offsets: Float64, labels: Int64, strength: float) -> Float64:
-    """(d + 1,) w and c: regularised logistic regression beside offsets."""
+    """(d + 1,) w and c, by regularised logistic regression with fixed offsets."""
 
     def loss(weights: Float64) -> tuple[float, Float64]:
         logits = offsets + _added(inputs, weights)
@@ -98,7 +98,11 @@ def _added(inputs: Float64, weights: Float64) -> Float64:
 
 
 def _with(prior: Scorer, weights: Float64) -> Scorer:
-    """The mean over members is divided by the temperature, and so the other way round."""
+    """Add the correction as a linear member.
+
+    The scorer divides the mean over its members by the temperature, so the weights are scaled by
+    both.
+    """
     count = len(prior.members)
     scale = prior.temperature * count
     line = Linear({"head.weight": scale * weights[None, :-1], "head.bias": np.zeros(1)})

@@ -1,4 +1,4 @@
-"""What a scorer owes to what: columns left out or alone, fewer questions, one dataset at a time."""
+"""Probes of a scorer: ablations of its columns, and a learning curve."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,19 +25,19 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "seeds": frozenset(SEED_SIGNALS),
     "syntax": frozenset(FEATURE_NAMES),
 }
-"""Columns by what they are about."""
+"""Columns by topic."""
 SIZES = (50, 100, 200, 400, 800, 1600)
-"""Questions to learn from, of the learning curve."""
+"""Numbers of training questions on the learning curve."""
 _FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How well a scorer that learned otherwise tells questions apart that it has not seen.
+    """How well one variant of a scorer separates unseen questions.
 
     Attributes:
-        auc: Over all labelled questions.
-        within: Dataset -> the same; without those on which one label stands alone.
+        auc: Area under the ROC curve over all labelled questions.
+        within: Dataset -> the same within it; without datasets that have one label only.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Probe:
 
     @property
     def mean_within(self) -> float:
-        """Mean over datasets, which telling datasets apart adds nothing to; NaN without any."""
+        """Mean over datasets, which does not reward telling datasets apart; NaN without any."""
         return float(np.mean([*self.within.values()])) if self.within else float("nan")
 
 
 def probe(name: str, labels: Int64, logits: Float64, groups: NDArray[np.str_]) -> Probe:
-    """Areas under the ROC curve of some logits, (n,); NaN are left out, as are labels of -1."""
+    """Areas under the ROC curve of (n,) logits; NaN and labels of -1 are left out."""
     known = (labels >= 0) & ~np.isnan(logits)
     parts = {group: known & (groups == group) for group in np.unique(groups[known]).tolist()}
     within = {group: _auc(labels, logits, rows) for group, rows in parts.items()}
@@ -67,7 +67,7 @@ def _auc(labels: Int64, logits: Float64, rows: Mask) -> float:
 def ablation(
     pool: Pool, names: Sequence[str], recipe: RouterRecipe, *, seed: int = 0
 ) -> Iterator[Probe]:
-    """Cross-fitted scorers without a group of columns, and with syntax alone or beside the rest."""
+    """Cross-fit scorers without each group of columns, with syntax added, and on syntax alone."""
     own = frozenset(names if recipe.among is None else recipe.among)
     syntax = GROUPS["syntax"] & frozenset(names)
     tried = {f"without {name}": own - group for name, group in GROUPS.items() if group & own}
@@ -78,7 +78,7 @@ def ablation(
         other = replace(recipe, among=tuple(one for one in names if one in among))
         try:
             logits = crossfit(pool, names, other, seed=seed)
-        except FitError:  # nothing in these columns varies
+        except FitError:  # no column varies
             continue
         yield probe(name, pool.labels, logits, pool.groups)
 
@@ -86,10 +86,10 @@ def ablation(
 def learning_curve(
     pool: Pool, names: Sequence[str], recipe: RouterRecipe, *, seed: int = 0
 ) -> Iterator[Probe]:
-    """Scorers that learned from the first so many questions, in an order drawn once.
+    """Train scorers on growing numbers of questions, in one random order.
 
-    All are asked the same questions, a fifth of them. Sizes from which nothing can be learned, for
-    want of a label, are left out.
+    All are tested on the same fifth of the questions. Sizes at which a label is missing are left
+    out.
     """
     fold = divide(pool, _FOLDS, seed)
     held = fold == 0

@@ -1,4 +1,4 @@
-"""What decides a trained router beside its data; the manifest has all of it."""
+"""The hyper-parameters of a router, which its manifest records."""
 
 from dataclasses import dataclass
 
@@ -14,20 +14,21 @@ class RouterRecipe:
         kind: "attention-mlp", "linear" or "extra-trees".
         among: Names of the features that may be kept; None for all.
         features: Most features to keep, by mutual information.
-        clip: z-scores beyond it are pulled back to it.
-        seeds: One network for each; their logits are averaged. Logistic regression needs none.
-        hidden: Widths of the network's hidden layers. Residual connections need neighbours of one
-            width; EA-GraphRAG's 256, 128 and 64 have none.
+        clip: Largest absolute z-score; larger ones are clipped.
+        seeds: One network is trained for each, and their logits are averaged. Trees and logistic
+            regression use the first.
+        hidden: Widths of the network's hidden layers. A residual connection needs equal widths;
+            EA-GraphRAG's 256, 128 and 64 have none.
         smoothing: Labels become smoothing / 2 and 1 - smoothing / 2.
-        learning_rate: AdamW's, falling to 0 along a cosine.
-        clip_norm: Longer gradients are shortened to it.
-        epochs: Most passes over the questions; the cosine is as long.
-        patience: Passes without a lower negative log likelihood of dev after which training ends.
-        strengths: Of logistic regression's penalty, 1 / C; the best on dev is kept.
+        learning_rate: AdamW's first learning rate; it falls to 0 along a cosine.
+        clip_norm: Largest norm of a gradient; larger ones are scaled down.
+        epochs: Most epochs; the cosine is as long.
+        patience: Training ends after so many epochs without a lower loss on dev.
+        strengths: Penalties of logistic regression, 1 / C; the best on dev is kept.
         l1_ratio: Share of the L1 norm in that penalty; 0.5 is an elastic net.
-        tried: Share of the features that a split is drawn from.
-        unfamiliar: Share of dev questions that may count as unlike all of training, where this is
-            asked for; 0 for none, whatever they are like.
+        tried: Share of the features that each split of a tree chooses among.
+        unfamiliar: Share of dev questions that count as unlike all of training; with 0, no question
+            ever does.
     """
 
     kind: str = AttentionMlp.kind

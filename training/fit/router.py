@@ -1,4 +1,4 @@
-"""From replays to a router: scorer, calibration, simple route and thresholds, on train and dev."""
+"""Fits a router on train and dev replays: scorer, calibration, simple route and thresholds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -48,15 +48,15 @@ from training.thresholds.steps import LEFT_OUT, solve_steps
 from training.thresholds.sweep import CUTS, objective
 
 UNFAMILIAR = 0.01
-"""Share of dev questions that may count as unlike all of training."""
+"""Share of dev questions that count as unlike all of training."""
 _FEATURES = {"text": STAGE_1, "syntax": FEATURE_NAMES, "all": None}
 
 
 def columns_named(features: str) -> tuple[str, ...] | None:
-    """What a scorer may look at, by the name of the whole; None for all columns.
+    """The columns of a named set, "text", "syntax" or "all"; None for all columns.
 
     Raises:
-        FitError: There is none of that name.
+        FitError: The name is unknown.
     """
     if features not in _FEATURES:
         raise FitError(f"There are no features '{features}'; take one of {', '.join(_FEATURES)}.")
@@ -65,19 +65,20 @@ def columns_named(features: str) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a training run is asked to do.
+    """The options of a training run.
 
     Attributes:
-        success: When an arm succeeds at a question; see `training.labels`.
+        success: What counts as success on a question; see `training.labels`.
+        quality: The measure that thresholds are solved for.
         kind: "extra-trees", "attention-mlp", "linear", or "auto" for the one that cross-fitting
             prefers.
-        among: Names of the features that the scorer may look at; None for all.
+        among: Names of the features that the scorer may use; None for all.
         hidden: Widths of the attention-MLP's hidden layers.
         unfamiliar: See `training.fit.recipe.RouterRecipe`.
-        simple: The simple route, or None for the one that thresholds make most of.
-        goal: Bounds on latency and on the graph's share.
-        elsewhere: Whether the thresholds have to hold for questions unlike all of these as well.
-        start: Name of the router that this one starts from; "" where it starts from nothing.
+        simple: The simple route; None for the one with the best thresholds.
+        goal: Weights of latency, and bounds on latency and on the graph's share.
+        elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
+        start: Name of the router that this one starts from; "" for none.
     """
 
     success: str = "all-gold@5"
@@ -119,7 +120,7 @@ class Choices:
 
 
 def published(choices: Choices) -> Choices:
-    """The same with EA-GraphRAG's own recipe, as far as it states it."""
+    """The choices with EA-GraphRAG's own recipe, as far as it is published."""
     return replace(
         choices,
         success="all-gold@5",
@@ -133,14 +134,14 @@ def published(choices: Choices) -> Choices:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Questions that are learned from.
+    """Training questions with their labels.
 
     Attributes:
-        questions: Of train and dev, n of them.
+        questions: The n questions of train and dev.
         dev: (n,) which are of dev.
         labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
-        warnings: What is doubtful about learning from these.
-        stakes: (n,) how much each question counts; None for all the same.
+        warnings: Reasons to doubt what is learned from them.
+        stakes: (n,) each question's weight; None for equal weights.
     """
 
     questions: EvaluationSet
@@ -151,7 +152,7 @@ class TrainingSet:
 
     @classmethod
     def of(cls, questions: EvaluationSet, found: Disagreement) -> "TrainingSet":
-        """Questions with what was found of them."""
+        """Label questions."""
         replays = questions.replays
         dev = np.repeat([one.split == "dev" for one in replays], [len(one) for one in replays])
         return cls(questions, dev, found.labels, found.warnings, found.stakes)
@@ -166,17 +167,17 @@ class TrainingSet:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A trained router, with what led to every choice.
+    """A trained router, with the evidence for each choice.
 
     Attributes:
-        comparison: Of the last two kinds of scorer; None where the kind was given.
-        logits: (n,) of the questions, cross-fitted.
-        pool: The questions as the scorer learned from them.
-        unseen: The same scored by routers that have not seen their dataset; None if none were
-            fitted.
-        outcomes: By simple route, of the questions with cross-fitted scores; where the thresholds
-            have to hold elsewhere, followed by those that routers scored which have not seen their
-            dataset.
+        comparison: Comparison of the last two kinds of scorer; None if the kind was given.
+        logits: (n,) cross-fitted logits of the questions.
+        solutions: Simple route -> its thresholds.
+        outcomes: Simple route -> outcomes of the questions with cross-fitted scores. If thresholds
+            must hold elsewhere, those with the scores of `unseen` follow.
+        pool: The questions as the scorer was trained on them.
+        unseen: Scores by routers that were trained without the question's dataset; None if none
+            were trained.
     """
 
     choices: Choices
@@ -192,12 +193,12 @@ class Fitted:
 
     @property
     def scorer(self) -> Scorer:
-        """That serves."""
+        """The scorer to serve."""
         return self.trained.scorer
 
     @property
     def solution(self) -> Solution:
-        """The thresholds that were chosen."""
+        """The thresholds of the chosen simple route."""
         return self.solutions[self.policy.simple]
 
 
@@ -206,14 +207,14 @@ def fit(
 ) -> Fitted:
     """Train a router.
 
-    The scorer learns from train and is calibrated on dev. Kind of scorer, simple route and
+    The scorer is trained on train and calibrated on dev. Kind of scorer, simple route and
     thresholds are chosen on cross-fitted scores of both, since some hundred dev questions are too
-    few to tell thresholds apart, and a scorer's own training scores are too sure. So that the
-    thresholds hold for questions of another kind too, each question counts a second time, scored
-    by a router that has not seen its dataset.
+    few to choose thresholds, and a scorer's own training scores are overconfident. So that the
+    thresholds also hold for other kinds of questions, each question counts a second time, scored
+    by a router that was trained without its dataset.
 
     Raises:
-        FitError: A fold in which one arm always wins, or bounds that nothing keeps.
+        FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
     questions, labels = training.questions, training.labels
     groups, seed, pool = questions.groups, choices.seed, _pool(training)
@@ -239,7 +240,7 @@ def fit(
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
-    takes_steps = {NAMED, SIDES} <= set(trained.scorer.names)  # else nobody knows what is at hand
+    takes_steps = {NAMED, SIDES} <= set(trained.scorer.names)  # steps are decided by these
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
     scores = scores_of(logits)
 
@@ -288,15 +289,14 @@ def fit(
 
 
 def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fitted:
-    """A router for few questions: another one, corrected as far as they say, with its thresholds.
+    """Correct another router by a few questions.
 
     Args:
-        prior: Where it starts; thresholds and simple route stay.
-        choices: What is asked for; of the scorer, nothing.
+        prior: The router to start from; its thresholds and simple route stay.
+        choices: The options; those of the scorer are ignored.
 
     Raises:
-        FitError: The questions say nothing surely that the other router does not know, or with the
-            correction answers are worse.
+        FitError: No correction is surely better, or answers get worse with it.
     """
     questions, policy, seed = training.questions, prior.policy, choices.seed
     pool = _pool(training)
@@ -363,11 +363,11 @@ def _outcomes(
     steps: float = 0.0,
     solving: bool = False,
 ) -> RouteOutcomes:
-    """Every question as it is met at home, and once more as it is met elsewhere.
+    """Outcomes of every question, then again with scores of routers that never saw its dataset.
 
-    What thresholds are solved on leaves the time of steps to a threshold of their own. Where they
-    have to hold elsewhere, the graph alone stands for no more than fusion does: what it gains at
-    home, it has lost on questions of a kind that it was not fitted on.
+    For solving thresholds, the time of steps is left out, since steps have a threshold of their
+    own. If thresholds must hold elsewhere, the graph alone counts as fusion: what it gained on
+    familiar questions, it lost on unfamiliar kinds.
     """
     fusion, quality = choices.fusion, choices.quality
     home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps, timed=not solving)

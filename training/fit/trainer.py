@@ -1,4 +1,4 @@
-"""Training a router: features that say most about the label, a scorer, and its calibration."""
+"""Trains a router's scorer: selects features, fits the scorer, and calibrates it."""
 
 import warnings
 from collections.abc import Callable, Container, Sequence
@@ -23,18 +23,18 @@ from training.fit.recipe import RouterRecipe
 
 _ROUNDS = 5_000
 LEVELS = 20
-"""A feature of whole numbers with at most so many values is counted, not estimated by distance."""
+"""Integer features with at most so many values count as discrete in mutual information."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The features that are kept.
+    """The selected features.
 
     Attributes:
-        columns: (d,) of the feature matrix, rising.
+        columns: (d,) columns of the feature matrix, rising.
         information: (d,) mutual information with the label, in nats.
-        constants: Names of features left out because training has one value of them.
-        duplicates: Feature left out -> feature kept that says the same.
+        constants: Names of features left out because they are constant in training.
+        duplicates: Feature left out -> the feature kept that equals it.
     """
 
     columns: Int64
@@ -54,20 +54,20 @@ def select(
 ) -> Selection:
     """Keep the k features with the highest mutual information with the label.
 
-    Constant features and repetitions of another one (the same z-scores, or their opposite) are
-    left out first. Equal information keeps the feature that comes first.
+    Constant features and duplicates of another one (equal z-scores, up to sign) are left out first.
+    Of features with equal information the first is kept.
 
     Source: EA-GraphRAG, section 3.2.5; the estimate is that of Ross (PLoS ONE 2014) with 3
     neighbours for continuous features.
 
     Args:
-        examples: Of the training split, and of no other.
+        examples: Examples of the training split only.
         k: Most features to keep, at least 1.
-        among: Names of those that may be kept; None for all.
-        seed: Of the noise that the estimate adds to continuous features.
+        among: Names of features that may be kept; None for all.
+        seed: Seed of the noise that the estimate adds to continuous features.
 
     Raises:
-        FitError: Names that do not fit, labels all the same, or no feature that varies.
+        FitError: The number of names is wrong, all labels are the same, or no feature varies.
     """
     if len(names) != examples.features.shape[1] or k < 1:
         raise FitError(
@@ -77,7 +77,7 @@ def select(
     if examples.one_sided:
         raise FitError("All labels are the same, so that no feature can tell them apart.")
     scale = examples.features.std(axis=0)
-    # A column of one value can have a deviation of some 1e-17 by rounding.
+    # By rounding, a constant column can have a deviation of some 1e-17.
     varies = np.ptp(examples.features, axis=0) > 0
     constants = tuple(
         name
@@ -110,7 +110,7 @@ def select(
 
 
 def _print(values: Float64, scale: float) -> bytes:
-    """The same for columns with the same z-scores, up to sign and the ninth digit."""
+    """A key that is equal for columns with equal z-scores, up to sign and the ninth digit."""
     z = (values - values.mean()) / scale
     z *= np.sign(z[np.argmax(np.abs(z) > 1e-6)])
     rounded: Float64 = np.round(z, 9)
@@ -119,7 +119,7 @@ def _print(values: Float64, scale: float) -> bytes:
 
 
 def _countable(features: Float64) -> NDArray[np.bool_]:
-    """Which columns are of whole numbers with few values."""
+    """(d,) which columns are integers with few values."""
     whole = (features == np.round(features)).all(axis=0)
     few = [len(np.unique(column)) <= LEVELS for column in features.T]
     result: NDArray[np.bool_] = np.logical_and(whole, few)
@@ -128,12 +128,12 @@ def _countable(features: Float64) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A router and how it came about.
+    """A trained scorer with its recipe and its quality on dev.
 
     Attributes:
         dev_auc: Area under the ROC curve on dev.
-        dev: Calibration on dev, on which it was fitted too; both are of a scorer that did not learn
-            from dev, which trees do afterwards.
+        dev: Calibration on dev, where it was also fitted. Both are of the scorer before trees are
+            grown again with dev added.
     """
 
     scorer: Scorer
@@ -150,12 +150,12 @@ def train(
     recipe: RouterRecipe | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train a router on one split and make every choice on another.
+    """Train a scorer on one split and make its choices on another.
 
     Features, means and deviations come from `examples`; epoch, strength and calibration from `dev`.
 
     Raises:
-        FitError: A split in which one arm always wins, or features that do not fit.
+        FitError: One arm always wins in a split, or the splits' features differ.
     """
     recipe = recipe or RouterRecipe()
     progress = progress or Silent()
@@ -187,7 +187,7 @@ def train(
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
     if (
         recipe.kind == Trees.kind
-    ):  # trees choose nothing on dev, so they may learn from it in the end
+    ):  # trees choose nothing on dev, so the final ones may learn from it
         scorer = replace(scorer, members=(Trees(_grow(_joined(*parts), recipe)),))
     if recipe.unfamiliar:
         scorer = replace(scorer, familiarity=_familiarity(parts[0], parts[1], recipe.unfamiliar))
@@ -203,11 +203,11 @@ def _joined(train: SplitData, dev: SplitData) -> SplitData:
 
 
 RIDGE = 0.1
-"""Added to each variance of z-scores, so that directions which training lacks do not decide."""
+"""Added to each variance of z-scores, so that directions absent in training do not dominate."""
 
 
 def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
-    """What is familiar, so that a share of the dev questions is not."""
+    """Fit the familiarity, with the limit that a share of the dev questions exceeds."""
     covariance = np.cov(train.inputs, rowvar=False).reshape(2 * (train.inputs.shape[1],))
     ridge = RIDGE * np.eye(len(covariance))
     precision = np.linalg.inv(covariance + ridge).astype(np.float64)
@@ -237,7 +237,7 @@ def _fit(
 
 
 def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Extremely randomised trees, laid side by side as `router.scorer.Trees` takes them."""
+    """Grow extremely randomised trees, as padded arrays for `router.scorer.Trees`."""
     forest = ExtraTreesClassifier(
         recipe.trees,
         max_leaf_nodes=recipe.leaves,
@@ -269,7 +269,7 @@ def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
 
 
 def _floor(values: Float64) -> Float32:
-    """The largest float32 that is not above: what float32 numbers are below stays the same."""
+    """Round down to float32; a float32 compares with the result as with the original."""
     found = values.astype(np.float32)
     below: Float32 = np.where(found > values, np.nextafter(found, np.float32(-np.inf)), found)
     return below
@@ -278,7 +278,7 @@ def _floor(values: Float64) -> Float32:
 def _fit_linear(
     train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
 ) -> dict[str, Floats]:
-    """Logistic regression with an elastic net, of the strength that is best on dev.
+    """Logistic regression with an elastic net, with the strength that is best on dev.
 
     Raises:
         FitError: The solver does not converge.

@@ -1,4 +1,4 @@
-"""What thresholds are worth on replayed questions, and which routes they give."""
+"""Outcomes of thresholds on replayed questions: quality, latency and shares of routes."""
 
 from dataclasses import dataclass, replace
 
@@ -12,28 +12,28 @@ from router.types import Thresholds
 from training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
-"""Columns of a replay, and codes of routes, in the order in which a rising score takes them."""
+"""Codes of routes, in the order in which a rising score takes them; also columns of outcomes."""
 
 
 _MOST_LOGIT = 30.0
-"""Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
+"""Larger logits are clipped, since their scores would round to 0 or 1 in float64."""
 
 
 def scores_of(logits: Float64) -> Float64:
-    """Scores that are above 0 and below 1, as thresholds take them."""
+    """Scores of logits, strictly between 0 and 1, as thresholds need them."""
     return to_scores(np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteOutcomes:
-    """Every question with the outcome of every route: any thresholds can be scored exactly.
+    """The outcome of every route for every question, so any thresholds can be evaluated exactly.
 
     Attributes:
-        scores: (n,) of the router, above 0 and below 1.
-        quality: (n, 3) of the answer by the simple, fusion and graph route; any measure.
-        latency_ms: (n, 3) of these routes, in milliseconds.
-        strange: (n,) from 1 on, which dataset a question is of that the router has not seen; 0 of
-            questions that are like those it learned from. None where all are.
+        scores: (n,) the router's scores, above 0 and below 1.
+        quality: (n, 3) quality of the simple, fusion and graph route's answer; any measure.
+        latency_ms: (n, 3) their latency in milliseconds.
+        strange: (n,) 0 if the router was trained on the question's dataset, else the dataset's
+            number, from 1. None if all are 0.
     """
 
     scores: Float64
@@ -60,26 +60,25 @@ class RouteOutcomes:
         return len(self.scores)
 
     def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
-        """Some of the questions; a row may come several times."""
+        """Some of the questions; rows may repeat."""
         strange = None if self.strange is None else self.strange[rows]
         return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows], strange)
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdObjective:
-    """What thresholds are to do.
+    """What thresholds are solved for; a bound of None is no bound.
 
     Attributes:
-        latency_weight: Quality given up for a millisecond less in the mean, λ; 0 or more.
-        max_mean_ms: Highest mean latency, if there is a bound.
-        max_p95_ms: Highest 95th percentile of latency, if there is a bound: at most 5 % of the
-            questions take longer.
-        max_graph_share: Highest share of questions for which the graph arm runs, if there is a
-            bound; it runs for fusion too.
-        steps_weight: Quality given up for a millisecond that steps take longer than fusion; 0 or
-            more. It is a weight of its own, since few questions go in steps.
-        max_loss: Most quality that leaving fusion may lose in the mean on any dataset that the
-            router has not seen, if there is a bound. It yields where nothing keeps all bounds.
+        latency_weight: Quality given up for one millisecond less mean latency, λ; 0 or more.
+        max_mean_ms: Highest mean latency.
+        max_p95_ms: Highest 95th percentile of latency: at most 5 % of the questions take longer.
+        max_graph_share: Highest share of questions for which the graph arm runs, which includes
+            fusion.
+        steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
+            more. It is separate, since few questions go in steps.
+        max_loss: Most mean quality that leaving fusion may lose on any dataset that the router was
+            not trained on. It is dropped if no thresholds keep all bounds.
     """
 
     latency_weight: float = 0.0
@@ -100,11 +99,11 @@ class ThresholdObjective:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What thresholds give on a replay.
+    """The outcome of thresholds on a replay.
 
     Attributes:
         p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
-        shares: Of the simple, fusion and graph route; 0 for another one.
+        shares: Shares of the simple, fusion and graph route; all 0 for another route.
     """
 
     quality: float
@@ -118,12 +117,12 @@ class Outcome:
 
 
 def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
-    """What thresholds give."""
+    """The outcome of thresholds."""
     return of_routes(replay, bands(replay.scores, thresholds))
 
 
 def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
-    """What given routes, (n,) codes, give: those of a rival, or of an oracle."""
+    """The outcome of given routes, (n,) codes, such as a baseline's or an oracle's."""
     rows = np.arange(len(replay))
     latency = replay.latency_ms[rows, codes]
     simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
@@ -132,7 +131,7 @@ def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
 
 
 def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
-    """What a route that is none of the three gives, by (n,) of its answers' quality and latency."""
+    """The outcome of a route beside the three, from (n,) quality and latency."""
     return Outcome(
         quality=float(quality.mean()),
         mean_ms=float(latency_ms.mean()),
@@ -146,7 +145,9 @@ class Moves:
     """Questions that change route.
 
     Attributes:
-        rows: (m,) which questions, rising.
+        rows: (m,) the questions' rows, rising.
+        before: (m,) codes of their former routes.
+        after: (m,) codes of their new routes.
         gain: (m,) quality after minus quality before.
     """
 
@@ -157,7 +158,7 @@ class Moves:
 
 
 def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves:
-    """Which questions take another route under other thresholds, and what it does to them."""
+    """The questions that change route between two pairs of thresholds."""
     old, new = bands(replay.scores, before), bands(replay.scores, after)
     rows = np.flatnonzero(old != new)
     gain = replay.quality[rows, new[rows]] - replay.quality[rows, old[rows]]

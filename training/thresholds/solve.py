@@ -1,4 +1,4 @@
-"""Solves thresholds exactly on a replay, and does not trust the very best pair."""
+"""Solves thresholds exactly on a replay, and prefers the cheapest of nearly equal pairs."""
 
 from dataclasses import dataclass, replace
 
@@ -17,10 +17,10 @@ Table = NDArray[np.bool_]
 
 
 POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
-"""Operating point -> by how much more or less than asked for a millisecond counts."""
+"""Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
-"""Most that leaving fusion may lose on a dataset that the router has not seen; twice as much where
-a millisecond counts twice."""
+"""Most quality that leaving fusion may lose on a dataset that the router was not trained on; twice
+that at an operating point where latency counts twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,9 @@ class Solution:
     """Thresholds to review.
 
     Attributes:
-        thresholds: The cheapest of the plateau.
-        best: The pair with the highest objective of all.
-        best_outcome: What that pair gives; better on these questions, and for that reason to be
-            trusted less.
+        thresholds: The cheapest pair of the plateau.
+        best: The pair with the highest objective.
+        best_outcome: That pair's outcome, which overfits these questions.
         plateau: Share of the allowed pairs that these questions cannot tell from the best.
     """
 
@@ -43,9 +42,9 @@ class Solution:
 
 
 def standard_errors(*, elsewhere: bool) -> float:
-    """Standard errors within which thresholds count as equally good.
+    """Within how many standard errors thresholds count as equally good.
 
-    One chooses well for these questions; to leave fusion for questions unlike these takes more.
+    One is right for questions like these; leaving fusion for unlike questions needs more evidence.
     """
     return 2.0 if elsewhere else 1.0
 
@@ -60,21 +59,20 @@ def solve(
 ) -> Solution:
     """Find thresholds for a goal among all pairs.
 
-    The best pair of some thousand questions is the best for their noise as well. So this takes
-    those pairs whose objective is at most `errors` standard errors of the paired difference below
-    the best one, which the questions cannot tell from it, and returns the cheapest of them: what
-    cannot be seen to make answers better need not be paid for. It is itself one of these pairs, so
-    it keeps all bounds.
+    The best pair overfits the noise of the questions. So this considers all pairs whose objective
+    is at most `errors` standard errors of the paired difference below the best, which the questions
+    cannot tell from it, and returns the cheapest: a cost without a visible gain is not paid. Only
+    pairs that keep all bounds are considered.
 
     Args:
-        replay: Of the split to choose on; never of test.
-        goal: What to aim at; None for quality alone.
+        replay: Outcomes of the split to choose on; never of test.
+        goal: The goal; None for quality alone.
         errors: Standard errors below the best that count as equal; 0 returns a best pair.
-        most: Cuts to consider, spread evenly over the questions; None for all. Memory is about
-            50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
-        cautious: Take the highest of their high thresholds, and of the pairs that have it the
-            cheapest. Where graph and fusion cannot be told apart, fusion is the safer one for
-            questions unlike these: it walks the graph as well, and hears the other arms.
+        most: How many cuts to consider, spread evenly over the questions; None for all. Memory is
+            about 50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
+        cautious: Take the highest of the high thresholds, then the cheapest pair that has it. Where
+            the questions cannot tell graph from fusion, fusion is safer for questions unlike
+            these: it walks the graph as well, and uses the other arms.
 
     Raises:
         FitError: No pair keeps the bounds.
@@ -94,7 +92,7 @@ def solve_points(
     most: int | None = None,
     cautious: bool = False,
 ) -> dict[str, Thresholds]:
-    """Thresholds of each operating point; arguments and errors are those of `solve`."""
+    """Solve each operating point's thresholds; arguments and errors as for `solve`."""
     loss = goal.max_loss
     goals = {
         name: replace(
@@ -119,16 +117,16 @@ def search(
     counts: Float64 | None = None,
     cautious: bool = False,
 ) -> tuple[int, int, float, tuple[int, int]]:
-    """The search of `solve`, on questions counted `counts` (n,) times.
+    """The search of `solve`, with each question counted `counts` (n,) times.
 
     Returns:
-        Places of the low and the high cut, the plateau's share, and the places of the best pair.
+        Positions of the low and the high cut, the plateau's share, and positions of the best pair.
 
     Raises:
         FitError: No pair keeps the bounds.
     """
     fits = allowed(replay, cuts, goal, counts)
-    if not fits.any():  # what was asked for goes before what strangers lose
+    if not fits.any():  # the user's bounds come before `max_loss`
         fits = allowed(replay, cuts, replace(goal, max_loss=None), counts)
     if not fits.any():
         fastest = float(replay.latency_ms.mean(axis=0).min())
@@ -157,7 +155,7 @@ def _close(
     errors: float,
     counts: Float64 | None,
 ) -> Table:
-    """(c, c) whether a pair is within some standard errors of the best one, paired."""
+    """(c, c) whether a pair's paired difference to the best is within some standard errors."""
     n = float(len(replay)) if counts is None else float(counts.sum())
     routes = bands(replay.scores, cuts.thresholds(*best))
     behind = values[np.arange(len(replay)), routes][:, None] - values
@@ -170,11 +168,11 @@ def _close(
 
 
 def _cheapest(equal: Table, cost: Float64, *, cautious: bool) -> tuple[int, int]:
-    """The pair in `equal` that costs least, the first of equally cheap ones."""
+    """The cheapest pair in `equal`, the first if several are."""
     if cautious:
         equal = equal & (np.arange(len(equal)) == np.flatnonzero(equal.any(axis=0)).max())
     cost = np.where(equal, cost, np.inf)
-    # Sums of the same times, of questions that go in steps on either side, differ in the last bits.
+    # Questions in steps take the same time on either route, but sums differ in their last bits.
     cheapest = cost <= cost.min() * (1 + SLACK)
     low, high = np.unravel_index(np.argmax(cheapest), cost.shape)
     return int(low), int(high)
@@ -185,8 +183,8 @@ class Stability:
     """95 % bootstrap intervals over questions.
 
     Attributes:
-        low: Of the low threshold, chosen again on each resample.
-        high: Of the high threshold, chosen again on each resample.
+        low: Interval of the low threshold, solved again on each resample.
+        high: Interval of the high threshold, likewise.
         impossible: Share of resamples on which no pair keeps the bounds.
     """
 
@@ -211,8 +209,8 @@ def stability(
 ) -> Stability:
     """Resample the questions, and solve again on each resample.
 
-    The intervals of quality, latency and objective hold the thresholds fixed; they do not count
-    that these were chosen on the same questions.
+    The intervals of quality, latency and objective are for fixed thresholds, and ignore that these
+    were chosen on the same questions.
 
     Raises:
         FitError: No resample has a pair that keeps the bounds.
@@ -252,7 +250,7 @@ def stability(
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Pairs in the order of rising latency and rising quality."""
+    """Pairs of thresholds, by rising latency and rising quality."""
 
     thresholds: tuple[Thresholds, ...]
     quality: Float64
@@ -265,8 +263,8 @@ def front(
     """The Pareto front over pairs of thresholds.
 
     Args:
-        bounds: That the pairs have to keep; its weight of latency plays no part. None for none.
-        most: Cuts to consider, spread evenly over the questions; None for all.
+        bounds: Bounds that the pairs must keep, whose latency weight is ignored; None for none.
+        most: How many cuts to consider, spread evenly over the questions; None for all.
 
     Returns:
         At least one point, unless no pair keeps the bounds.
@@ -277,7 +275,7 @@ def front(
         sums(cuts, values).table()[rows, columns] / len(replay)
         for values in (replay.quality, replay.latency_ms)
     )
-    # By rising latency, the best of equally fast ones first; then whatever sets a new record.
+    # Sort by latency, then keep each pair whose quality exceeds that of all faster ones.
     order = np.lexsort((-quality, latency))
     best = np.maximum.accumulate(quality[order])
     record = np.ones(len(order), np.bool_)

@@ -1,4 +1,4 @@
-"""When a question that has a plan is worth taking apart: by what steps gain, and what they take."""
+"""Solves the threshold of steps, from the quality that they gain and the time that they take."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from training.data.evaluation_set import EvaluationSet
 from training.evaluation.measures import MEASURES
 
 PLACES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
-"""Where the threshold of steps may be: few, since some hundred questions have a plan."""
+"""Candidates for the threshold of steps: few, since only some hundred questions have a plan."""
 
 LEFT_OUT = 100
-"""Questions with a plan that a place below 1 has to leave out, where it has to hold elsewhere too:
-what a few say of those that need little more does not."""
+"""A threshold below 1 must leave out at least this many questions with a plan, if it must hold
+elsewhere too: what fewer show does not generalise."""
 
 
 def solve_steps(
@@ -27,16 +27,16 @@ def solve_steps(
     measure: str,
     enough: int = 0,
 ) -> float:
-    """The threshold of steps with the highest quality less `weight` a millisecond.
+    """The threshold of steps with the highest quality less `weight` times latency.
 
     Args:
-        scores: (n,) of a router that has not seen them.
-        low: The low threshold; what is neither above it nor unsure takes no steps.
-        weight: Quality given up for a millisecond less.
-        enough: Questions with a plan that a place below 1 has to leave out.
+        scores: (n,) scores of a router that was not trained on the questions.
+        low: The low threshold; a score that is not above it, nor above `SURE`, takes no steps.
+        weight: Quality given up for one millisecond less.
+        enough: How many questions with a plan a threshold below 1 must leave out.
 
     Returns:
-        One of `PLACES`, the highest of equal ones; 0 where steps are worth nothing.
+        One of `PLACES`, the highest of equal ones; 0 if steps gain nothing.
     """
     gained, longer = (
         of(Route.STEPS) - of(Route.FUSION)

@@ -1,14 +1,14 @@
-"""Every pair of thresholds at once: sums over routes as sums of two prefix sums.
+"""Evaluates all pairs of thresholds at once, by prefix sums.
 
 Questions are sorted by score. A pair of cuts (i, j), i <= j, sends the i lowest distinct scores to
-the simple route, those from the j-th on to graph, and the rest to fusion. Any sum over questions of
-a value that depends on the route taken is then
+the simple route, those from the j-th on to the graph, and the rest to fusion. The sum over all
+questions of a value that depends on the route is then
 
     S[i] + F[j] - F[i] + G[m] - G[j] = a[i] + b[j]
 
-with S, F, G the prefix sums of the value under each route. So all pairs cost one outer sum, bounds
-on mean latency, on the number of slow questions and on the graph share are the same kind of sum,
-and so are the two moments of the difference to any given pair.
+with S, F, G the prefix sums of the value under each route. So one outer sum evaluates all pairs.
+Mean latency, the number of slow questions, the graph share, and the two moments of the difference
+to a given pair are all such sums.
 """
 
 from dataclasses import dataclass
@@ -28,19 +28,20 @@ from training.thresholds.outcomes import (
 )
 
 CUTS = 1000
-"""Places where thresholds may be; all pairs of more would take gigabytes."""
+"""Most cuts to consider; tables over pairs of more would take gigabytes."""
 SLACK = 1e-9
-"""Sums in another order differ in their last bits; a bound met exactly is met."""
+"""Tolerance of comparisons: the order of a sum changes its last bits, and a bound may be met
+exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The places where thresholds can be, between neighbouring scores.
+    """The possible positions of thresholds, between adjacent scores.
 
     Attributes:
         scores: (m,) distinct scores, rising.
-        places: (c,) how many of them are below each cut, rising, from 0 to m.
-        level: (n,) of which of them each question's score is.
+        places: (c,) number of them below each cut, rising, from 0 to m.
+        level: (n,) index of each question's score among them.
     """
 
     scores: Float64
@@ -49,7 +50,7 @@ class Cuts:
 
     @classmethod
     def of(cls, scores: Float64, most: int | None = None) -> "Cuts":
-        """All cuts, or `most` of them, spread evenly over the questions."""
+        """All cuts, or at most `most`, spread evenly over the questions."""
         distinct, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
         places = np.arange(len(distinct) + 1)
         if most is not None and most < len(places):
@@ -59,7 +60,7 @@ class Cuts:
         return cls(distinct, places, level)
 
     def thresholds(self, low: int, high: int) -> Thresholds:
-        """Those that cut at places `low` <= `high`: midway between the scores on both sides."""
+        """Thresholds at places `low` <= `high`, midway between the scores on either side."""
         return Thresholds(self._border(low, upper=False), self._border(high, upper=True))
 
     def _border(self, place: int, *, upper: bool) -> float:
@@ -69,7 +70,7 @@ class Cuts:
             return 1.0
         below, above = float(self.scores[place - 1]), float(self.scores[place])
         middle = below + (above - below) / 2
-        # Between neighbouring numbers there is none, and only one of them is on the right side.
+        # Adjacent floats have no middle, and only one of the two cuts on the right side.
         if upper:
             return middle if middle > below else above
         return middle if middle < above else below
@@ -80,21 +81,21 @@ class Sums:
     """Sums over questions for every pair of cuts: total[i, j] = a[i] + b[j], for i <= j.
 
     Attributes:
-        a: (c,) by the low cut.
-        b: (c,) by the high cut.
+        a: (c,) parts that depend on the low cut.
+        b: (c,) parts that depend on the high cut.
     """
 
     a: Float64
     b: Float64
 
     def table(self) -> Float64:
-        """(c, c); entries with i > j mean nothing."""
+        """(c, c) the sums; entries with i > j are meaningless."""
         result: Float64 = self.a[:, None] + self.b[None, :]
         return result
 
 
 def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
-    """Sums of values (n, 3) of the routes, each question counted `counts` (n,) times."""
+    """Sums of the routes' values (n, 3), with each question counted `counts` (n,) times."""
     weighed = values if counts is None else values * counts[:, None]
     m = len(cuts.scores)
     prefix = np.zeros((m + 1, 3))
@@ -107,7 +108,7 @@ def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
 def allowed(
     replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective, counts: Float64 | None = None
 ) -> NDArray[np.bool_]:
-    """(c, c) the pairs of cuts, low before high, that keep within the goal's bounds."""
+    """(c, c) mask of the pairs of cuts, low <= high, that keep the goal's bounds."""
     n = float(len(replay)) if counts is None else float(counts.sum())
     runs_graph = np.tile([0.0, 1.0, 1.0], (len(replay), 1))
     bounds: list[tuple[Float64, float | None]] = [
@@ -128,7 +129,7 @@ def allowed(
 def _strangers(
     replay: RouteOutcomes, goal: ThresholdObjective, counts: Float64 | None
 ) -> list[tuple[Float64, float | None]]:
-    """For each dataset that the router has not seen, what other routes lose beside fusion."""
+    """For each dataset that the router was not trained on, the routes' loss against fusion."""
     if replay.strange is None or goal.max_loss is None:
         return []
     lost = replay.quality[:, [FUSION]] - replay.quality
@@ -141,7 +142,7 @@ def _strangers(
 
 
 def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
-    """Whether what thresholds give keeps within the goal's bounds."""
+    """Whether an outcome keeps the goal's bounds."""
     bounds = (
         (found.mean_ms, goal.max_mean_ms),
         (found.p95_ms, goal.max_p95_ms),
@@ -151,7 +152,7 @@ def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
 
 
 def objective(replay: RouteOutcomes, goal: ThresholdObjective) -> Float64:
-    """(n, 3) quality - λ · latency of each question by each route."""
+    """(n, 3) quality - λ · latency of each route for each question."""
     return replay.quality - goal.latency_weight * replay.latency_ms
 
 

@@ -1,4 +1,4 @@
-"""Thresholds by hand: what any pair is worth on replayed questions, and whom it fails."""
+"""Tuning of thresholds on replayed questions: outcomes, misrouted questions, new solutions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,8 +53,8 @@ class Misrouted:
     """A question for which another route would have been better.
 
     Attributes:
-        lost: Quality of that answer less quality of the one given.
-        contributions: To the score's logit; see `router.types.Decision`.
+        lost: Quality of the better route's answer less that of the one given.
+        contributions: Contributions to the score's logit; see `router.types.Decision`.
     """
 
     text: str
@@ -68,13 +68,14 @@ class Misrouted:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Replayed questions as one router scores them.
+    """Replayed questions with one router's scores.
 
-    A router is too sure of the questions that it was trained on; thresholds are best chosen on
-    others, such as a dev split, or questions of one's own.
+    A router is overconfident on its training questions; choose thresholds on others, such as a dev
+    split, or your own questions.
 
     Attributes:
-        measure: One of `training.evaluation.measures.MEASURES`, which is called quality here.
+        measure: The measure of quality, one of `training.evaluation.measures.MEASURES`.
+        success: What labels count as success; see `training.labels`.
     """
 
     evaluation_set: EvaluationSet
@@ -97,14 +98,14 @@ class Tuning:
 
         Args:
             replays: Files of train or dev splits, as `wye train` keeps them.
-            model: "name/version", or a version's folder; empty for that of the settings.
-            settings: Of models, fusion and router; None reads the environment.
+            model: "name/version", or a version's folder; "" for the settings' router.
+            settings: Settings of models, fusion and router; None reads the environment.
 
         Raises:
             SplitError: A replay is of a test split.
             ReplayError: A file cannot be read, or none is given.
             ModelFileError: There is no such router, or it was trained on other features.
-            FitError: There is no such measure.
+            FitError: The measure is unknown.
         """
         if not replays:
             raise ReplayError("No replay is given; name files of train or dev splits.")
@@ -123,13 +124,13 @@ class Tuning:
         settings: Settings,
         measure: str = "nDCG@10",
     ) -> "Tuning":
-        """The same of replays that are at hand; arguments are those of `load`.
+        """Like `load`, with replays that were read already.
 
-        Without an index, the router is by default the one that ships for returned passages.
+        Without an index, the default is the passage router that ships.
 
         Raises:
             ModelFileError: There is no such router, or it was trained on other features.
-            FitError: There is no such measure.
+            FitError: The measure is unknown.
         """
         _check(measure)
         own = settings
@@ -149,7 +150,7 @@ class Tuning:
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
-        """Every question with the outcome of every route, and steps where they are taken."""
+        """The outcomes of every route for every question, with steps where they are taken."""
         scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
         simple = self.model.policy.simple
         steps = self.model.policy.thresholds.steps
@@ -163,7 +164,7 @@ class Tuning:
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
-        """What always taking one route gives, by its name; a further arm that was replayed too."""
+        """Route -> outcome of always taking it; includes further arms that were replayed."""
         pairs = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
         order = routes(self.model.policy.simple)
         return {
@@ -175,7 +176,7 @@ class Tuning:
         }
 
     def at(self, low: float, high: float) -> Outcome:
-        """What thresholds give.
+        """The outcome of thresholds.
 
         Raises:
             PolicyError: They are not in order, or not from 0 to 1.
@@ -183,15 +184,15 @@ class Tuning:
         return outcome(self.outcomes, Thresholds(low, high))
 
     def front(self) -> Front:
-        """The pairs that no other pair beats in both quality and latency."""
+        """The Pareto front of quality and latency."""
         return front(self.outcomes)
 
     def worst(self, n: int, thresholds: Thresholds | None = None) -> list[Misrouted]:
         """The questions that lose most by their route, the worst first.
 
         Args:
-            n: At most so many; questions that lose nothing are left out.
-            thresholds: None for the router's own.
+            n: Most questions to return; those that lose nothing are left out.
+            thresholds: Thresholds to apply; None for the router's own.
         """
         names = (*routes(self.model.policy.simple), Route.STEPS)
         quality = self.outcomes.quality
@@ -217,7 +218,7 @@ class Tuning:
         ]
 
     def policy(self, thresholds: Thresholds) -> Policy:
-        """Thresholds with the latencies of these replays."""
+        """A policy with these thresholds and the replays' latencies."""
         simple = self.model.policy.simple
         return Policy(
             thresholds, simple, self.evaluation_set.median_latency_ms(simple), self.model.name
@@ -230,12 +231,12 @@ class Tuning:
         notes: Mapping[str, Any] | None = None,
         points: Mapping[str, Thresholds] | None = None,
     ) -> Policy:
-        """Write a thresholds file, with the latencies of these replays, to be reviewed.
+        """Write a thresholds file for review, with the replays' latencies.
 
         Args:
-            path: Of the file; an older one is replaced.
-            notes: For whoever reviews it, beside what the thresholds give here.
-            points: Operating points; None for those that the router has.
+            path: The file; an existing one is replaced.
+            notes: Notes for the reviewer, beside the thresholds' outcome.
+            points: Operating points; None for the router's own.
         """
         policy, simple = self.policy(thresholds), self.model.policy.simple
         policy = replace(policy, points=self.model.policy.points if points is None else points)
@@ -262,11 +263,11 @@ class Retuned:
     """Thresholds to review.
 
     Attributes:
-        before: What the router's own thresholds give on the same questions.
-        stays: Whether the router's own thresholds are proposed, for on these questions those that
-            were solved are no better.
-        gain: Quality with the proposed thresholds less quality with the router's own, paired; like
-            the other intervals, it does not count that they were chosen on these questions.
+        before: Outcome of the router's own thresholds on the same questions.
+        stays: Whether the router's own thresholds are proposed, since the solved ones are no better
+            on these questions.
+        gain: Paired difference in quality from the router's own thresholds; like the other
+            intervals, it ignores that the new ones were chosen on these questions.
     """
 
     goal: ThresholdObjective
@@ -278,7 +279,7 @@ class Retuned:
     gain: Interval
 
     def notes(self) -> dict[str, Any]:
-        """For the thresholds file."""
+        """Notes for the thresholds file."""
         low, high = self.stability.low, self.stability.high
         return {
             "max_mean_ms": self.goal.max_mean_ms,
@@ -296,12 +297,12 @@ def retune(
 ) -> Retuned:
     """Solve thresholds on replayed questions.
 
-    What is solved lies in the middle of all that these questions cannot tell from the best, and so
-    may be worse on them than the thresholds in use. Where it is, or is as good, nothing changes, as
-    long as the bounds are kept.
+    The solution is the cheapest of the pairs that these questions cannot tell from the best, so it
+    may be worse on them than the thresholds in use. Those stay if they keep the bounds and their
+    objective is not lower.
 
     Args:
-        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
+        elsewhere: Whether the thresholds must also hold for questions unlike these.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -333,7 +334,7 @@ def retune(
 def retuned_points(
     tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True
 ) -> dict[str, Thresholds]:
-    """The operating points, solved on the same questions.
+    """Solve the operating points on the same questions.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -348,10 +349,10 @@ def retuned_points(
 
 
 def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:
-    """Print old and new thresholds side by side, what fixed routes give, and who moves.
+    """Print old and new thresholds, outcomes of fixed routes, and questions that change route.
 
     Args:
-        most: Moved questions to list, those with the largest change of quality first.
+        most: Most such questions to list, those with the largest change of quality first.
     """
     own, new = tuning.model.policy.thresholds, found.solution.thresholds
     sure, before, after = found.stability, found.before, found.solution.outcome
