@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -197,12 +196,12 @@ class ShardedCollection(Collection):
 
 
 def shard_urls(serve: ServeSettings) -> dict[str, list[str]]:
-    """Addresses of the shards of each collection, by its name.
+    """Addresses of the shards of each collection, by name, in the order of the setting.
 
     Raises:
         ServiceError: A name or an address is invalid.
     """
-    pairs = []
+    found: dict[str, list[str]] = {}
     for entry in serve.shards:
         name, is_named, url = entry.partition("=")
         name, url = (name, url) if is_named and "/" not in name else (DEFAULT, entry)
@@ -210,6 +209,5 @@ def shard_urls(serve: ServeSettings) -> dict[str, list[str]]:
             raise ServiceError(f"A collection cannot be called '{name}'.")
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             raise ServiceError(f"'{url}' is no address of a shard; write NAME=http://host:port.")
-        pairs.append((name, url.rstrip("/")))
-    by_name = groupby(sorted(pairs, key=lambda pair: pair[0]), key=lambda pair: pair[0])
-    return {name: [url for _, url in own] for name, own in by_name}
+        found.setdefault(name, []).append(url.rstrip("/"))
+    return found

@@ -174,9 +174,10 @@ def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitSta
 
 
 def test_addresses_by_collection() -> None:
-    entries = ("http://a:1", "b=http://b:1/", "b=https://c")
+    entries = ("z=http://a:1", "b=http://b:1/", "b=https://c")
     found = shard_urls(ServeSettings(shards=entries))
-    assert found == {"b": ["http://b:1", "https://c"], "default": ["http://a:1"]}
+    # The first that is named is the one that is searched where a request names none.
+    assert [*found.items()] == [("z", ["http://a:1"]), ("b", ["http://b:1", "https://c"])]
     for wrong in ("b=ftp://c", "b c=http://d", "nothing"):
         with pytest.raises(ServiceError):
             shard_urls(ServeSettings(shards=(wrong,)))
