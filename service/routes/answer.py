@@ -23,21 +23,22 @@ router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
     summary="Answer a question, with citations",
     operation_id="answer",
     response_model=AnswerReply,
-    response_description="An answer; as server-sent events with `stream`.",
+    response_description="The answer; with `stream`, as server-sent events.",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def answer(
     asked: AnswerRequest, request: Request, response: Response, service: Served
 ) -> AnswerReply | Response:
-    """Finds passages, then has the configured language model answer from them and nothing else.
+    """Finds passages, and has the configured language model answer from them and nothing else.
 
-    Where the collection probably has no answer (`abstain_below`), that is the answer.
+    If the collection probably has no answer (`abstain_below`), the reply says so instead.
 
-    With `history`, a question that leans on it ("And who designed it?") is rewritten by the
-    language model, or gets the names of the last turn; `retrieval.question` is what was searched.
+    A question that refers to `history`, such as "And who designed it?", is first rewritten by the
+    language model; without one, the names of the last turn are appended. `retrieval.question` is
+    what was searched for.
 
-    Without a language model the answer is made of the sentences that bear most on the question, and
-    `note` says so. When one is configured but fails, the same happens, and `note` says why.
+    Without a language model, the answer quotes the sentences that bear most on the question. The
+    same happens if the language model fails. `note` says which.
     """
     params = params_of(service.collection(asked.collection).name, asked.route, asked)
     history = [Message(turn.role, turn.content) for turn in asked.history]

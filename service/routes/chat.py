@@ -29,13 +29,13 @@ _TURNS = ("user", "assistant")
 
 @router.get("/models", summary="List models", operation_id="list_models")
 async def models(service: Served) -> dict[str, Any]:
-    """A model is a route: `wye-auto`, `wye-dense`, …; with `:NAME` over another collection."""
+    """Lists a model for each route: `wye-auto`, `wye-dense`, …; `:NAME` names a collection."""
     return {"object": "list", "data": [_model(service, name) for name in _names(service)]}
 
 
 @router.get("/models/{model}", summary="Describe a model", operation_id="retrieve_model")
 async def model_by_name(model: str, service: Served) -> dict[str, Any]:
-    """One of the models."""
+    """Describes one of the models."""
     route_of(service, model)
     return _model(service, model)
 
@@ -49,19 +49,19 @@ async def model_by_name(model: str, service: Served) -> dict[str, Any]:
 async def chat(asked: ChatRequest, request: Request, service: Served) -> Response:
     """Answers the last user message from passages, in OpenAI's protocol, streaming or not.
 
-    The last user message is what passages are searched for (of one over 4,096 characters its last
-    4,096). One that leans on the turns before it, as "And who designed it?" does, is first
-    rewritten by the language model; without one, the names of the last turn are put behind it.
-    `wye.question` is what was searched for. A language model also sees the system message and the
-    turns before. Without one, the answer quotes the passages, and `note` says so.
+    The last user message is the query, or its last 4,096 characters if it is longer. If it refers
+    to earlier turns, as "And who designed it?" does, it is first rewritten by the language model;
+    without one, the names of the last turn are appended. `wye.question` is what was searched for.
+    A language model also gets the system message and the earlier turns. Without one, the answer
+    quotes the passages, and `note` says so.
 
     `segments` are the parts of the answer with the numbers of their passages, which `citations`
     resolves; `wye` holds what `/v1/retrieve` would reply. A stream has `wye` in its first chunk,
     and `segments` and `citations` in its last.
 
-    Clients such as Open WebUI also send chores: a single message that begins with `### Task:` and
-    holds the conversation in `<chat_history>`, for a title or for tags. A language model is given
-    them as they are, nothing is searched for, and `wye` is null.
+    Clients such as Open WebUI also ask for titles and tags: in a single message that begins with
+    `### Task:` and holds the conversation in `<chat_history>`. It goes to the language model as it
+    is, nothing is searched for, and `wye` is null.
 
     ```python
     from openai import OpenAI
@@ -113,14 +113,14 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
 
 
 def turns_of(messages: Sequence[tuple[str, str]], place: str) -> list[Message]:
-    """What user and assistant said, up to the user's last word.
+    """The messages of user and assistant, up to the user's last one with text.
 
     Args:
-        messages: Role and text of each.
-        place: Of them in the request.
+        messages: Role and text of each message.
+        place: Where in the request they are, for the error.
 
     Raises:
-        Problem: No user says anything.
+        Problem: 422; no user message has any text.
     """
     places = [n for n, (role, text) in enumerate(messages) if role == "user" and text.strip()]
     if not places:
@@ -148,7 +148,7 @@ def route_of(service: Service, model: str) -> tuple[Route, str]:
     """Route and collection of a model.
 
     Raises:
-        Problem: There is no such model.
+        Problem: 404; there is no such model.
     """
     names = _names(service)
     if model not in names:

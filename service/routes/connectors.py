@@ -1,4 +1,4 @@
-"""Addresses in the form that other programs ask in."""
+"""Searches in the protocols of Dify and Open WebUI."""
 
 from typing import Annotated
 
@@ -24,10 +24,10 @@ router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 async def dify(
     wanted: DifyRequest, request: Request, response: Response, service: Served
 ) -> DifyReply:
-    """Passages as records; the endpoint to name in Dify ends with `/v1/dify`.
+    """Returns passages as Dify's records. In Dify, enter the address of the server and `/v1/dify`.
 
-    `score_threshold` goes by relevance, so it means the same for every question; where none is
-    known, one above 0 is refused.
+    `score_threshold` is a lower bound on relevance, so it means the same for every question. A
+    bound above 0 is refused if relevance is unknown.
     """
     filter_ = wanted.filter()
     name = service.collection(wanted.knowledge_id).name
@@ -66,7 +66,7 @@ async def web_search(
     service: Served,
     collection: Annotated[CollectionName, Query()] = None,
 ) -> list[WebSearchResult]:
-    """Passages as results of a search engine; have Open WebUI bypass its web loader."""
+    """Returns passages as results of a search engine. Have Open WebUI bypass its web loader."""
     params = SearchParams(service.collection(collection).name, DEFAULT_ROUTE, wanted.count)
     (result,) = await service.search(request, params, [wanted.query], None)
     reply = retrieve_reply(result)

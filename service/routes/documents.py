@@ -1,4 +1,4 @@
-"""Documents: sent, listed, read and deleted."""
+"""Stores, lists, reads and deletes documents."""
 
 from dataclasses import asdict
 from functools import partial
@@ -47,8 +47,8 @@ Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {"model": JobValue, "description": "Accepted as a job, whose address is in `location`."},
-    409: {"description": "A job or another process is writing it."},
+    202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
+    409: {"description": "A job or another process is writing the document."},
 }
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -59,7 +59,7 @@ _BODY: dict[str, Any] = {
                 "schema": {
                     "type": "string",
                     "description": (
-                        "A document on each line, with `_id` or `id`, `title`, `text` and "
+                        "One document per line, with `_id` or `id`, `title`, `text` and "
                         "`metadata`, as in BEIR's `corpus.jsonl`."
                     ),
                 }
@@ -78,10 +78,13 @@ _BODY: dict[str, Any] = {
                                 "of a file's name becomes the id of its document."
                             ),
                         },
-                        "id": {"type": "string", "description": "Instead of the file's name."},
+                        "id": {
+                            "type": "string",
+                            "description": "Id of the document, instead of the file's name.",
+                        },
                         "metadata": {
                             "type": "string",
-                            "description": "A JSON object, for every document of the form.",
+                            "description": "A JSON object: metadata for every document.",
                         },
                         "collection": {"type": "string"},
                         "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
@@ -108,11 +111,11 @@ async def add(
     collection: Named = None,
     chunk_words: Annotated[ChunkWords, Query()] = None,
 ) -> Response:
-    """Stores new documents and replaces those that are there; all of a request, or none.
+    """Stores new documents and replaces known ones: all documents of a request, or none.
 
-    What makes few passages is committed when the reply, 201, comes. More is 202 with a job: the
-    documents are on the disk then, and a job goes on after a crash where it stood. Documents that
-    have not changed are not written again, so a request can be sent again when its reply got lost.
+    Documents with few passages are committed before the reply, 201. More become a job, with the
+    reply 202: the documents are then on the disk, and after a crash the job resumes. Unchanged
+    documents are not written again, so you can repeat a request whose reply was lost.
 
     ```bash
     curl http://127.0.0.1:8000/v1/documents -F file=@mostar.md -F 'metadata={"year": 1566}'
@@ -131,14 +134,14 @@ async def listed(
     service: Served,
     collection: Named = None,
     after: Annotated[
-        str, Query(max_length=512, description="`next` of the page before; empty for the first.")
+        str, Query(max_length=512, description="`next` of the last page; empty for the first page.")
     ] = "",
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Documents to a page.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Most documents on a page.")] = 100,
     prefix: Annotated[
-        str, Query(max_length=512, description="Only documents whose ids begin so; `total` too.")
+        str, Query(max_length=512, description="Lists and counts only ids that begin with this.")
     ] = "",
 ) -> DocumentPage:
-    """Documents of the newest version, ascending by id."""
+    """Lists the documents of the newest version, ascending by id."""
     target = service.collection(collection)
     page = await page_of(service, target, after, limit, prefix)
     return DocumentPage(
@@ -166,11 +169,11 @@ async def listed(
     operation_id="delete_documents",
 )
 async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
-    """Deletes all passages that a metadata filter lets through, or that are named, in one commit.
+    """Deletes all passages that a metadata filter lets through or that are named, in one commit.
 
-    When the reply comes, no question that this process is asked from then on finds them; with
-    `everywhere` true, none that any process of the index is asked. While a job is about to write
-    one of them, it is refused with 409.
+    After the reply, no new question to this process finds them; with `everywhere` true, none to
+    any process that serves the index. The request is refused (409) while a job is to write one of
+    them.
     """
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
     return await delete_from(service, wanted.collection, removal, dry_run=wanted.dry_run)
@@ -182,7 +185,7 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     summary="Store one document",
     operation_id="put_document",
     response_model=WrittenReply,
-    responses={201: {"model": WrittenReply, "description": "It is new."}, **_ACCEPTED},
+    responses={201: {"model": WrittenReply, "description": "The document is new."}, **_ACCEPTED},
 )
 async def put(
     document: Id,
@@ -193,7 +196,7 @@ async def put(
     collection: Named = None,
     chunk_words: Annotated[ChunkWords, Query()] = None,
 ) -> Response:
-    """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
+    """Stores a document under an id: 200 if it replaces one, 201 if it is new."""
     target = service.collection(collection)
     passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
     done = await service.writers[target.name].store(passages, partial(gone, request))
@@ -204,7 +207,7 @@ async def put(
     "/{document:path}", dependencies=READ, summary="Read a document", operation_id="get_document"
 )
 async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
-    """A document with its passages, as the newest version has it."""
+    """Returns a document of the newest version with its passages."""
     found = await read_from(service, collection, document)
     return DocumentReply(
         id=found.id,
@@ -221,10 +224,10 @@ async def get(document: Id, service: Served, collection: Named = None) -> Docume
     operation_id="delete_document",
 )
 async def delete(document: Id, service: Served, collection: Named = None) -> DeletedReply:
-    """Deletes a document with all its passages; one that is not there is no error.
+    """Deletes a document with all its passages; an unknown id is no error.
 
-    When the reply comes, no question that this process is asked from then on finds it; with
-    `everywhere` true, none that any process of the index is asked.
+    After the reply, no new question to this process finds it; with `everywhere` true, none to any
+    process that serves the index.
     """
     return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
 
@@ -232,7 +235,7 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
 async def page_of(
     service: Service, target: Collection, after: str, limit: int, prefix: str = ""
 ) -> Page:
-    """Documents of a collection that whoever asks may see."""
+    """A page of the documents that the asking key may see."""
     folder = target.session.folder
     fixed = ASKING.get().within(None)
     return await service.writers[target.name].off_loop(
@@ -241,10 +244,10 @@ async def page_of(
 
 
 async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:
-    """A document of a collection that whoever asks may see.
+    """A document of a collection, if the asking key may see it.
 
     Raises:
-        Problem: 404.
+        Problem: 404; there is no such document, or the key may not see it.
     """
     target = service.collection(collection)
     folder = target.session.folder
@@ -264,7 +267,7 @@ async def read_from(service: Service, collection: str | None, document: str) -> 
 async def delete_from(
     service: Service, collection: str | None, removal: Removal, *, dry_run: bool
 ) -> DeletedReply:
-    """Delete what is named from a collection, or say what that would be."""
+    """Delete what `removal` selects from a collection, or say what would be deleted."""
     target = service.collection(collection)
     writer = service.writers[target.name]
     ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))
@@ -280,7 +283,7 @@ async def delete_from(
 
 
 def _told(service: Service, target: Collection, done: WriteResult | Job, replaced: int) -> Response:
-    """What became of documents; 201 where none was there before, else as said."""
+    """The reply to stored documents: 202 for a job, 201 if all are new, else `replaced`."""
     if isinstance(done, Job):
         service.jobs.wake()
         headers = {"location": f"/v1/jobs/{done.id}"}

@@ -1,4 +1,4 @@
-"""What people thought of replies."""
+"""Ratings of replies."""
 
 from fastapi import APIRouter
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 @router.post(
     "/feedback",
     status_code=201,
-    summary="Say what a reply was worth",
+    summary="Rate a reply",
     operation_id="feedback",
     responses={
         409: {"description": "This server keeps no request log."},
@@ -22,10 +22,10 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
     },
 )
 async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
-    """Writes a rating to the request log, where the request's id joins it to its decision.
+    """Writes a rating to the request log, where the request id joins it to the decision.
 
-    The reply may be any worker's, or of yesterday, so nothing checks here that the id exists. Only
-    what the key says that asked counts.
+    Nothing checks that the id exists: the reply may be of another worker, or of yesterday. A
+    rating counts only if it comes from the key that asked the question.
     """
     if service.request_log is None:
         raise Problem(

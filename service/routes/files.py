@@ -1,4 +1,4 @@
-"""OpenAI's files: what is uploaded before it becomes a document."""
+"""OpenAI's files: uploads that can become documents."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -34,7 +34,7 @@ _BODY: dict[str, Any] = {
                         "file": {
                             "type": "string",
                             "format": "binary",
-                            "description": f"One that ends in {', '.join(ENDINGS)}.",
+                            "description": f"A file that ends in {', '.join(ENDINGS)}.",
                         },
                         "purpose": {"type": "string", "enum": list(PURPOSES)},
                     },
@@ -53,9 +53,10 @@ _BODY: dict[str, Any] = {
     openapi_extra=_BODY,
 )
 async def create(request: Request, service: Served) -> FileObject:
-    """Keeps a file for a day, for the key that sends it alone, whatever becomes of the server.
+    """Keeps a file until `expires_at`, by default for a day, only for the key that sends it.
 
-    It is searched once it is attached to a vector store, as one document with the file's id.
+    A restart of the server loses nothing. The file is searched once it is attached to a vector
+    store, as one document with the file's id.
     """
     staged = staged_files(service)
     with service.uploads.taken(request, 1):
@@ -90,7 +91,7 @@ async def listed(
     order: Literal["asc", "desc"] = "desc",
     purpose: Purpose | None = None,
 ) -> FileList:
-    """Files of the key that asks, the newest first."""
+    """Lists the files that the asking key uploaded, by default the newest first."""
     staged = staged_files(service)
     found = await asyncio.to_thread(staged.files)
     found = [file for file in found if purpose in (None, file.purpose)]
@@ -109,7 +110,7 @@ async def listed(
 
 @router.get("/{file}", dependencies=READ, summary="Describe a file", operation_id="retrieve_file")
 async def retrieve(file: Id, service: Served) -> FileObject:
-    """An uploaded file."""
+    """Describes an uploaded file."""
     staged = staged_files(service)
     return _value(staged, await file_of(staged, file))
 
@@ -123,7 +124,7 @@ async def retrieve(file: Id, service: Served) -> FileObject:
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
 async def content(file: Id, service: Served) -> FileResponse:
-    """The bytes that were uploaded."""
+    """Returns the bytes that were uploaded."""
     staged = staged_files(service)
     found = await file_of(staged, file)
     return FileResponse(
@@ -133,14 +134,14 @@ async def content(file: Id, service: Served) -> FileResponse:
 
 @router.delete("/{file}", dependencies=WRITE, summary="Delete a file", operation_id="delete_file")
 async def delete(file: Id, service: Served) -> FileDeleted:
-    """Lets an uploaded file go; a document that was made of it stays."""
+    """Deletes an uploaded file; a document that was made of it stays."""
     staged = staged_files(service)
     await asyncio.to_thread(staged.delete, await file_of(staged, file))
     return FileDeleted(id=file)
 
 
 def staged_files(service: Service) -> StagedFiles:
-    """The uploads of whoever asks, beside the first index that it sees."""
+    """The uploads of the asking key, stored beside the first index that it may see."""
     folder = service.collection(None).session.folder
     return StagedFiles(folder, ASKING.get(), service.settings.documents)
 
@@ -149,7 +150,7 @@ async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
     """An upload by id.
 
     Raises:
-        Problem: 404.
+        Problem: 404; the key has no such upload.
     """
     found = await asyncio.to_thread(staged.file, id_)
     if found is None:

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can answer, and what Prometheus reads."""
+"""Whether the process is alive, whether it can answer, and metrics for Prometheus."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ router = APIRouter(tags=["operations"])
 
 @router.get("/health", summary="Is the process alive?", operation_id="health")
 async def health(service: Served) -> dict[str, Any]:
-    """Always 200 while the process answers at all; says what it serves."""
+    """Returns 200 whenever the process answers at all, and says what it serves."""
     return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
 
 
@@ -22,13 +22,13 @@ async def health(service: Served) -> dict[str, Any]:
     "/ready",
     summary="Can it answer questions?",
     operation_id="ready",
-    responses={503: {"description": "Loading, an index cannot be read, or nothing moves."}},
+    responses={503: {"description": "Loading, stalled, or an index cannot be read."}},
 )
 async def ready(service: Served) -> Response:
-    """200 when every collection is loaded and has answered a question over every route, else 503.
+    """Returns 200 if every collection is loaded and has answered a question over every route.
 
-    503 as well while the models have been at one piece of work for 10 seconds. Meant for load
-    balancers: a process that is stopping closes its port and finishes what it has.
+    Returns 503 otherwise, and while one piece of work has kept the models busy for 10 seconds. It
+    is meant for load balancers: a process that stops closes its port and finishes its requests.
     """
     fault, facts = service.fault, await _facts(service)
     is_gone = any(collection.gone for collection in service.collections.values())
@@ -47,13 +47,13 @@ async def ready(service: Served) -> Response:
     operation_id="metrics",
 )
 async def metrics(service: Served) -> Response:
-    """Counts and times of this server; with several workers, any of them tells those of all."""
+    """Returns counts and times of this server; any worker reports those of all workers."""
     await service.jobs.count()
     return Response(service.metrics.text(), media_type=service.metrics.content_type)
 
 
 async def _facts(service: Service) -> dict[str, Any]:
-    """What only those may know who may read: of the others, anybody can ask."""
+    """Facts for keys that may read: the addresses themselves are open to anybody."""
     key = ASKING.get()
     if not key.may(Scope.READ):
         return {"more": "with an API key"}

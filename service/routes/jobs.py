@@ -1,4 +1,4 @@
-"""Jobs: large uploads on their way into an index."""
+"""Jobs: large uploads that are written to an index."""
 
 from dataclasses import asdict
 from time import time
@@ -19,14 +19,14 @@ JobId = Annotated[str, Path(max_length=64)]
 
 @router.get("", dependencies=READ, summary="List jobs", operation_id="list_jobs")
 async def listed(service: Served, collection: Annotated[CollectionName, Query()] = None) -> JobList:
-    """Jobs that wait, run, or ended not long ago, newest first; of all collections or of one."""
+    """Lists jobs that wait, run or ended recently, newest first, of all collections or of one."""
     target = None if collection is None else service.collection(collection)
     return JobList(data=[job_value(job) for job in await service.jobs.jobs(target)])
 
 
 @router.get("/{job}", dependencies=READ, summary="Follow a job", operation_id="get_job")
 async def get(job: JobId, service: Served) -> JobValue:
-    """How far a job is, whichever process does it."""
+    """Returns the progress of a job, whichever process runs it."""
     return job_value(await service.jobs.job(job))
 
 
@@ -36,13 +36,13 @@ async def get(job: JobId, service: Served) -> JobValue:
 async def cancel(job: JobId, service: Served) -> JobValue:
     """Asks a job to end before its next commit; what it has committed stays.
 
-    One that has ended is left as it is. The job's `state` says when it has stopped.
+    A job that has ended is not changed. `state` tells when the job has stopped.
     """
     return job_value(await service.jobs.cancel(job))
 
 
 def job_value(job: Job) -> JobValue:
-    """A job as a reply has it."""
+    """The job as a reply."""
     rate = job.rate(time())
     return JobValue(
         **asdict(job), total=job.passages, rate=None if rate is None else round(rate, 2)

@@ -1,4 +1,4 @@
-"""Texts that a client has found elsewhere, put in order."""
+"""Ranks texts that a client has found elsewhere."""
 
 import asyncio
 from typing import Annotated
@@ -30,7 +30,7 @@ router = APIRouter(tags=["connectors"], dependencies=READ)
 
 @router.post(
     "/v1/rerank",
-    summary="Put texts in order",
+    summary="Rank given texts",
     operation_id="rerank",
     response_model_exclude_none=True,
 )
@@ -40,10 +40,10 @@ async def rerank(
     service: Served,
     collection: Annotated[CollectionName, Query()] = None,
 ) -> RerankReply:
-    r"""Ranks given texts as the route `hybrid` would, as Cohere's, Jina's and vLLM's rerankers do.
+    r"""Ranks given texts as the route `hybrid` would, in the protocol of Cohere, Jina and vLLM.
 
-    The texts need not be in the collection, which says how rare words are. They are encoded
-    between two batches of questions; `deadline_ms` is the time that this may take.
+    The texts need not be in the collection, which only tells how rare each word is. They are
+    encoded between batches of questions. `deadline_ms` limits the time; after it the reply is 504.
 
     ```bash
     curl http://127.0.0.1:8000/v1/rerank -H 'content-type: application/json' \
@@ -87,7 +87,7 @@ async def rerank(
     )
 
 
-# Cohere's client of today asks here; what it sends and expects is the same.
+# Cohere's current client uses this address, with the same requests and replies.
 router.add_api_route(
     "/v2/rerank",
     rerank,
@@ -102,5 +102,5 @@ async def _ranked(
 ) -> list[RankedText]:
     analyser = InterleavedAnalyser(reranker.analyser, service.batcher, is_stopped=lambda: False)
     steps = reranker.compare_in_steps(question, passages)
-    cosines = await analyser.take(steps, seconds=0)  # whoever asks a question waits for one step
+    cosines = await analyser.take(steps, seconds=0)  # so a question waits for one step at most
     return await asyncio.to_thread(reranker.rank, question, passages, cosines)

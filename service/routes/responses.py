@@ -1,4 +1,4 @@
-"""OpenAI's responses, with its file search over collections."""
+"""OpenAI's responses, with file search over collections."""
 
 from dataclasses import replace
 
@@ -29,12 +29,12 @@ router = APIRouter(prefix="/v1/responses", tags=["openai"], dependencies=READ)
 async def create(asked: ResponseRequest, request: Request, service: Served) -> Response:
     """Searches a collection and answers from its passages, in OpenAI's protocol of responses.
 
-    The last message of the user is what is searched for; one that leans on earlier ones is made to
-    stand alone, as in a chat, and `queries` has it. The tool `file_search` says where, how
-    many passages and by which filter; without it, the collection of the model is searched.
-    `score_threshold` goes by relevance. Numbers in square brackets are the citations of
-    `annotations`, each at its `index` in the text. Other tools, and `previous_response_id`, are
-    refused: nothing is kept here.
+    The last user message is the query. If it refers to earlier ones it is rewritten, as in a chat;
+    `queries` has the result. The tool `file_search` names the collection, the number of passages
+    and the filter; without it, the collection of `model` is searched. `score_threshold` is a lower
+    bound on relevance. Numbers in square brackets are the citations in `annotations`, each at its
+    `index` in the text. Other tools are refused, and so is `previous_response_id`, since no
+    conversation is stored.
 
     ```python
     from openai import OpenAI

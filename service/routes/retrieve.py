@@ -1,4 +1,4 @@
-"""Passages for a question."""
+"""Passages for a question, its route, and the features of routers."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -30,15 +30,15 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
     "/retrieve",
     summary="Find passages for a question",
     operation_id="retrieve",
-    response_description="Passages, and everything it takes to see how they were found.",
+    response_description="Passages and how they were found.",
 )
 async def retrieve(
     wanted: RetrieveRequest, request: Request, response: Response, service: Served
 ) -> RetrieveReply:
-    """Scores the question, sends it to the arm that suits it, and returns passages with reasons.
+    """Finds passages by the requested route, or by the one that suits the question's score.
 
-    What other requests ask at the same moment is worked on together with it, without waiting for
-    any. When there is more to do than time allows, the reply is 503 with `Retry-After` at once.
+    Questions that arrive together are processed as one batch, without waiting for more to come. If
+    the queue is too long to answer in time, the reply is 503 at once, with `Retry-After`.
 
     ```bash
     curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
@@ -56,7 +56,7 @@ async def retrieve(
 async def route(
     wanted: RouteRequest, request: Request, response: Response, service: Served
 ) -> RouteReply:
-    """Scores a question and stops there; nothing is searched."""
+    """Scores a question and returns the route that it would take, but no passages."""
     name = service.collection(wanted.collection).name
     params = RouteParams(name, wanted.max_latency_ms, wanted.explain, wanted.filter, wanted.point)
     decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
@@ -76,7 +76,7 @@ async def route(
 
 @router.get("/features", summary="What the router's numbers mean", operation_id="list_features")
 async def features() -> FeatureList:
-    """What `contributions` names: features of a question's build, and of what the corpus has."""
+    """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
     meanings = {
         **{feature.name: feature.doc for feature in FEATURES},
         **MEANINGS,
@@ -91,7 +91,7 @@ async def features() -> FeatureList:
 
 
 def params_of(collection: str, route: Route, wanted: SearchRequest | WyeOptions) -> SearchParams:
-    """How a request wants its question searched."""
+    """The search parameters of a request."""
     return SearchParams(
         collection,
         route,

@@ -1,4 +1,4 @@
-"""What a server that has all shards asks of one; no address for people."""
+"""The address that a server of all shards calls on each shard; not part of the public API."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ router = APIRouter(
 
 
 class ShardCall(BaseModel):
-    """One of `router.sharding.shard.CALLS`, of the first collection."""
+    """A call to the first collection, one of `router.sharding.shard.CALLS`."""
 
     name: str
     arguments: dict[str, Any]
@@ -28,7 +28,7 @@ class ShardCall(BaseModel):
 
 @router.post(PATH)
 async def answer(call: ShardCall, service: Served) -> JSONResponse:
-    """Answers for the passages of this server."""
+    """Answers a call about the passages of this server."""
     collection = service.collection(None)
     collection.require_ready()
     if call.name not in CALLS or not collection.is_stored_here:

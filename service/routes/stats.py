@@ -1,4 +1,4 @@
-"""What happened lately, for the console."""
+"""Recent figures, for the console."""
 
 import asyncio
 import os
@@ -35,13 +35,13 @@ _MINUTE = 60.0
 
 @router.get("/stats", summary="What happened lately", operation_id="stats")
 async def stats(service: Served) -> StatsReply:
-    """Route shares, times and scores of the last thousand answers, which this process remembers.
+    """Returns routes, times and scores of the last thousand answers, which the worker remembers.
 
-    Each collection has its own router and thresholds; `collections` says which, and what its
-    questions scored.
+    Each collection has its own router and thresholds; `collections` lists them with the scores of
+    its questions.
 
-    With several workers these are the figures of whichever answers; `/metrics` adds all up.
-    Questions are told only where they are written to a request log anyway, and to admins.
+    With several workers, these are the figures of the one that answers; `/metrics` adds up all.
+    Questions are listed only if the server writes a request log, and only for admins.
     """
     seen, now = service.collections, time.time()
     recent = [one for one in service.recent if one.collection in seen]

@@ -1,4 +1,4 @@
-"""Documents as files of OpenAI's vector stores, and uploads that become some."""
+"""Documents as files of OpenAI's vector stores, and uploads that become documents."""
 
 import asyncio
 from collections import Counter
@@ -57,7 +57,7 @@ async def files(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     wanted: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
 ) -> StoreFileList:
-    """Documents of a collection, ascending by id; what a job has still to write is not there."""
+    """Lists the documents of a collection, ascending by id, without any that jobs have to write."""
     target = service.collection(store)
     page = await page_of(service, target, after, limit)
     data = [_file(service, target.name, document) for document in page.documents]
@@ -70,7 +70,7 @@ async def files(
     operation_id="get_file_content",
 )
 async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
-    """The passages of a document, in order."""
+    """Returns the passages of a document, in order."""
     found = await read_from(service, store, document)
     return StoreFileContent(data=[StoreText(text=passage.text) for passage in found.passages])
 
@@ -79,7 +79,7 @@ async def content(store: StoreId, document: FileId, service: Served) -> StoreFil
     "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
 )
 async def file_by_id(store: StoreId, document: FileId, service: Served) -> StoreFile:
-    """One document, or an upload that is to be one: `in_progress`, or `failed` with the reason."""
+    """Describes a document, or an upload that is `in_progress` or `failed`, with the reason."""
     return await _state(service, service.collection(store), document)
 
 
@@ -103,8 +103,8 @@ async def delete_file(store: StoreId, document: FileId, service: Served) -> Stor
 async def attach(store: StoreId, wanted: Attach, request: Request, service: Served) -> StoreFile:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
-    A file that cannot be read is `failed`, and `last_error` says why. One of many passages is
-    `in_progress` until its job has written them.
+    A file that cannot be read is `failed`, and `last_error` says why. A file with many passages
+    is `in_progress` until its job has written them.
     """
     target = service.collection(store)
     await _attach(service, target, [wanted.file_id], wanted.attributes, request)
@@ -120,7 +120,7 @@ async def attach(store: StoreId, wanted: Attach, request: Request, service: Serv
 async def attach_many(
     store: StoreId, wanted: AttachMany, request: Request, service: Served
 ) -> BatchValue:
-    """Makes documents of uploaded files in one commit or job; one that fails stops no other."""
+    """Makes documents of uploaded files in one commit or job; a file that fails stops no other."""
     target = service.collection(store)
     ids = tuple(dict.fromkeys(wanted.file_ids))
     await _attach(service, target, ids, wanted.attributes, request)
@@ -132,7 +132,7 @@ async def attach_many(
     "/{store}/file_batches/{batch}", summary="Follow a batch", operation_id="get_store_batch"
 )
 async def batch_by_id(store: StoreId, batch: BatchId, service: Served) -> BatchValue:
-    """How many of its files are documents; one that was deleted since counts as cancelled."""
+    """Returns how many of its files are documents; one deleted since then counts as cancelled."""
     target = service.collection(store)
     found = await _batch(service, target, batch)
     states: Counter[str] = Counter(one.status for one in await _files_of(service, target, found))
@@ -156,7 +156,7 @@ async def files_of_batch(
     service: Served,
     wanted: Annotated[StoreFileStatus | None, Query(alias="filter")] = None,
 ) -> StoreFileList:
-    """What became of each, in the order in which they were named; always one page."""
+    """Lists the files of a batch with their states, in the requested order, in one page."""
     target = service.collection(store)
     data = await _files_of(service, target, await _batch(service, target, batch))
     data = [file for file in data if wanted in (None, file.status)]
@@ -169,7 +169,7 @@ router.add_api_route(
 
 
 async def _batch(service: Service, target: Collection, id_: str) -> FileBatch:
-    """Files that were attached together, or a `Problem` 404."""
+    """A batch of attached files, or a `Problem` 404."""
     found = await asyncio.to_thread(staged_files(service).batch, id_, target.name)
     if found is None:
         raise Problem(
@@ -179,7 +179,7 @@ async def _batch(service: Service, target: Collection, id_: str) -> FileBatch:
 
 
 async def _files_of(service: Service, target: Collection, batch: FileBatch) -> list[StoreFile]:
-    """How far the files of a batch are; one that was deleted since is cancelled."""
+    """The files of a batch with their states; one deleted since then is `cancelled`."""
     found = []
     for id_ in batch.files:
         try:
@@ -198,11 +198,11 @@ async def _attach(
     attributes: Mapping[str, str | float | bool] | None,
     request: Request,
 ) -> None:
-    """Make documents of uploads, and write down what became of each.
+    """Make documents of uploads, and record what became of each.
 
     Raises:
-        Problem: 404 for one that is not there; of `CollectionWriter.store`.
-        SourceError: Attributes that cannot be stored.
+        Problem: 404 for an unknown upload; as of `CollectionWriter.store`.
+        SourceError: The attributes cannot be stored.
     """
     staged, writer = staged_files(service), service.writers[target.name]
     metadata = clean_metadata(attributes)
@@ -229,14 +229,14 @@ async def _attach(
 async def _passages(
     service: Service, staged: StagedFiles, file: StagedFile, metadata: Metadata
 ) -> list[Passage]:
-    """What an upload is cut into, or a `Problem` 422 with what is wrong with it."""
+    """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
     (read,) = await read_file(staged.content(file), file.name, service.sandbox)
     document = with_metadata(replace(read, id=file.id, document=file.id), metadata)
     return await asyncio.to_thread(lambda: list(cut([document], None, service.settings.documents)))
 
 
 async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
-    """A document, or what became of an upload that is none, or a `Problem` 404."""
+    """A document, or the state of an upload that is none yet, or a `Problem` 404."""
     staged, writer = staged_files(service), service.writers[target.name]
     known = await asyncio.to_thread(staged.attachment, id_, target.name)
     status: StoreFileStatus = "completed"

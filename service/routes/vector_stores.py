@@ -1,4 +1,4 @@
-"""OpenAI's vector stores: each collection is one."""
+"""Collections as OpenAI's vector stores."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -35,7 +35,7 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
 async def stores(service: Served) -> StoreList:
-    """Every collection that is served, with the router that decides there in `metadata`."""
+    """Lists every collection that is served, with its router in `metadata`."""
     found = [await _store(service, collection) for collection in service.collections.values()]
     names = [store.id for store in found] or [""]
     return StoreList(data=found, first_id=names[0], last_id=names[-1])
@@ -43,15 +43,15 @@ async def stores(service: Served) -> StoreList:
 
 @router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
 async def store_by_name(store: StoreId, service: Served) -> Store:
-    """One collection."""
+    """Describes one collection."""
     return await _store(service, service.collection(store))
 
 
 async def not_offered() -> None:
-    """Refuse what a collection cannot be told over HTTP.
+    """Refuse an operation that collections do not have over HTTP.
 
     Raises:
-        Problem: 404.
+        Problem: 404; always.
     """
     raise Problem(
         404,
@@ -73,7 +73,7 @@ async def search(
     response: Response,
     service: Served,
 ) -> StorePage:
-    """Passages in the form of OpenAI's vector stores; `/v1/retrieve` says more about each."""
+    """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
     queries = [wanted.query] if isinstance(wanted.query, str) else list(wanted.query)
     options = wanted.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
@@ -99,7 +99,7 @@ async def search(
 def _merged(
     replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], most: int
 ) -> list[PassageValue]:
-    """Passages of one query, or of several fused by rank."""
+    """The passages of one query, or of several queries fused by rank."""
     if len(replies) == 1:
         return replies[0].passages
     known = {passage.id: passage for reply in replies for passage in reply.passages}
