@@ -1,4 +1,4 @@
-"""What Prometheus reads: of questions, and of documents and jobs."""
+"""Metrics for Prometheus: of questions, documents, jobs and remote arms."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from backends.store.ingest import IngestReport
 from service.ingest.job import Job, State
 
-# Where several workers keep their counts, so that any of them can tell those of all.
+# The folder where several workers keep their counts, so that any of them can report all.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 _TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -37,7 +37,7 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 
 
 def _remembering(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
-    """What makes metrics that look each of their children up once: a question asks for fifteen."""
+    """Wrap a metric's constructor to cache `labels`, which a question calls fifteen times."""
 
     def made(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
         metric = make(*arguments, registry=registry, **options)
@@ -48,7 +48,7 @@ def _remembering(make: Callable[..., M], registry: CollectorRegistry) -> Callabl
 
 
 class DocumentMetrics:
-    """What became of documents: what was changed, how long it took, and what waits."""
+    """Metrics of documents: changes, their times, and what waits."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         counter = _remembering(Counter, registry)
@@ -56,35 +56,34 @@ class DocumentMetrics:
         histogram = partial(_remembering(Histogram, registry), buckets=_CHANGE_SECONDS)
         self.documents = counter(
             "wye_documents",
-            "Documents that were taken: stored at once (direct), or on the disk as a job.",
+            "Documents that were accepted: stored at once (direct) or as a job.",
             ["collection", "taken"],
         )
         self.passages = counter(
             "wye_passages",
-            "Passages by what became of them: added, updated, unchanged, deleted, or removed, as "
-            "chunks are that their document no longer has.",
+            "Passages by change: added, updated, unchanged, deleted, or removed (chunks that their "
+            "document no longer has).",
             ["collection", "change"],
         )
         self._changes_waiting = gauge(
             "wye_changes_waiting",
-            "Changes that somebody waits for: queued, or being written.",
+            "Changes whose sender waits: queued or being written.",
             ["collection"],
             multiprocess_mode="livesum",
         )
         self._change_seconds = histogram(
             "wye_change_seconds",
-            "From a change that somebody waits for to its commit, waiting included, by kind: write "
-            "or delete.",
+            "Time from a change whose sender waits to its commit, by kind: write or delete.",
             ["collection", "kind"],
         )
         self.change_wait_seconds = histogram(
             "wye_change_wait_seconds",
-            "From a change that somebody waits for to its turn, when nobody else writes.",
+            "Time that a change whose sender waits spends waiting for other writers.",
             ["collection"],
         )
         self.commit_seconds = histogram(
             "wye_commit_seconds",
-            "Writing a change or a part of a job, once it has its turn.",
+            "Time to write a change or a part of a job, once it is its turn.",
             ["collection"],
         )
         self._jobs = gauge(
@@ -95,18 +94,18 @@ class DocumentMetrics:
         )
         self.jobs_ended = counter(
             "wye_jobs_ended",
-            "Jobs that ended, by how: done, failed or cancelled.",
+            "Jobs that ended, by state: done, failed or cancelled.",
             ["collection", "state"],
         )
 
     def begin(self, collection: str) -> None:
-        """Say of a collection that nothing waits."""
+        """Set what waits in a collection to 0, so that it is listed."""
         self._changes_waiting.labels(collection).set(0)
         self.unfinished(collection, [])
 
     @contextmanager
     def change(self, collection: str, kind: str) -> Iterator[None]:
-        """Around a change that somebody waits for, "write" or "delete"; timed if it succeeds."""
+        """Count a change whose sender waits, "write" or "delete"; it is timed if it succeeds."""
         waiting = self._changes_waiting.labels(collection)
         waiting.inc()
         started = perf_counter()
@@ -117,31 +116,35 @@ class DocumentMetrics:
             waiting.dec()
 
     def wrote(self, collection: str, report: IngestReport) -> None:
-        """Passages of documents were committed, of a change or of a part of a job."""
+        """Count the passages of a commit, of a change or a part of a job."""
         for change in ("added", "updated", "unchanged", "removed"):
             self.passages.labels(collection, change).inc(getattr(report, change))
 
     def unfinished(self, collection: str, jobs: list[Job]) -> None:
-        """These are all the jobs that have not ended."""
+        """Count the jobs of a collection that have not ended, by state.
+
+        Args:
+            jobs: All of them.
+        """
         for state in _UNFINISHED:
             self._jobs.labels(collection, state).set(sum(job.state == state for job in jobs))
 
 
 class ArmMetrics:
-    """What became of calls of remote arms, and what they cost."""
+    """Metrics of remote arms: outcomes, times and costs of their calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         counter = _remembering(Counter, registry)
         self.calls = counter(
             "wye_arm_questions",
-            "Questions whose route wanted a remote arm, by what became of that: ok, cached, "
-            "timeout, unreachable, busy, refused, broken, garbled, failed, open (its circuit "
-            "breaker) or budget.",
+            "Questions whose route wanted a remote arm, by outcome: ok, cached, timeout, "
+            "unreachable, busy, refused, broken, garbled, failed, open (its circuit breaker) or "
+            "budget.",
             ["arm", "outcome"],
         )
         self.seconds = _remembering(Histogram, registry)(
             "wye_arm_seconds",
-            "From asking a remote arm to its answer or failure, further tries included.",
+            "Time from calling a remote arm to its answer or failure, retries included.",
             ["arm"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
         )
@@ -153,20 +156,20 @@ class ArmMetrics:
         )
         self.shadow = counter(
             "wye_arm_shadow",
-            "Questions that a remote arm was to be asked in the background, by what became of "
-            "that: asked, failed, busy (no place to spare) or dropped (too many waited).",
+            "Questions sampled for a remote arm in the background, by outcome: asked, failed, busy "
+            "(no place to spare) or dropped (too many waited).",
             ["arm", "outcome"],
         )
         self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
         self.saved = counter(
             "wye_arm_saved",
-            "What calls of a remote arm would have cost that the router did without.",
+            "What the calls of a remote arm that the router avoided would have cost.",
             ["arm"],
         )
 
 
 class Metrics:
-    """All metrics of one server; nothing is registered outside of it."""
+    """All metrics of one server, in a registry of its own."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -181,17 +184,17 @@ class Metrics:
         )
         self.request_seconds = seconds(
             "wye_http_request_seconds",
-            "From the request's head to the reply's head, by address.",
+            "Time from a request's head to the reply's head, by address.",
             ["path"],
         )
         self.stage_seconds = seconds(
             "wye_stage_seconds",
-            "A question's share of its batch's time, by stage; waiting is the stage queue.",
+            "A question's share of its batch's time, by stage; the stage queue is waiting.",
             ["stage"],
         )
         self.retrieval_seconds = seconds(
             "wye_retrieval_seconds",
-            "From queueing a question to its passages, by the route that answered.",
+            "Time from queueing a question to its passages, by the route that answered.",
             ["route"],
         )
         self.routes = counter("wye_routes", "Answered questions.", ["collection", "asked", "route"])
@@ -202,7 +205,7 @@ class Metrics:
             "wye_batch_size", "Size of the batch that a question was in.", buckets=_SIZES
         )
         self.queue_depth = gauge(
-            "wye_queue_depth", "Questions that wait.", multiprocess_mode="livesum"
+            "wye_queue_depth", "Questions that are waiting.", multiprocess_mode="livesum"
         )
         self.degraded = counter(
             "wye_degraded",
@@ -212,7 +215,7 @@ class Metrics:
         self.refused = counter("wye_refused", "Requests refused, by kind of problem.", ["problem"])
         self.generator_seconds = histogram(
             "wye_generator_seconds",
-            "Until the generator's first piece, and until its last.",
+            "Time until the generator's first piece, and until its last.",
             ["until"],
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80),
         )
@@ -239,7 +242,7 @@ class Metrics:
         self.arms = ArmMetrics(own)
 
     def listed(self) -> list[tuple[str, str, str]]:
-        """Name, type and meaning of every metric, by name."""
+        """Name, type and description of every metric, ascending by name."""
         families = ((each.name, each.type, each.documentation) for each in self._registry.collect())
         return sorted(
             (f"{name}_total" if kind == "counter" else name, kind, meaning)
@@ -247,7 +250,7 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format, of all workers where there are several."""
+        """All metrics in Prometheus' text format; with several workers, those of all."""
         if SHARED not in os.environ:
             return generate_latest(self._registry)
         _forget_the_dead(Path(os.environ[SHARED]))
@@ -257,7 +260,7 @@ class Metrics:
 
 
 def _forget_the_dead(folder: Path) -> None:
-    """Drop what workers that were killed said of themselves; their counts stay."""
+    """Drop the gauges of workers that were killed; their counters stay."""
     for file in folder.glob("gauge_live*.db"):
         found = _OF_A_WORKER.fullmatch(file.name)
         if found is None:
@@ -266,5 +269,5 @@ def _forget_the_dead(folder: Path) -> None:
             os.kill(int(found[1]), 0)
         except ProcessLookupError:
             mark_process_dead(int(found[1]), str(folder))  # type: ignore[no-untyped-call]
-        except PermissionError:  # somebody else's process has the number now
+        except PermissionError:  # another user's process has the number now
             continue

@@ -1,4 +1,4 @@
-"""The OpenAPI schema: the words that belong to no single address, and errors as they really are."""
+"""The OpenAPI schema: what it says of the whole API, and errors as problem+json."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,69 +12,69 @@ from service.http.metrics import Metrics
 from service.http.problems import MEDIA_TYPE
 
 DESCRIPTION = """
-Wye finds passages for questions. Some questions are about one thing, and comparing vectors finds
-their passages at once; others lead from a thing to a second one that the question never names, and
-it takes a walk over a graph to get there. Wye scores each question and sends it the way that suits
-it, or fuses both.
+Wye finds passages for questions. Some questions are about one thing, and a comparison of vectors
+finds their passages at once. Others lead from one thing to a second that the question never names,
+and finding their passages takes a walk over a graph. Wye scores each question and takes the route
+that suits it, or fuses both.
 
-**Every answer can be questioned.** A reply says which way was taken, by which score and which
-thresholds, which arm had each passage at which rank, how long each stage took, and which version of
-the index was searched. An answer that is not what was asked for says why, in `degraded`.
+**Every answer can be checked.** A reply says which route was taken, by which score and thresholds,
+which arms found each passage at which rank, how long each stage took, and which version of the
+index was searched. If an answer is not what was asked for, `degraded` says why.
 
 **Collections.** A server has one or several, each with its own index, router and thresholds;
-requests name one with `collection`. A thresholds file that is replaced counts for the questions
-that come after, and a reply has those that its score was held against.
+requests name one with `collection`. A new thresholds file applies to later questions, and a reply
+contains the thresholds that its score was compared with.
 
-**Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, `errors`
-where in the request. 503 and 429 come at once and with `Retry-After`; clients that
-retry at once by the hundred get them up to a second later. Each reply has an
-`x-request-id`; send one to choose it.
+**Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, and `errors`
+where in the request. 503 and 429 are sent at once with `Retry-After`, or up to a second later
+while there are hundreds a second. Every reply has an `x-request-id`; send one to choose it.
 
-**Keys.** A server that other machines can reach needs an API key, as a bearer token or in
-`x-api-key`. Scopes are `read`, `write` and `admin`, each including those before it.
+**Keys.** A server that other machines can reach needs an API key, sent as a bearer token or in
+`x-api-key`. Scopes are `read`, `write` and `admin`; each includes those before it.
 """
 
 TAGS = [
     {"name": "retrieval", "description": "Passages for questions."},
-    {"name": "answers", "description": "Answers with citations, as one reply or as they come."},
-    {"name": "openai", "description": "What clients of OpenAI's API know how to use."},
-    {"name": "connectors", "description": "In the form in which other programs ask."},
+    {"name": "answers", "description": "Answers with citations, whole or as a stream."},
+    {"name": "openai", "description": "Addresses for clients of OpenAI's API."},
+    {"name": "connectors", "description": "Addresses in the protocols of other programs."},
     {
         "name": "documents",
         "description": (
-            "What is searched. A change is committed before it is answered with 200 or 201; a "
-            "large upload is answered with 202 and a job, which outlives the server's end. "
-            "Searching goes on meanwhile, and moves to the new version when its arms are built; "
-            "every reply says which version it searched."
+            "The documents that are searched. The reply to a change is 200 or 201 once it is "
+            "committed. A large upload is 202 with a job, which survives a restart of the server. "
+            "Meanwhile searches use the former version, until the new one is ready; every reply "
+            "says which version it searched."
         ),
     },
-    {"name": "operations", "description": "For load balancers, Prometheus and whoever is on call."},
+    {"name": "operations", "description": "Health, metrics, statistics and feedback."},
 ]
 
 
 class FaultValue(BaseModel):
-    """One thing that is wrong with a request."""
+    """One fault of a request."""
 
-    at: str = Field(description="Where, as in `body.filter.type`.")
+    at: str = Field(description="Where in the request, as in `body.filter.type`.")
     says: str
 
 
 class ProblemValue(BaseModel):
     """An error (RFC 9457)."""
 
-    type: str = Field(description="Its kind, as in `urn:wye:problem:overloaded`.")
+    type: str = Field(description="Kind of the error, as in `urn:wye:problem:overloaded`.")
     title: str
     status: int
     detail: str = Field(description="What is wrong, and what to do.")
     request_id: str
-    errors: list[FaultValue] = Field(default=[], description="Where in the request.")
-    error: dict[str, str | None] = Field(description="The same for clients of OpenAI's API.")
+    errors: list[FaultValue] = Field(default=[], description="The faults and where they are.")
+    error: dict[str, str | None] = Field(description="The error for clients of OpenAI's API.")
 
 
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
-    """Have an app's schema tell errors as problems, which FastAPI does not know of.
+    """Make an app's schema describe errors as problems, which FastAPI does not know.
 
-    `bodies` are requests that an address reads by itself, and that its `requestBody` refers to.
+    Args:
+        bodies: Requests that an operation parses itself and refers to in its `requestBody`.
     """
     app.openapi = partial(_schema, app, app.openapi, bodies)  # type: ignore[method-assign]
 
@@ -96,7 +96,7 @@ def _schema(
         for operation in (each for path in schema["paths"].values() for each in path.values()):
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = {
-                "description": "What went wrong, and what to do.",
+                "description": "An error: what is wrong and what to do.",
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
             }
         metrics = schema["paths"]["/metrics"]["get"]
@@ -106,7 +106,7 @@ def _schema(
 
 
 def _describe_fields(part: dict[str, Any]) -> None:
-    """Give each field of a dataclass the text that its docstring has for it."""
+    """Move what a dataclass's docstring says of its attributes to the fields of its schema."""
     docs = attribute_docs(part.get("description"))
     if docs:
         part["description"] = part["description"].partition("\n\nAttributes:")[0]
@@ -115,6 +115,6 @@ def _describe_fields(part: dict[str, Any]) -> None:
 
 
 def _listed(metrics: Metrics) -> str:
-    """Every metric, as Markdown."""
+    """A Markdown table of all metrics."""
     rows = (f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in metrics.listed())
     return "\n\n" + "\n".join(["| metric | type | meaning |", "|---|---|---|", *rows])
