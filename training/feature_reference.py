@@ -1,7 +1,7 @@
-"""`python -m training.feature_reference`: the reference set that `wye features` compares with.
+"""`python -m training.feature_reference`: writes the reference set of `wye features`.
 
-The questions are those that were written for this repository. Run it again when features, their
-versions or the shipped models change; a test compares the file with the code.
+Its questions were written for this repository. Run it again when features, their versions or the
+shipped models change; a test compares the file with the code.
 """
 
 import json
@@ -34,13 +34,13 @@ def main(
 
 
 def compute(questions: Mapping[str, Sequence[str]], parser: SyntaxParser) -> Reference:
-    """The reference set of questions by the name of the file they stand in."""
+    """Compute the reference set, from questions by name of their file."""
     texts = [text for part in questions.values() for text in part]
     parts = [
         syntax_matrix(parser.parse(texts[start : start + BATCH]))
         for start in range(0, len(texts), BATCH)
     ]
-    # Adding 0 makes a zero of -0.
+    # Adding 0 turns -0 into 0.
     columns = np.sort(np.concatenate(parts).round(DECIMALS) + 0.0, axis=0).T.tolist()
     return Reference(
         schema_id(parser.fingerprint),

@@ -1,4 +1,4 @@
-"""Reports are Markdown: numbers and tables make it, and a page or a terminal shows it."""
+"""Builds reports as Markdown, and shows them as a page or on a terminal."""
 
 import math
 import re
@@ -17,32 +17,32 @@ from rich.markdown import Markdown
 from training.evaluation.bootstrap import Interval
 
 INK = "#7f7f80"
-"""Of lines and letters in a plot: a grey for light and dark ground; a page puts its own for it."""
+"""Grey of lines and text in a plot, for light and dark backgrounds; a page replaces it."""
 FILE_WIDTH = 120
 _TEMPLATES = Path(__file__).with_name("templates")
-# An underscore within a word, as names of features have it, is no markup.
+# An underscore within a word, as in names of features, is not markup.
 _MARKUP = re.compile(r"[\\`*\[\]<>&|!~#]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def fill(template: str, **parts: object) -> str:
-    """A file of `templates` with its fields replaced; parts that are empty leave no gap."""
+    """Fill a file of `templates`; empty parts leave no gap."""
     text = (_TEMPLATES / template).read_text(encoding="utf-8").format(**parts)
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def escape(text: str) -> str:
-    """Any text, such as the name of somebody's dataset, as one line without markup."""
+    """Escape a text, such as a dataset's name, to one line without markup."""
     line = "".join(c if c.isprintable() else " " for c in text)
     return _MARKUP.sub(lambda found: f"\\{found[0]}", line)
 
 
 def code(text: str) -> str:
-    """Text to be copied as it is."""
+    """Text as a code block."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """A table whose first columns hold any words, and the others numbers."""
+    """A table whose first `words` columns are text, and the others numbers."""
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join([*map(escape, cells[:words]), *cells[words:]])} |"
@@ -57,7 +57,7 @@ def by_measure(
     form: Callable[[Interval], str],
     width: int | None = None,
 ) -> str:
-    """Intervals with a row for each system and a column for each measure, `width` to a table."""
+    """Tables with a row for each system and a column for each measure, at most `width` each."""
     measures = list(next(iter(cells.values()), ()))
     width = width or len(measures) or 1
     tables = []
@@ -69,7 +69,7 @@ def by_measure(
 
 
 def share(value: float) -> str:
-    """A share without the 0 that all of them begin with; a dash where there is none."""
+    """A share without its leading 0; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
@@ -81,22 +81,22 @@ def spread(cell: Interval) -> str:
 
 
 def gain(cell: Interval) -> str:
-    """A paired difference; * where its interval excludes 0."""
+    """A paired difference; * if its interval excludes 0."""
     return f"{_signed(cell.mean)}{_star(cell)}"
 
 
 def gain_spread(cell: Interval) -> str:
-    """A paired difference with its interval; * where that excludes 0."""
+    """A paired difference with its interval; * if that excludes 0."""
     return f"{_signed(cell.mean)} [{_signed(cell.low)} {_signed(cell.high)}]{_star(cell)}"
 
 
 def percent(value: float) -> str:
-    """A share in percent; a dash where there is none."""
+    """A share in percent; a dash for NaN."""
     return "-" if math.isnan(value) else f"{100 * value:.0f} %"
 
 
 def milliseconds(value: float) -> str:
-    """With a decimal where that says something."""
+    """Milliseconds, with one decimal below 100."""
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
@@ -109,12 +109,12 @@ def _star(cell: Interval) -> str:
 
 
 def to_html(title: str, text: str, plots: Mapping[str, str]) -> str:
-    """One page that needs nothing beside it, in light or in dark.
+    """A self-contained page, for light and dark mode.
 
-    HTML in the text is shown as text, addresses are no links, and no image but a plot is shown.
+    HTML in the text is shown as text, addresses are not links, and plots are the only images.
 
     Args:
-        plots: Name of an image -> SVG that stands in its place.
+        plots: Name of an image -> the SVG that replaces it.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["link", "autolink"])
     parser.add_render_rule("image", _plot)
@@ -128,13 +128,13 @@ def _plot(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, en
     svg = env["plots"].get(name)
     if svg is None:
         return caption
-    # Ids are an element's address in the whole page, and two plots may use the same one.
+    # Ids must be unique in the page, but two plots may use the same one.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{Path(name).stem}-", svg)
     return f"{svg.replace(INK, 'currentColor')}<small>{caption}</small>"
 
 
 def wide_console() -> Console:
-    """Standard output, with room for tables where it is no terminal."""
+    """Standard output, with room for tables if it is not a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH

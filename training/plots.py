@@ -1,4 +1,4 @@
-"""Plots that can be read on light and on dark ground."""
+"""Plots that are readable on light and dark backgrounds."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ OUTCOMES: Mapping[str, int] = {
     "both or neither": -1,
     "only the graph succeeds": 1,
 }
-"""By label."""
+"""Outcome -> label."""
 BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -37,11 +37,11 @@ _STYLE: dict[Any, Any] = {
 }
 _SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
 _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-"""Neither a date nor a version: only numbers change the bytes."""
+"""Drops date and version, so that only numbers change the bytes."""
 
 
 def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
-    """(BINS,) questions by score, in groups of equal width, for each outcome."""
+    """Outcome -> (BINS,) number of questions by score, in bins of equal width."""
     return {
         outcome: np.histogram(scores[labels == label], bins=BINS, range=(0, 1))[0]
         for outcome, label in OUTCOMES.items()
@@ -50,7 +50,7 @@ def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
 
 @mpl.rc_context(_STYLE)
 def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
-    """Share of questions that the graph wins against the score, in groups of equal size."""
+    """Share of questions that the graph wins against the score, in bins of equal size."""
     figure, (axes,) = _figure(1, 4.2, 3.8)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
     for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
@@ -66,14 +66,14 @@ def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
 def score_figure(
     found: Mapping[str, Mapping[str, Int64]], thresholds: Thresholds | None = None
 ) -> Figure:
-    """Questions by score and outcome, one panel for each set of questions.
+    """Histograms of scores by outcome, one panel for each set of questions.
 
     Args:
-        found: Title -> outcome -> (BINS,) questions, as `histogram` counts them.
+        found: Title -> result of `histogram`.
         thresholds: Drawn as lines; None for none.
     """
     edges = np.linspace(0, 1, BINS + 1)
-    # The legend of three outcomes takes that width, also below a single panel.
+    # The legend needs that width even below a single panel.
     figure, panels = _figure(len(found), max(6.4, 4.2 * len(found)), 3.0)
     for axes, (title, counts) in zip(panels, found.items(), strict=True):
         below, left = np.zeros(BINS), edges[:-1]
@@ -92,10 +92,10 @@ def score_figure(
 def front_figure(
     front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> Figure:
-    """The Pareto front, with what the chosen thresholds give and what each of their routes does."""
+    """The Pareto front, with the chosen thresholds and each of the fixed routes."""
     figure, (axes,) = _figure(1, 5.6, 3.6)
     axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
-    # A route that no thresholds take lies far off, and would squeeze the front.
+    # A route that no thresholds take is far off, and would squeeze the front.
     taken = {name: one for name, one in fixed.items() if any(one.shares)}
     for (name, one), marker in zip(taken.items(), "s^D", strict=False):
         axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
@@ -108,7 +108,7 @@ def front_figure(
 
 @mpl.rc_context(_STYLE)
 def importance_figure(names: Sequence[str], importances: Float64, most: int = 20) -> Figure:
-    """The most important of (d,) features."""
+    """Bars of the most important features, by (d,) importances."""
     order = np.argsort(-importances, kind="stable")[:most][::-1].tolist()
     figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
     axes.barh([names[at] for at in order], importances[order], color=BLUE)
@@ -122,7 +122,7 @@ def _figure(panels: int, width: float, height: float) -> "tuple[Figure, list[Axe
 
 
 def as_png(figure: Figure) -> bytes:
-    """On white ground, so that it can be read wherever it is shown."""
+    """PNG on a white background, which is readable anywhere."""
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=110, facecolor="white")
     return written.getvalue()
@@ -130,7 +130,7 @@ def as_png(figure: Figure) -> bytes:
 
 @mpl.rc_context(_SVG)
 def as_svg(figure: Figure) -> str:
-    """The same bytes for the same numbers."""
+    """SVG; equal numbers give equal bytes."""
     written = io.StringIO()
     figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
     svg = written.getvalue()

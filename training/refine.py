@@ -1,11 +1,11 @@
-"""Knowledge units and facts that a language model extracts from the passages of an index.
+"""Has a language model extract knowledge units or facts from the passages of an index.
 
-Each reply is kept as soon as it is there, so that a run which is killed goes on where it was, and a
-later one asks for what is new or has changed and nothing else. What is in a reply and not in its
-passage is left out; of a reply that is of no use nothing is kept, and the next run asks again.
+Each reply is kept as soon as it arrives. So a run that was killed resumes, and a later one asks
+only about new and changed passages. Items that their passage does not support are left out. A
+useless reply is not kept, and the next run asks again.
 
-Source: knowledge units and their selection are Clue-RAG's; facts are what EA-GraphRAG takes from
-HippoRAG 2, names and triples in one reply.
+Source: knowledge units and their selection are Clue-RAG's; facts are those that EA-GraphRAG takes
+from HippoRAG 2, with names and triples in one reply.
 """
 
 import hashlib
@@ -36,23 +36,23 @@ from training.judge import JudgeClient
 
 REPLY_TOKENS = 2_000
 LONGEST_PASSAGE = 12_000
-"""Characters; of a longer passage nothing is asked."""
+"""Most characters of a passage; longer ones are skipped."""
 MOST_ITEMS = 64
-"""Of a reply; the rest of a longer one is left out."""
+"""Most items kept from a reply."""
 LONGEST_ITEM = 500
-"""Characters."""
+"""Most characters of an item."""
 LEAST_SHARED = 0.5
-"""Of an item's content words, that are in its passage."""
+"""Least share of an item's content words that must be in its passage."""
 PATIENCE = 20
-"""Replies in a row that are of no use, after which nothing better is expected."""
+"""A run ends after this many useless replies in a row."""
 GIVEN_UP = 5
-"""Failures in a row from which on an endpoint is not asked again."""
+"""A run ends after this many failures of the endpoint in a row."""
 TOKEN_CHARACTERS = 4
-"""Of English, in an estimate."""
+"""Characters of English a token, for estimates."""
 AT_ONCE = 4
 _LOCK = "refine.lock"
 _WINDOW = 32
-"""Passages whose items are analysed together."""
+"""Number of passages whose items are analysed together."""
 
 PROMPTS: Mapping[Kind, str] = {
     "units": (
@@ -75,23 +75,26 @@ PROMPTS: Mapping[Kind, str] = {
         'born in", "1815"]]}.'
     ),
 }
-# Where a reply has its list; models write the second name as the paper's prompt does.
+# Keys of the list in a reply; models also write the name in the paper's prompt.
 _KEYS: Mapping[Kind, Sequence[str]] = {
     "units": ("units", "knowledge units", "knowledge_units"),
     "facts": ("triples", "facts"),
 }
-# Tokens of a reply for one of the passage, in an estimate.
+# Tokens of a reply for each token of the passage, for estimates.
 _REPLY: Mapping[Kind, float] = {"units": 1.5, "facts": 2.5}
 _TRAILING = re.compile(r",\s*([\]}])")
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What asking comes to.
+    """Estimated cost of a run.
 
     Attributes:
-        calls: Passages that are still to be read.
-        price: About; 0 where none is known.
+        calls: Number of passages to ask about.
+        passages: Number of passages in the index.
+        sent: Tokens of requests.
+        received: Tokens of replies.
+        price: Their price; 0 if prices are unknown.
     """
 
     kind: Kind
@@ -114,18 +117,20 @@ class Extent:
 
 @dataclass
 class Refinement:
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
-        chosen: Passages that are to be read, by their share of all words.
-        items: That were kept of them.
-        dropped: Former extractions, of passages that are gone or have changed.
-        failed: Why -> passages of which nothing was kept.
-        left_out: Why -> items that were left out.
-        sent: Tokens, as the endpoint says.
-        received: Tokens, as the endpoint says.
-        price: 0 where none is known.
-        interrupted: Ctrl-C ended it early; run it again to do the rest.
+        chosen: Number of selected passages.
+        asked: Number of passages with a reply that was kept.
+        items: Number of items kept from them.
+        known: Number of selected passages that were extracted before.
+        dropped: Number of deleted extractions, of passages that are gone or have changed.
+        failed: Reason -> number of passages of which nothing was kept.
+        left_out: Reason -> number of items that were left out.
+        sent: Tokens of requests, as the endpoint reports them.
+        received: Tokens of replies, likewise.
+        price: Their price; 0 if prices are unknown.
+        interrupted: Whether Ctrl-C ended the run early; another run does the rest.
     """
 
     kind: Kind
@@ -172,11 +177,11 @@ class Refiner:
         *,
         prices: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        """Ask nothing yet.
+        """Prepare a run.
 
         Args:
-            analyser: That the index is pinned to.
-            prices: Of a million tokens that are sent, and received; 0 where none is known.
+            analyser: The analyser that the index is pinned to.
+            prices: Prices of a million tokens sent and received; 0 if unknown.
         """
         self._kind, self._corpus, self._store = kind, corpus, store
         self._analyser, self._model = analyser, model
@@ -195,15 +200,15 @@ class Refiner:
         seed: int = 0,
         at_once: int = AT_ONCE,
     ) -> Refinement:
-        """Extract what is still missing of the selected passages.
+        """Extract items from the selected passages that have none yet.
 
         Args:
-            share: Of all words, that the selected passages have at most.
-            agree: Told what asking comes to before anything is asked; may refuse by an error.
+            share: Largest share of all words that the selected passages may have.
+            agree: Called with the estimate before anything is asked; raises an error to refuse.
 
         Raises:
             JudgeError: The endpoint does not answer.
-            TrainingError: Nobody agreed, or nothing useful comes back.
+            TrainingError: The user did not agree, or too many replies in a row were useless.
             IndexLockedError: Another run is extracting.
         """
         report, corpus, kind = self.report, self._corpus, self._kind
@@ -233,7 +238,7 @@ class Refiner:
             progress.start(len(left), f"extracting {kind}")
             try:
                 self._extract(left, contents, progress, at_once)
-            except KeyboardInterrupt:  # what was said is kept
+            except KeyboardInterrupt:  # replies so far are kept
                 report.interrupted = True
             finally:
                 progress.close()
@@ -242,7 +247,7 @@ class Refiner:
         return report
 
     def estimate(self, rows: Sequence[int]) -> Extent:
-        """What asking about some passages comes to."""
+        """Estimate the cost of asking about some passages."""
         text = sum(len(self._asked(row)) for row in rows)
         sent = (text + len(rows) * len(PROMPTS[self._kind])) // TOKEN_CHARACTERS
         received = round(_REPLY[self._kind] * text / TOKEN_CHARACTERS)
@@ -259,7 +264,7 @@ class Refiner:
     def _extract(
         self, rows: Sequence[int], contents: Mapping[str, str], progress: Progress, at_once: int
     ) -> None:
-        """Ask about passages, and keep and analyse what comes."""
+        """Ask about passages, and keep and analyse the replies."""
         pending: list[Extraction] = []
         useless = silent = 0
         try:
@@ -296,7 +301,7 @@ class Refiner:
             self._analyse(pending)
 
     def _said(self, rows: Sequence[int], at_once: int) -> Iterator[tuple[int, Callable[[], str]]]:
-        """Each passage with what gives the reply about it, as they come."""
+        """Yield rows of passages with functions that give their replies, as these arrive."""
         prompt, left = PROMPTS[self._kind], iter(rows)
         with ThreadPoolExecutor(at_once, thread_name_prefix="refine") as threads:
             asked: dict[Future[str], int] = {}
@@ -313,7 +318,7 @@ class Refiner:
                     future.cancel()
 
     def _analyse(self, found: Sequence[Extraction]) -> None:
-        """Have what was extracted parsed and encoded, some passages at a time."""
+        """Have extracted items parsed and encoded, some passages at a time."""
         items = iter(found)
         while window := list(islice(items, _WINDOW)):
             analysed = _facts if self._kind == "facts" else _units
@@ -323,7 +328,7 @@ class Refiner:
 def _units(
     found: Sequence[Extraction], analyser: PassageAnalyser
 ) -> dict[str, Sequence[AnalysedSentence]]:
-    """Units that mention something, with what they mention; each is encoded by itself."""
+    """Passage id -> analysed units; units without a mention are left out."""
     passages = [
         Passage(f"{one.id} {place}", "", text)
         for one in found
@@ -345,7 +350,7 @@ def _units(
 def _facts(
     found: Sequence[Extraction], analyser: PassageAnalyser
 ) -> dict[str, Sequence[AnalysedSentence]]:
-    """Facts as sentences that mention their head and their tail."""
+    """Passage id -> facts, as sentences that mention their head and their tail."""
     texts = [" ".join(triple) for one in found for triple in one.items]
     vectors = iter(analyser.encode_surfaces(texts) if texts else np.empty((0, 0), np.float32))
     return {
@@ -358,14 +363,14 @@ def _facts(
 
 
 class UselessReplyError(Exception):
-    """A reply of which nothing can be kept; says why."""
+    """Nothing of a reply can be kept; the message says why."""
 
 
 def parse(kind: Kind, said: str, passage: str) -> tuple[list[Any], Counter[str]]:
-    """The items of a reply that its passage bears out, each once, and what was left out and why.
+    """The distinct items of a reply that its passage supports, and why others were left out.
 
     Raises:
-        UselessReplyError: It has no list of items, or none that can be kept.
+        UselessReplyError: The reply has no list of items, or none can be kept.
     """
     found = _list_of(said, _KEYS[kind])
     known = set(content_terms(passage))
@@ -391,7 +396,7 @@ def parse(kind: Kind, said: str, passage: str) -> tuple[list[Any], Counter[str]]
 
 
 def _list_of(said: str, keys: Sequence[str]) -> list[object]:
-    """The list in a reply, under one of some keys or bare, whatever stands around.
+    """The JSON list in a reply, under one of the keys or bare; text around it is ignored.
 
     Raises:
         UselessReplyError: There is none.
@@ -412,7 +417,7 @@ def _list_of(said: str, keys: Sequence[str]) -> list[object]:
 
 
 def _clean(parts: object, count: int) -> list[str]:
-    """So many texts on one line each, without characters that nobody writes; else nothing."""
+    """A list of `count` texts, each on one line without control characters; empty if it is not."""
     if not isinstance(parts, list) or len(parts) != count:
         return []
     if not all(isinstance(part, str) for part in parts):
@@ -427,10 +432,10 @@ def _clean(parts: object, count: int) -> list[str]:
 
 @contextmanager
 def _alone(store: ExtractedStore) -> Iterator[None]:
-    """Nobody else extracts into the index meanwhile, and pays for the same.
+    """Hold the index's extraction lock, so that no two runs pay for the same replies.
 
     Raises:
-        IndexLockedError: Somebody does.
+        IndexLockedError: Another run holds it.
     """
     lock = FileLock(
         store.path.with_name(_LOCK), blocking=False, thread_local=False, fallback_to_soft=False

@@ -1,7 +1,7 @@
-"""Relevance of what remote arms find, fitted to what they said to judged questions.
+"""Fits relevance for remote arms, to their answers to judged questions.
 
-Every way in which their lists are put together has curves of its own. Questions without an answer
-are the same ones, with the relevant passages taken out of every list.
+Every way to combine their lists has curves of its own. Questions without an answer are the same
+questions, with the relevant passages removed from every list.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,9 +43,9 @@ from training.relevance import (
 )
 
 FEWEST = 40
-"""Questions with an answer that it takes."""
+"""Fewest answered questions to fit."""
 MOST = 5
-"""Arms beside the simple one, since every choice of them is a way of its own."""
+"""Most arms beside the simple one, since every subset of them is a way of its own."""
 _SPLITS = ("train", "dev")
 
 Texts = Mapping[str, tuple[str, str]]
@@ -54,11 +54,13 @@ Texts = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question with what was found for it.
+    """A question with the arms' answers.
 
     Attributes:
-        ours: Our own list without the passages of these ids.
-        answers: Of the other arms, by name.
+        family: The dataset that it comes from.
+        gold: Ids of its relevant passages.
+        ours: Gives our own list without the passages of given ids.
+        answers: The arms' answers, by name.
     """
 
     question: Question
@@ -76,12 +78,12 @@ def fit_arms(
     replays: Replays,
     out: Path,
 ) -> str:
-    """Fit relevance to what arms said, and write it with its card; the card.
+    """Fit relevance to the arms' answers, write it with its card, and return the card.
 
     Args:
-        remote: With the answers to the train and dev questions.
+        remote: The answers to the train and dev questions.
         sources: All with an index, or all without one.
-        replays: Of our own arms, where there is an index.
+        replays: Replays of our own arms, if there is an index.
 
     Raises:
         FitError: There is too little to fit, or there are too many arms.
@@ -201,10 +203,10 @@ def _of_replay(replayed: Replayed, settings: Settings) -> Callable[[Collection[s
 def _examples(
     asked: _Asked, others: Sequence[ArmFacts], *, alone: bool, by_scores: bool
 ) -> Iterator[Example]:
-    """What every way said, to the question as it is and without its relevant passages.
+    """Yield an example of every way, each also with the relevant passages removed.
 
     Args:
-        alone: Whether our own side is one of the ways.
+        alone: Whether our own list by itself is one of the ways.
     """
     prefixed = {
         prefix + id_ for prefix in ("", *(arm.prefix for arm in others)) for id_ in asked.gold
@@ -247,14 +249,14 @@ def _without(ranking: Ranking, gone: Collection[str]) -> Ranking:
 
 
 def _can_be_fitted(examples: Sequence[Example]) -> bool:
-    """Whether there is what is relevant and what is not, and whether answers are there or not."""
+    """Whether there are enough questions, and examples of both outcomes."""
     relevant = np.concatenate([one.relevant for one in examples])
     enough = sum(one.kind == "own" for one in examples) >= FEWEST
     return enough and 0 < relevant.sum() < len(relevant) and len({e.kind for e in examples}) > 1
 
 
 def _table(fitted: Mapping[str, Sequence[Example]]) -> str:
-    """How good the probabilities are, by way, from curves that did not see the question's fold."""
+    """Table of the quality of the probabilities, by way, from cross-fitted curves."""
     rows = []
     for way, own in sorted(fitted.items()):
         cells = [way, str(sum(one.kind == "own" for one in own))]

@@ -1,4 +1,4 @@
-"""All numbers of a training run, put together for its report."""
+"""Collects the numbers of a training run for its report."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,9 +32,9 @@ class QuestionCounts:
     """Questions of one dataset in one split of one replay.
 
     Attributes:
-        origin: Name of the replay: the dataset itself, or a union that it is part of.
-        simple: On how many of them only the simple arm succeeds.
-        graph: On how many of them only the graph does.
+        origin: Name of the replay: the dataset itself, or a union that contains it.
+        simple: Number of questions on which only the simple arm succeeds.
+        graph: Number on which only the graph succeeds.
     """
 
     origin: str
@@ -46,35 +46,36 @@ class QuestionCounts:
 
     @property
     def disagreements(self) -> int:
-        """On how many of them exactly one arm succeeds."""
+        """Number of questions on which exactly one arm succeeds."""
         return self.simple + self.graph
 
 
 @dataclass(frozen=True)
 class Report:
-    """All numbers of a training run; no question is quoted.
+    """The numbers of a training run; no question is quoted.
 
     Attributes:
-        members: Networks whose mean it is.
-        comparison: Of the two kinds of scorer; None where the kind was given.
-        selection: The (d,) features that it looks at.
+        members: Number of members whose mean the scorer is.
+        comparison: Comparison of the last two kinds of scorer; None if the kind was given.
+        selection: The scorer's d features.
         importances: (d,) mean |contribution| to the logit on dev.
-        dev_auc: On the disagreements of dev.
-        calibration: Over disagreements, by the questions that were scored.
-        scores: Questions scored -> outcome -> questions by score.
-        solutions: Thresholds for each simple route that was tried.
-        fixed: What always taking one route gives: each of the three, and steps.
+        dev_auc: AUC on the disagreements of dev.
+        calibration: Set of questions -> calibration over its disagreements.
+        scores: Set of questions -> outcome -> histogram of scores.
+        solutions: Simple route that was tried -> its thresholds.
+        fixed: Route -> outcome of always taking it: each of the three, and steps.
         front: Quality against latency, on train and dev.
-        stages_ms: Of answering one question at a time.
-        parts: The same by replay, and by dataset within it.
-        transfer: Dataset -> the same, with a router that learned from the others.
-        probes: How well scorers do that learned otherwise, each on questions that it has not seen:
-            as this one did, without the dataset of each question, without some columns, and from
-            fewer questions.
-        untried: Dataset -> why the others teach nothing that could be tried on it.
-        left_out: Train and dev of each dataset, routed by one that learned from the other datasets.
-        strangers: Test questions of replays that nothing was learned from, routed by this one.
-        near_duplicates: Test questions that a training question nearly repeats.
+        stages_ms: Milliseconds of each stage, for one question at a time.
+        evaluation: The final evaluation; None without a test split.
+        parts: The final evaluation by replay, and by dataset within it.
+        transfer: Dataset -> evaluation of a router that was trained on the others.
+        probes: AUCs on unseen questions of this scorer and of its variants: trained without the
+            question's dataset, without some columns, and on fewer questions.
+        untried: Dataset -> why no router could be trained on the others.
+        left_out: Results on train and dev of each dataset, with a router that was trained on the
+            others.
+        strangers: This router's results on test questions of sources that were not trained on.
+        near_duplicates: Number of test questions that nearly repeat a training question.
     """
 
     title: str
@@ -118,7 +119,7 @@ def make_report(
     seconds: Mapping[str, float],
     versions: Mapping[str, str],
 ) -> Report:
-    """Count, resample and sum up, which takes seconds.
+    """Compute a report's numbers, which takes seconds.
 
     Raises:
         FitError: No resample of the questions has thresholds that keep the bounds.
@@ -189,7 +190,7 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
         away = np.full(len(labels), np.nan)
         away[fitted.unseen.rows] = fitted.unseen.logits
         yield probe("without the question's dataset", labels, away, pool.groups)
-    if fitted.choices.start:  # from nothing, few questions teach nothing that these would tell of
+    if fitted.choices.start:  # too few questions to train variants on
         return
     names = fitted.training.questions.names
     yield from ablation(pool, names, recipe, seed=fitted.choices.seed)
@@ -197,7 +198,7 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
 
 
 def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:
-    """Questions of every replay, dataset and split; labels (n,) of `training.labels`."""
+    """Count the questions of every replay and dataset, by the (n,) labels of `training.labels`."""
     found, start = [], 0
     for replay in questions.replays:
         own = labels[start : start + len(replay)]
@@ -211,7 +212,7 @@ def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCo
 
 
 def importances(scorer: Scorer, features: Float64) -> Float64:
-    """(d,) mean |contribution| of each selected feature to the logit, over (n, width) questions."""
+    """(d,) mean |contribution| of each selected feature to the logit, over (n, width) features."""
     explainer = Explainer(scorer)
     inputs, logits = scorer.inputs(features), scorer.logits(features)
     sizes = [
@@ -223,7 +224,7 @@ def importances(scorer: Scorer, features: Float64) -> Float64:
 
 
 def stage_latency(questions: EvaluationSet) -> dict[str, Percentiles]:
-    """Milliseconds of each stage over the questions that went through it."""
+    """Percentiles of each stage's milliseconds, over the questions that ran it."""
     seconds: dict[str, list[float]] = {}
     for replay in questions.replays:
         for one in replay.questions:

@@ -1,4 +1,4 @@
-"""The report of a training run as people read it: Markdown with plots, one page, and JSON."""
+"""Writes the report of a training run: as Markdown with plots, as one page, and as JSON."""
 
 import math
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def plots(report: Report) -> dict[str, str]:
 
 
 def as_markdown(report: Report) -> str:
-    """The text; without a final evaluation, it says so."""
+    """The report's text; it says so if there is no final evaluation."""
     choices, policy, stable = report.choices, report.policy, report.stability
     sizes, information = report.importances, report.selection.information
     order = np.argsort(-sizes, kind="stable")[:SHOWN_FEATURES].tolist()
@@ -244,7 +244,7 @@ def _steps(pair: Thresholds) -> str:
 
 
 def stepping(threshold: float) -> str:
-    """Which questions go in steps."""
+    """Which questions go in steps, in words."""
     if not threshold:
         return "no question"
     few = f" where the first passages are about less than {percent(threshold)} of what they need"
@@ -267,7 +267,7 @@ def _front(found: Front, quality: str) -> str:
 
 
 def probes_markdown(found: Sequence[Probe]) -> str:
-    """A row for each probe, a column for each dataset."""
+    """Table with a row for each probe and a column for each dataset."""
     datasets = list(dict.fromkeys(name for one in found for name in one.within))
     return table(
         ("AUC of a scorer", "all", "mean within", *datasets),
@@ -283,7 +283,7 @@ def probes_markdown(found: Sequence[Probe]) -> str:
 
 
 def away_markdown(found: Sequence[Away]) -> str:
-    """A row for each dataset and operating point, less the best that always takes one route."""
+    """Table with a row for each dataset and operating point, against the best fixed route."""
     fixed = list(found[0].fixed) if found else []
     return table(
         ("dataset", "point", "questions", *MEASURED, *fixed, "less the best", "routes"),
@@ -302,7 +302,7 @@ def away_markdown(found: Sequence[Away]) -> str:
 
 
 def away_section(report: Report) -> str:
-    """How the router does on what it has not seen; nothing where that was not tried."""
+    """Section on datasets that the router was not trained on; empty if none was tried."""
     said = []
     told = (
         f"{QUALITY} of always hybrid, fusion and steps stands beside it, and what it has more or "
@@ -337,7 +337,7 @@ def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
     """The final evaluation over all questions.
 
     Args:
-        narrow: For a terminal: fewer columns, and differences without intervals.
+        narrow: Whether it is for a terminal: fewer columns, and differences without intervals.
     """
     return "\n\n".join(
         [
@@ -377,16 +377,16 @@ def _systems(found: Summary, *, narrow: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a router is worth using, and that in a sentence or two."""
+    """Whether a router is worth using, and why, in a sentence or two."""
 
     better: bool
     says: str
 
 
 def verdict(report: Report) -> Verdict | None:
-    """The router beside always taking fusion, on the test splits; None where there are none.
+    """Compare the router with always taking fusion, on the test splits; None without any.
 
-    Where fusion does not keep the bounds that were asked for, the simple route is its rival.
+    If fusion does not keep the goal's bounds, the simple route is compared instead.
     """
     found, quality = report.evaluation, report.choices.quality
     if found is None:
@@ -394,7 +394,7 @@ def verdict(report: Report) -> Verdict | None:
     bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
     rival = f"always {report.policy.simple if bounded else Route.FUSION}"
     gained = found.differences[rival][quality]
-    # What a router is for may be speed: then it is held to what was asked for.
+    # A router may be meant to save time; the goal's weight says what saved time is worth.
     auto_ms, rival_ms = (found.latency_ms[name][0] for name in (AUTO, rival))
     bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
     better = gained.low + max(bought, 0.0) > 0  # better answers may take longer
@@ -427,7 +427,7 @@ def headline(found: Summary) -> str:
 
 
 def gap(found: Summary) -> str:
-    """How near the router comes to the oracle, in words."""
+    """How close the router comes to the oracle, in words."""
     closed = found.gap_closed[QUALITY]
     if math.isnan(closed):
         return f"No choice of routes beats the best fixed route in {QUALITY}."

@@ -39,7 +39,7 @@ def main(
 
 
 def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
-    """Train and write the model to the folder `out`.
+    """Train a model, and write it to the folder `out`.
 
     Raises:
         TrainingError: A treebank file or Stanza is missing.
@@ -50,8 +50,8 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
         raise TrainingError(
             f"Training a constituency model needs Stanza ({error}): pip install 'wye[stanza]'."
         ) from error
-    # Sums in another order give other weights: one thread makes runs repeatable, and the
-    # matrices are too small to gain from more.
+    # One thread fixes the order of sums, so runs are repeatable; the matrices are too small to
+    # gain from more.
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     trees, dev = load_corpus(data, recipe, tagger)

@@ -1,4 +1,4 @@
-"""What a finished model is worth: bracket F1 by the parser that serves; its card."""
+"""Measures a finished model's bracket F1 with the serving parser, and writes its card."""
 
 import hashlib
 import importlib.metadata
@@ -30,9 +30,14 @@ Bracket = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Brackets of the parser, of the treebank and of both; the ratios are percentages.
+    """Numbers of brackets, and ratios of them in percent.
 
-    `exact` of the `sentences` have no bracket wrong or missing.
+    Attributes:
+        matched: Brackets of both the parser and the treebank.
+        predicted: Brackets of the parser.
+        gold: Brackets of the treebank.
+        exact: Sentences without a wrong or missing bracket.
+        sentences: All sentences.
     """
 
     matched: int
@@ -43,12 +48,12 @@ class BracketScore:
 
     @property
     def precision(self) -> float:
-        """Share of the parser's brackets that are right; 0 when it made none."""
+        """Share of the parser's brackets that are right; 0 without any."""
         return 100 * self.matched / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the treebank's brackets that were found; 0 when it has none."""
+        """Share of the treebank's brackets that were found; 0 without any."""
         return 100 * self.matched / self.gold if self.gold else 0.0
 
     @property
@@ -59,7 +64,7 @@ class BracketScore:
 
 
 def brackets(tree: Tree) -> Counter[Bracket]:
-    """(label, first word, end word) of all phrases below the root, punctuation not counted."""
+    """Count (label, first word, end word) of all phrases below the root, ignoring punctuation."""
     found: Counter[Bracket] = Counter()
 
     def visit(node: Tree, start: int) -> int:
@@ -94,7 +99,7 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
 
 @dataclass(frozen=True, slots=True)
 class ModelEvaluation:
-    """Figures of one model."""
+    """Figures of one model: scores by set of trees, and the epoch that was kept."""
 
     scores: dict[str, BracketScore]
     epoch: int
@@ -105,7 +110,7 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
 
     Args:
         data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
-        tagger: Its tags are what the parser sees; gold tags decide what punctuation is.
+        tagger: Gives the tags that the parser sees; gold tags decide what punctuation is.
 
     Raises:
         TrainingError: A treebank is missing.

@@ -1,7 +1,7 @@
-"""Training with Stanza's own model, batches and dynamic oracle, under our schedule.
+"""Trains Stanza's model with its batches and its dynamic oracle, under our own schedule.
 
-Stanza's loop lowers its rate when the score of a Java scorer stops rising; this one needs no
-Java, warms up, decays linearly and keeps a running mean of the weights.
+Stanza's loop lowers the learning rate when a Java scorer's score stops rising. This one needs no
+Java: the rate warms up and decays linearly, and a running mean of the weights is kept.
 """
 
 import random
@@ -24,7 +24,7 @@ from featurizer.constituency.tree import Tree
 from training.constituency.evaluation import score
 from training.constituency.recipe import Recipe
 
-# What Stanza is made of has no types; these names mark the border.
+# Stanza has no types; these names mark its objects.
 Trainer = Any
 Model = Any
 
@@ -38,9 +38,11 @@ def fit(
     out: Path,
     report: Callable[[str], None],
 ) -> None:
-    """Train on trees with predicted tags, and write the epoch that is best on dev to `out`.
+    """Train on trees with predicted tags, and write the best epoch on dev to `out`.
 
-    `pretrain` holds word vectors in Stanza's format; `report` is told a line an epoch.
+    Args:
+        pretrain: Word vectors in Stanza's format.
+        report: Called with a line for each epoch.
     """
     args = constituency_parser.parse_args(recipe.stanza_arguments(str(pretrain), str(out.parent)))
     set_random_seed(recipe.seed)
@@ -105,7 +107,7 @@ def _epoch(
 
 
 class RunningMean:
-    """Exponential mean of a model's weights: the same parser with less noise of the last steps."""
+    """Exponential mean of a model's weights, which averages out the noise of the last steps."""
 
     def __init__(self, model: torch.nn.Module, decay: float) -> None:
         """Start at the current weights."""
@@ -117,14 +119,14 @@ class RunningMean:
     def update(self) -> None:
         """Take in the current weights."""
         self._steps += 1
-        # Early on a fixed decay would mostly remember the initial weights.
+        # With a fixed decay, the initial weights would dominate early on.
         decay = min(self._decay, self._steps / (self._steps + 10))
         for mean, weight in zip(self._mean, self._weights, strict=True):
             mean.lerp_(weight.detach(), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the mean weights inside the block, and its own again after it."""
+        """Put the mean weights into the model inside the block; restore its own afterwards."""
         own = [p.detach().clone() for p in self._weights]
         self._set(self._mean)
         try:
@@ -139,13 +141,13 @@ class RunningMean:
 
 
 def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
-    """The model's trees of the tagged words of given trees, by Stanza's own parser."""
+    """Parse the tagged words of given trees with Stanza's own parser."""
     sentences = [tree.tagged_words() for tree in trees]
     return [from_stanza(tree) for tree in model.parse_tagged_words(sentences, 50)]
 
 
 def to_stanza(tree: Tree) -> StanzaTree:
-    """Our tree as Stanza's."""
+    """Convert a tree to Stanza's type."""
     if tree.is_leaf:
         return StanzaTree(tree.label)
     return StanzaTree(tree.label, [to_stanza(child) for child in tree.children])

@@ -1,4 +1,4 @@
-"""The file that ships: word vectors made of the sentence encoder's own, and the trained weights."""
+"""The model file that ships: word vectors derived from the sentence encoder, and the weights."""
 
 import json
 import re
@@ -70,23 +70,23 @@ def save_vectors(
     )
 
 
-# Addresses, handles and telephone numbers of the treebank's texts have no place in a vocabulary.
+# E-mail addresses, handles and telephone numbers in the treebank are kept out of the vocabulary.
 _PERSONAL = re.compile(r"@|^#\w|://|www\.|(?:\d\D?){7}")
 
 
 def export(checkpoint: Path, vectors: Path, out: Path) -> None:
-    """Write Stanza's files as ours, without this machine's paths or personal words."""
+    """Convert Stanza's files to ours, without this machine's paths and without personal data."""
     files = read_stanza(checkpoint, vectors)
     _drop_words(files)
     params = files.content["params"]
-    # Only training replaces rare words.
+    # Only training uses this.
     params["rare_words"] = []
     params["config"] = _without_paths(params["config"])
     files.write(out)
 
 
 def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
-    """Write our file as the two that Stanza loads, model and word vectors, to a folder."""
+    """Convert our file to the two that Stanza loads, model and word vectors, in a folder."""
     files = read_safetensors(model)
     tensors = {name: torch.tensor(values) for name, values in files.tensors.items()}
     del tensors[VECTORS]

@@ -1,9 +1,9 @@
-"""Rule-made questions: treebanks of prose hold few, and a router reads little else.
+"""Makes questions by rules, since treebanks of prose hold few and a router reads little else.
 
-A small grammar of bracketed templates, `questions.txt`. `<symbol>` is replaced by one of that
-symbol's alternatives, chosen at random; `<np>` by a short noun phrase of the training treebank.
-The shapes follow the treebank's own conventions: the copula of "who is …" heads a VP, an inverted
-auxiliary stands beside its subject under SQ.
+`questions.txt` is a small grammar of bracketed templates. `<symbol>` is replaced by one of the
+symbol's alternatives at random, and `<np>` by a short noun phrase of the training treebank. The
+trees follow the treebank's conventions: the copula of "who is …" heads a VP, and an inverted
+auxiliary is a sibling of its subject under SQ.
 """
 
 import random
@@ -17,7 +17,7 @@ _SLOT = re.compile(r"<([a-z_]+)>")
 
 
 def _read(text: str) -> dict[str, list[str]]:
-    """Symbol -> alternatives: words on its own line, or one to each indented line below."""
+    """Symbol -> alternatives: the words on its line, or the indented lines below it."""
     grammar: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():
@@ -33,10 +33,10 @@ _GRAMMAR = _read(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
 
 
 def make_questions(trees: Sequence[Tree], number: int, seed: int) -> list[Tree]:
-    """Different questions, in the order they were made.
+    """Make distinct questions.
 
     Args:
-        trees: Training treebank, for the noun phrases.
+        trees: The training treebank, for noun phrases.
     """
     choose = random.Random(seed)
     phrases = [str(phrase) for phrase in short_phrases(trees, "NP", most_words=6)]
@@ -47,7 +47,7 @@ def make_questions(trees: Sequence[Tree], number: int, seed: int) -> list[Tree]:
 
 
 def short_phrases(trees: Sequence[Tree], label: str, most_words: int) -> Iterator[Tree]:
-    """Phrases of that label with at most so many words, none of them a clause or punctuation."""
+    """Yield short phrases of a label that contain no subordinate clause and no punctuation."""
     for tree in trees:
         for node in tree.nodes():
             if node.label != label or len(node.words()) > most_words:
@@ -66,7 +66,7 @@ def _expand(text: str, phrases: Sequence[str], choose: random.Random) -> str:
 
 
 def _flatten(node: Tree) -> Tree:
-    """Without a phrase whose only child has the same label, as the treebank has it."""
+    """Remove phrases whose only child has the same label, as the treebank does."""
     children = tuple(_flatten(child) for child in node.children)
     if len(children) == 1 and children[0].label == node.label and not node.is_preterminal:
         return children[0]

@@ -1,4 +1,4 @@
-"""What decides a trained model: everything that `manifest.json` has to tell."""
+"""The recipe of a constituency model, which `manifest.json` records."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Recipe:
 
     Attributes:
         pipeline: spaCy pipeline whose tags the model is trained on.
-        encoder: Whose input embeddings become the word vectors.
+        encoder: Encoder whose input embeddings become the word vectors.
         vector_size: Dimensions of the word vectors.
         most_words: Longer sentences are left out of training.
         made_questions: Number of rule-made questions.
@@ -24,17 +24,19 @@ class Recipe:
         word_dropout: Share of the word inputs' values dropped.
         predict_dropout: Share of the output layers' inputs dropped.
         lstm_input_dropout: Share of the stacks' inputs dropped.
-        rare_words: Share of the vocabulary, the rarest words, that is sometimes shown as unknown.
-        unknown: How often such a word is. Stanza's 2 % of few words leave the vector of unknown
-            words untrained, and one word in ten of a new text is unknown.
-        batch: Trees a step.
-        epochs: Epochs of `epoch_trees` trees.
-        epoch_trees: Trees an epoch.
-        learning_rate: Highest; reached after `warm_up` steps, then falling linearly to 0.
-        warm_up: Steps.
+        rare_words: Share of the vocabulary, the rarest words, that is sometimes replaced by the
+            unknown word.
+        unknown: How often that happens. Stanza's default, 2 % of few words, leaves the unknown
+            word's vector untrained, and one word in ten of a new text is unknown.
+        batch: Trees per step.
+        epochs: Number of epochs.
+        epoch_trees: Trees per epoch.
+        learning_rate: Highest learning rate, reached after `warm_up` steps; then it falls linearly
+            to 0.
+        warm_up: Steps of rising learning rate.
         weight_decay: AdamW's.
-        average: Decay a step of the running mean of the weights, which is what is kept.
-        seed: Of data, initial weights and order.
+        average: Decay per step of the running mean of the weights; the mean is kept.
+        seed: Seed of data, initial weights and order.
     """
 
     pipeline: str = DEFAULT_PIPELINE
@@ -62,7 +64,7 @@ class Recipe:
     seed: int = 7
 
     def stanza_arguments(self, pretrain: str, save_dir: str) -> list[str]:
-        """The same as Stanza's command line takes it, with a folder that Stanza may write to."""
+        """The recipe as arguments of Stanza's command line; Stanza may write to `save_dir`."""
         values: dict[str, object] = {
             "--wordvec_pretrain_file": pretrain,
             "--save_dir": save_dir,

@@ -1,6 +1,6 @@
-"""`python -m training.constituency.reference`: Stanza's own trees of a list of questions.
+"""`python -m training.constituency.reference`: writes Stanza's own trees of a list of questions.
 
-The file it writes is what the tests hold the decoder against where Stanza is not installed.
+Where Stanza is not installed, tests compare the decoder with this file.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Treebanks under predicted tags, with the copies and made questions that training adds."""
+"""Loads treebanks with predicted tags, and adds typed copies and rule-made questions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """The trees of a file with one bracket string a line.
+    """Read the trees of a file with one bracketed tree a line.
 
     Raises:
         TrainingError: There is no such file.
@@ -25,12 +25,12 @@ def read_trees(path: Path) -> list[Tree]:
 
 
 def is_question(tree: Tree) -> bool:
-    """Whether a direct question stands anywhere in the tree."""
+    """Whether the tree contains a direct question."""
     return any(node.label in QUESTION_LABELS for node in tree.nodes())
 
 
 def retag(tree: Tree, tags: Sequence[str]) -> Tree:
-    """The same tree over other tags, one for each word in order."""
+    """The tree with other tags, one for each word in order."""
     remaining = iter(tags)
 
     def rebuild(node: Tree) -> Tree:
@@ -42,9 +42,9 @@ def retag(tree: Tree, tags: Sequence[str]) -> Tree:
 
 
 def as_typed(tree: Tree) -> Tree | None:
-    """The tree as people type its words into a search box: lower case, no question mark.
+    """The tree with its words as typed into a search box: lower case, no question mark.
 
-    None when nothing is left.
+    None if nothing is left.
     """
     if tree.is_preterminal:
         word = tree.children[0].label
@@ -54,10 +54,10 @@ def as_typed(tree: Tree) -> Tree | None:
 
 
 class Tagger:
-    """A spaCy pipeline's tagger, fed with tokens instead of text."""
+    """A spaCy pipeline's tagger, which takes tokens instead of text."""
 
     def __init__(self, pipeline: str) -> None:
-        """Load the pipeline of that package or folder.
+        """Load a pipeline by package or folder.
 
         Raises:
             ModelError: There is no such pipeline.
@@ -82,9 +82,9 @@ class Tagger:
 
 
 def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree], list[Tree]]:
-    """Training and dev trees of a folder with `train.mrg` and `dev.mrg`, under predicted tags.
+    """Load training and dev trees, with predicted tags, from `train.mrg` and `dev.mrg`.
 
-    Training gets the treebank's sentences, its questions as typed, and rule-made questions.
+    Training trees are the treebank's, typed copies of its questions, and rule-made questions.
 
     Raises:
         TrainingError: A file is missing.
@@ -98,7 +98,7 @@ def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree
         for tree in train + made
         if is_question(tree) and (small := as_typed(tree)) is not None
     ]
-    # Half of the rule-made questions as typed keeps prose in the majority.
+    # Typed copies of only half of the rule-made questions, so prose stays the majority.
     whole = [tree for tree in train if is_question(tree)]
     typed = typed[: len(whole)] + typed[len(whole) :: 2]
     dev = read_trees(folder / "dev.mrg")
@@ -106,6 +106,6 @@ def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree
 
 
 def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:
-    """The trees over the tagger's tags of their own words."""
+    """The trees with the tagger's tags."""
     tags = tagger.tag([tree.words() for tree in trees])
     return [retag(tree, row) for tree, row in zip(trees, tags, strict=True)]

@@ -1,1 +1,1 @@
-"""Judged questions, and what every arm said to them."""
+"""Judged questions, and what every arm returned for them."""

@@ -1,1 +1,1 @@
-"""Measures, intervals, and the systems that are compared."""
+"""Measures, confidence intervals, and comparisons of systems."""

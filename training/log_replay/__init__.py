@@ -1,1 +1,1 @@
-"""`wye tune --from-log`: a request log replayed under other thresholds, and thresholds for it."""
+"""`wye tune --from-log`: replays a request log under other thresholds, and proposes some."""

@@ -1,4 +1,4 @@
-"""Feedback as judgements: partial, and of what was shown; replayed like any others."""
+"""Uses feedback as judgements for tuning; they are incomplete, and biased to what was shown."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -18,9 +18,9 @@ from training.log_replay.replay import LogReplay
 from training.thresholds.tuning import Retuned, Tuning
 
 SPLIT = "dev"
-"""Of the replay: it is for choosing thresholds."""
+"""Split of the replay, which serves to choose thresholds."""
 NEEDED = 100
-"""Judged questions that thresholds are solved on, at least.
+"""Least number of judged questions to solve thresholds on.
 
 Measured on the dev questions of five public sets (`min_feedback` in `benchmarks/README.md`),
 judged as feedback would judge them: solved on 50, thresholds were worse than the present ones by
@@ -30,11 +30,11 @@ _SAME = 0.01
 
 
 def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
-    """Questions whose feedback names passages; what it names counts as relevant.
+    """A dataset of questions whose feedback names passages, which count as relevant.
 
     Args:
-        ids: Of the passages of the index; others can no longer be found by any route, and a
-            question of which nothing is left is in `without_gold`.
+        ids: Ids in the index. Other passages are dropped, since no route can find them; a question
+            without any left is in `without_gold`.
     """
     questions = log.feedback.questions
     gold = {one.id: {id_: 1 for id_ in one.passages if id_ in ids} for one in questions}
@@ -50,7 +50,7 @@ def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
 
 
 def require_enough(found: int, of: str) -> None:
-    """Refuse to solve thresholds on noise.
+    """Check that there are enough questions to solve thresholds on.
 
     Raises:
         LogError: There are fewer than `NEEDED`.
@@ -72,10 +72,10 @@ def replay_feedback(
     measure: str,
     progress: Progress,
 ) -> tuple[Tuning, Dataset]:
-    """Ask the questions with feedback of every arm, and read what thresholds are solved on.
+    """Replay the questions with feedback, and load the tuning of thresholds on them.
 
     Args:
-        cache: Folder; the replay there is only its owner's to read, like the log.
+        cache: Folder for the replay, which only its owner can read, as with the log.
 
     Raises:
         LogError: Too few questions have feedback that names passages.
@@ -96,7 +96,7 @@ def replay_feedback(
 
 
 def save_retuned(out: Path, found: LogReplay, tuning: Tuning, solved: Retuned) -> None:
-    """Write thresholds that were solved on feedback, to be reviewed; no question is in the file."""
+    """Write thresholds that were solved on feedback, for review; no question is in the file."""
     said = {
         "from": "feedback in a request log: partial, and of passages that were shown",
         "log": found.notes(),
@@ -106,9 +106,9 @@ def save_retuned(out: Path, found: LogReplay, tuning: Tuning, solved: Retuned) -
 
 
 def scores_that_differ(log: DecisionLog, tuning: Tuning) -> tuple[int, int]:
-    """Questions that are scored otherwise than when they were asked, and those that were scored.
+    """Number of questions whose score differs from the logged one, and number with a logged score.
 
-    The index has changed since, or a model that features are made by.
+    Scores differ if the index or a model behind the features has changed.
     """
     known = {
         one.id: one.scores[log.model] for one in log.feedback.questions if log.model in one.scores

@@ -1,7 +1,7 @@
-"""Request logs as columns: what counts, what is left out and why, and what feedback says.
+"""Reads request logs into columns: requests that count, why others do not, and feedback.
 
-Each line is parsed on its own, since a log has broken and unfinished lines, and filters of any
-shape: `pyarrow.json` refuses such a file as a whole, and takes twice the memory of all this.
+Each line is parsed by itself, since a log has broken and unfinished lines, and filters of any
+shape. `pyarrow.json` refuses such a file as a whole, and takes twice the memory.
 """
 
 import hashlib
@@ -30,28 +30,28 @@ Codes = NDArray[np.int8]
 ROUTES: tuple[Route, ...] = tuple(Route)
 """Routes by their codes in a column."""
 _BESIDE = ("queue", "total", "explaining")
-"""No part of what a route takes."""
+"""Times that are not part of a route."""
 _STAGES = stages_of(Route.FUSION)
-"""Stages that are run for some routes only."""
+"""Stages that only some routes run."""
 _CORPUS = ("dense", "seeds")
-"""Those that a router which looks at the corpus runs before it decides, whatever it decides."""
+"""Stages that a router which uses the corpus always runs before it decides."""
 Asked = tuple[str, str]
-"""The key that asked, and the request's id. Ids may be the client's own, and so another's as well;
-lines from before keys were logged have ""."""
+"""The API key that asked, and the request's id. Clients may choose ids, so two keys may share one.
+Older lines have no key: ""."""
 _FEEDBACK_SIGN = f'"{FEEDBACK}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Questions whose route a router chose, one entry a request.
+    """The n requests whose route a router chose, as columns.
 
     Attributes:
-        scores: (n,) as they were when the route was chosen, from 0 to 1.
+        scores: (n,) the scores that chose the routes, from 0 to 1.
         routes: (n,) int8, codes of the routes that were taken; see `ROUTES`.
-        times_ms: (n, len(ROUTES)) float32, milliseconds of work by each route; NaN where the log
-            does not tell; see `times_of_routes`.
-        waited_ms: (n,) milliseconds from its arrival to its passages.
-        budgets: (n,) `max_latency_ms` of the request; NaN without.
+        times_ms: (n, len(ROUTES)) float32, milliseconds of work by each route; NaN where unknown;
+            see `times_of_routes`.
+        waited_ms: (n,) milliseconds from a request's arrival to its passages.
+        budgets: (n,) `max_latency_ms` of the request; NaN for none.
     """
 
     scores: Float64
@@ -66,13 +66,13 @@ class Requests:
 
 @dataclass(slots=True)
 class FeedbackQuestion:
-    """A question, however often it was asked, with what people said answers it.
+    """A distinct question with the passages that feedback names.
 
     Attributes:
-        passages: Ids that were said to answer it.
-        shown: Those of them that a reply to it had shown.
-        routes: That were taken for the requests with feedback.
-        scores: Router -> the score it gave last.
+        passages: Ids of the named passages, in order.
+        shown: Those of them that a reply to the question had.
+        routes: Routes of the requests with feedback.
+        scores: Router -> its last score of the question.
     """
 
     text: str
@@ -90,12 +90,12 @@ class FeedbackQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFeedback:
-    """What feedback there is.
+    """The feedback in a log.
 
     Attributes:
-        questions: Those with passages that were said to answer them, in the order of the log.
-        requests: How many requests have feedback of any kind.
-        left_out: Why feedback names no answer here -> requests that it is about.
+        questions: Questions with named passages, in the order of the log.
+        requests: Number of requests with feedback of any kind.
+        left_out: Reason that feedback does not count -> number of requests.
     """
 
     questions: tuple[FeedbackQuestion, ...]
@@ -104,12 +104,12 @@ class LoggedFeedback:
 
     @property
     def routes(self) -> Mapping[Route, int]:
-        """Requests whose feedback names passages, by the route that was taken for them."""
+        """Route -> number of requests that took it and whose feedback names passages."""
         return Counter(route for one in self.questions for route in one.routes)
 
     @property
     def shown(self) -> tuple[int, int]:
-        """How many of the named passages had been shown, and how many there are."""
+        """How many of the named passages had been shown, and the number of named passages."""
         return (
             sum(len(one.shown) for one in self.questions),
             sum(len(one.passages) for one in self.questions),
@@ -118,14 +118,14 @@ class LoggedFeedback:
 
 @dataclass(frozen=True, slots=True)
 class DecisionLog:
-    """What one collection was asked, as one router decided it.
+    """One collection's requests that one router decided.
 
     Attributes:
-        requests: Those that count: the router chose their route.
-        questions: How many different ones they asked; a question with another filter is another.
-        versions: Lowest and highest version of the index that answered.
-        thresholds: (low, high) that they were held against -> how many were.
-        left_out: Why other lines do not count -> how many there are.
+        requests: The requests whose route the router chose.
+        questions: Number of distinct questions; one with another filter is another question.
+        versions: Lowest and highest index version that answered.
+        thresholds: (low, high) in use -> number of requests.
+        left_out: Reason that a line does not count -> number of lines.
     """
 
     files: int
@@ -143,19 +143,18 @@ class DecisionLog:
 
 
 def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") -> DecisionLog:
-    """Read request logs, such as a log with those that it was rotated to.
+    """Read request logs, such as a log and the files it was rotated to.
 
-    Memory is some 120 bytes for each request that counts, and the text of those questions alone
-    that have feedback.
+    Memory is some 120 bytes for each request that counts, and the text of questions with feedback.
 
     Args:
         paths: Files as `router.request_log` writes them, each once.
-        collection: To look at; may be left out where there is only one.
+        collection: The collection to read; "" if the log has only one.
 
     Raises:
         RequestLogError: A file cannot be read.
-        LogError: A file is named twice, nothing was asked, several collections were and none is
-            named, or the router decided nothing.
+        LogError: A file is named twice, there is no question, there are several collections and
+            none is named, or the router decided nothing.
     """
     if not paths:
         raise LogError("No request log is given; name the file of WYE_SERVE__REQUEST_LOG.")
@@ -170,12 +169,11 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
 
 
 def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
-    """Request -> ids that its newest feedback says answer it, each once, as named.
+    """Request -> ids of passages that its newest feedback names, in order and without duplicates.
 
-    What another key says of it is about no request.
-
-    Feedback comes later than the request, perhaps after the log was rotated, so it is read first:
-    then the requests can be read one line at a time. A request that was only rated has no ids.
+    Feedback counts only for a request of the same key. It comes later than the request, perhaps
+    after the log was rotated, so it is read first; then requests can be read line by line. A
+    request that was only rated has no ids.
 
     Raises:
         RequestLogError: A file cannot be read.
@@ -184,7 +182,7 @@ def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
     newest: dict[Asked, str] = {}
     for path in paths:
         for _, text in read_texts(path):
-            # What lacks the word need not be parsed, and most lines lack it.
+            # Most lines lack the word, and need not be parsed.
             if _FEEDBACK_SIGN not in text or not text.endswith("\n"):
                 continue
             line = parse_line(text)
@@ -229,7 +227,7 @@ class _Decision(BaseModel, strict=True):
 
 
 class Line(BaseModel, strict=True):
-    """What counts of an answered question, as the service logs it; anything else is refused."""
+    """The logged fields of an answered question that are used here, strictly validated."""
 
     question: str
     filter: Any
@@ -245,28 +243,29 @@ class Line(BaseModel, strict=True):
 
     @property
     def stages(self) -> dict[str, float]:
-        """Stage -> seconds, the request's share of its batch; no wait is among them."""
+        """Stage -> seconds of work, the request's share of its batch; without waiting."""
         return {stage: own for stage, own in self.seconds.items() if stage not in _BESIDE}
 
     @property
     def budget_unknown(self) -> bool:
-        """Whether a budget chose the route that the log does not tell."""
+        """Whether a latency budget chose the route, but the log lacks it."""
         return self.max_latency_ms is None and self.decision.reason.startswith("budget")
 
 
 def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpus: bool) -> Float32:
-    """How long other routes would have taken, out of the stages of the one that was taken.
+    """Times of all routes, derived from the stages of the one that was taken.
 
-    Fusion runs every arm, so what it logs says how long each arm alone would have taken. Where a
-    router looks at the corpus, the dense list and the seeds are there before it decides.
+    Fusion runs every arm, so its stages tell how long each arm alone would have taken. A router
+    that uses the corpus has the dense list and the seeds before it decides.
 
     Args:
-        stages: (n, len(_STAGES)) seconds of `_STAGES`; NaN for those that were not run.
+        stages: (n, len(_STAGES)) seconds of `_STAGES`; NaN for stages that did not run.
         whole: (n,) seconds of all stages.
-        taken: (n,) the route.
+        taken: (n,) codes of the routes taken.
+        asks_corpus: Whether the router uses the corpus.
 
     Returns:
-        (n, len(ROUTES)) milliseconds of work by each route; NaN where its arms were not all run.
+        (n, len(ROUTES)) milliseconds of work by each route; NaN if not all of its arms ran.
     """
     times = np.full((len(whole), len(ROUTES)), np.nan, np.float32)
     ran = dict(zip(_STAGES, np.nan_to_num(stages).T, strict=True))
@@ -281,7 +280,7 @@ def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpu
 
 
 class _Reader:
-    """Counts line by line."""
+    """Collects the columns of a log line by line."""
 
     def __init__(
         self, router: RouterInfo, collection: str, feedback: Mapping[Asked, dict[str, None]]
@@ -304,7 +303,7 @@ class _Reader:
         self._broken: list[str] = []
 
     def take(self, text: str, path: Path, number: int) -> None:
-        if text == "\n":  # behind a line that was torn
+        if text == "\n":  # follows a torn line
             return
         self._lines += 1
         if not text.endswith("\n"):
@@ -346,7 +345,7 @@ class _Reader:
             self._values.extend((found.score, waited, budget, sum(stages.values()), *own))
             self._routes.append(ROUTES.index(line.route))
             self._thresholds[found.thresholds.low, found.thresholds.high] += 1
-            # Python's own hash: 64 bits, and nothing but the count depends on it.
+            # Python's 64-bit hash will do, since only the count depends on it.
             self._hashes.append(hash((line.question, canonical(line.filter))))
             self._versions.add(line.index_version)
             first, last = self._times or (line.time, line.time)
@@ -403,7 +402,7 @@ class _Reader:
             raise LogError(f"Several collections were asked: {there}; name one with --collection.")
 
     def _why(self) -> dict[str, int]:
-        """Why lines do not count, with how many."""
+        """Reason that lines do not count -> number of lines."""
         others = self._collections - Counter({self._collection: self._collections.total()})
         found = {
             **self._left_out,
@@ -419,10 +418,10 @@ class _Reader:
 def _joined(
     feedback: Mapping[Asked, dict[str, None]], lines: Mapping[Asked, list[Line]], collection: str
 ) -> LoggedFeedback:
-    """Feedback with the questions it is about; the same question asked twice is put together.
+    """Join feedback with its questions; requests with the same question become one.
 
     Args:
-        lines: Request -> what was asked with it, in the order of the log.
+        lines: Request -> its lines, in the order of the log.
     """
     questions: dict[tuple[str, str], FeedbackQuestion] = {}
     why: Counter[str] = Counter()
@@ -450,18 +449,18 @@ def _joined(
 
 
 def question_id(text: str, filter_: object | None) -> str:
-    """The same for the same question with the same filter."""
+    """An id of a question with its filter."""
     content = json.dumps([text, filter_], sort_keys=True)
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def canonical(filter_: object | None) -> str:
-    """A filter as text; equal filters are equal texts."""
+    """A filter as text, equal for equal filters."""
     return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
 
 
 def asked_by(line: Mapping[str, Any]) -> Asked:
-    """What a line of a log is about."""
+    """The request that a line of a log belongs to."""
     return str(line.get("key", "")), line["request_id"]
 
 

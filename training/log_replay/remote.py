@@ -1,8 +1,8 @@
-"""A request log as something to train on: feedback judges, and what arms said is not asked again.
+"""Makes training data of a request log: feedback as judgements, and logged answers of arms.
 
-In shadow mode a log has what the arm in the graph's place found, whether the router asked it or
-not (`service.arms.shadow`). What people said answers a question stands for judgements, as partial
-as it is.
+In shadow mode a log has what the arm in the graph's place found, whether or not the router asked it
+(`service.arms.shadow`). The passages that feedback names serve as judgements, though they are
+incomplete.
 """
 
 import json
@@ -19,16 +19,16 @@ from training.errors import LogError
 from training.log_replay.reading import Asked, asked_by, question_id, read_feedback
 
 _DEV = 3
-"""Of ten questions, how many are for dev."""
+"""Of ten questions, so many go to dev."""
 
 
 @dataclass(slots=True)
 class LoggedQuestion:
-    """A question that somebody judged.
+    """A logged question.
 
     Attributes:
-        passages: Ids that were said to answer it.
-        found: Arm -> what it said, as the log has it.
+        passages: Ids of the passages that feedback names.
+        found: Arm -> its answer, as in the log.
     """
 
     text: str
@@ -43,10 +43,10 @@ class LoggedQuestion:
 
 
 def logged_questions(paths: Sequence[Path], collection: str = "") -> list[LoggedQuestion]:
-    """Questions with feedback that names passages, and what arms said to them.
+    """Questions whose feedback names passages, with the arms' logged answers.
 
     Args:
-        collection: To look at; all without one.
+        collection: The collection to read; "" for all.
 
     Raises:
         RequestLogError: A file cannot be read.
@@ -89,10 +89,15 @@ def _take(
 def write_logged(
     questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], folder: Path
 ) -> Path:
-    """A dataset in BEIR's layout, with train and dev judgements drawn by the questions' ids.
+    """Write a dataset in BEIR's layout; a question's id decides between train and dev.
+
+    Questions with a filter are left out, since the layout has no place for it.
+
+    Returns:
+        The folder.
 
     Raises:
-        LogError: A question was asked with a filter, which the layout has no place for.
+        LogError: All questions have a filter.
     """
     kept = [one for one in questions if one.filter is None]
     if not kept:
@@ -115,7 +120,11 @@ def write_logged(
 def keep_logged(
     questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], kept: KeptAnswers
 ) -> int:
-    """Keep what the log has of arms that are not simple, whose texts it has not; how many."""
+    """Keep the logged answers of all but simple arms, whose texts the log lacks.
+
+    Returns:
+        How many answers were new.
+    """
     count = 0
     for arm in arms:
         for one in questions:
@@ -136,7 +145,7 @@ def _answer(said: Mapping[str, Any]) -> ArmAnswer | None:
 
 
 def _own(id_: str, prefixes: Sequence[str]) -> str:
-    """An id as its arm has it."""
+    """An id without its arm's prefix."""
     head = next((one for one in prefixes if id_.startswith(one)), "")
     return id_.removeprefix(head)
 

@@ -1,4 +1,4 @@
-"""A request log replayed under other thresholds: which routes, what latency, how many changes."""
+"""Replays a request log under other thresholds: routes, latency, and changes of route."""
 
 import math
 from collections import Counter
@@ -23,9 +23,9 @@ from training.thresholds.sweep import CUTS
 
 TAIL = 0.95
 _PLACES = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
-"""Under which every score takes the simple route, fusion, or the graph."""
+"""Thresholds under which every score takes the simple route, fusion, or the graph."""
 _SCORES = (0.25, 0.75)
-"""One of each half of the band of `_PLACES`, since a budget may send them different ways."""
+"""A score from each half of the range, since a budget may choose different routes for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,12 @@ class RouteTimes:
     """How long one route takes.
 
     Attributes:
-        known: Requests of which the log tells how long it took, or would have taken.
+        count: Number of requests that took the route.
+        known: Number of requests whose time by this route the log has, taken or not.
         mean_ms: Mean of `Requests.times_ms` over these.
         p50_ms: Median of the same.
         p95_ms: 95th percentile of the same.
-        waited_p50_ms: Median of `Requests.waited_ms` over those that it answered; NaN for none.
+        waited_p50_ms: Median of `Requests.waited_ms` over requests that took it; NaN for none.
         waited_p95_ms: 95th percentile of the same.
     """
 
@@ -52,13 +53,14 @@ class RouteTimes:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a policy makes of the requests.
+    """The effect of a policy on the logged requests.
 
     Attributes:
-        policy: Thresholds and what goes with them; None for the routes that were taken.
-        shares: Of each route that some request takes.
-        unknown: Routes that some request takes, of which the log never tells how long they last.
-        mean_ms: Expected mean of the work in milliseconds; NaN where some route is unknown.
+        policy: The policy; None for the routes that were taken.
+        routes: (n,) codes of the requests' routes.
+        shares: Route -> share of the requests, for routes that some request takes.
+        unknown: Such routes whose time the log never has.
+        mean_ms: Expected mean of the work in milliseconds; NaN if some route is unknown.
         p50_ms: Expected median, likewise.
         p95_ms: Expected 95th percentile, likewise.
     """
@@ -74,14 +76,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class LogReplay:
-    """What was asked, and the policy that serves."""
+    """A request log, and the policy in use."""
 
     log: DecisionLog
     now: Policy
 
     @classmethod
     def load(cls, paths: Sequence[Path], settings: Settings, collection: str = "") -> "LogReplay":
-        """Read logs, and the router of the settings with its thresholds; no model is loaded.
+        """Read logs and the policy of the settings' router; no model is loaded.
 
         Raises:
             RequestLogError: A log cannot be read.
@@ -95,12 +97,12 @@ class LogReplay:
 
     @cached_property
     def served(self) -> Effect:
-        """The routes that were taken, and the times that this took."""
+        """The routes that were taken, with their times."""
         return self.effect(None)
 
     @cached_property
     def present(self) -> Effect:
-        """What the present policy makes of the same requests."""
+        """The effect of the policy in use on the same requests."""
         return self.effect(self.now)
 
     def effect(self, policy: Policy | None) -> Effect:
@@ -108,12 +110,12 @@ class LogReplay:
         return effect(self.log.requests, policy)
 
     def candidate(self, text: str) -> Policy:
-        """A policy as the command line has it: a thresholds file, or LOW,HIGH.
+        """Parse a policy of the command line: a thresholds file, or LOW,HIGH.
 
         Raises:
-            ModelFileError: The file cannot be read, or is none.
+            ModelFileError: The file cannot be read, or is not a thresholds file.
             PolicyError: The numbers are not in order, or not from 0 to 1.
-            LogError: These are other than two numbers.
+            LogError: The text is not two numbers.
         """
         if "," not in text or Path(text).exists():
             return read_policy(Path(text))
@@ -126,7 +128,7 @@ class LogReplay:
         return replace(self.now, thresholds=Thresholds(low, high, self.now.thresholds.steps))
 
     def notes(self) -> dict[str, Any]:
-        """Where thresholds come from, for their file; no question is in it."""
+        """Notes for the thresholds file on the log, without any question."""
         log = self.log
         return {
             "collection": log.collection,
@@ -140,7 +142,7 @@ class LogReplay:
         }
 
     def save(self, path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
-        """Write a thresholds file that no judgement stands behind, to be reviewed."""
+        """Write a thresholds file for review; it says that no answer was judged."""
         found = self.effect(policy)
         said = {
             "from": "a request log; no answer was judged",
@@ -154,10 +156,12 @@ class LogReplay:
 
 
 def router_settings(router: str) -> Settings:
-    """Those of the environment; thresholds that were reviewed for its router are for no other.
+    """Settings of the environment, with another router if one is named.
+
+    The environment's thresholds file holds for its own router only, so it is dropped then.
 
     Args:
-        router: "name/version", or a version's folder; empty for that of the environment.
+        router: "name/version", or a version's folder; "" for the environment's.
     """
     own = load_settings()
     if not router:
@@ -166,7 +170,7 @@ def router_settings(router: str) -> Settings:
 
 
 def decide_again(requests: Requests, policy: Policy) -> Codes:
-    """(n,) codes of the routes that a policy gives, each with the request's own budget.
+    """(n,) codes of the routes that a policy chooses, within each request's latency budget.
 
     Raises:
         PolicyError: A request has a budget, and the policy knows no latencies.
@@ -174,7 +178,7 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
     order = np.array([ROUTES.index(route) for route in routes(policy.simple)], np.int8)
     places = bands(requests.scores, policy.thresholds)
     codes = order[places]
-    if policy.thresholds.steps:  # whether others have a plan, no log says
+    if policy.thresholds.steps:  # a log tells of no other request whether it has a plan
         steps = ROUTES.index(Route.STEPS)
         unsure = (places > 0) | (requests.scores > SURE)
         codes[unsure & (requests.routes == steps)] = steps
@@ -187,10 +191,10 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
 
 
 def effect(requests: Requests, policy: Policy | None) -> Effect:
-    """What a policy makes of the requests; without one, what was served.
+    """The effect of a policy on the requests; with None, of the routes that were taken.
 
-    Times are expected ones. Where the log tells how long a request would have taken by its new
-    route, it is that; otherwise any time that is known of that route is equally likely.
+    Times are expectations. If the log has a request's time by its new route, that counts; otherwise
+    all known times of that route are equally likely.
 
     Raises:
         PolicyError: A request has a budget, and the policy knows no latencies.
@@ -225,14 +229,14 @@ def effect(requests: Requests, policy: Policy | None) -> Effect:
 
 
 def changes(before: Effect, after: Effect) -> dict[tuple[Route, Route], int]:
-    """(from, to) -> requests that change their route, the most frequent change first."""
+    """(from, to) -> number of requests that change route, the most frequent change first."""
     moved = before.routes != after.routes
     pairs = Counter(zip(before.routes[moved].tolist(), after.routes[moved].tolist(), strict=True))
     return {(ROUTES[old], ROUTES[new]): count for (old, new), count in pairs.most_common()}
 
 
 def times_of(requests: Requests) -> dict[Route, RouteTimes]:
-    """By route, in the order of `Route`; those of which nothing is known are left out."""
+    """Times by route, in the order of `Route`; routes without known times are left out."""
     found = {}
     for code, route in enumerate(ROUTES):
         times = _known(requests, code)
@@ -251,29 +255,29 @@ def times_of(requests: Requests) -> dict[Route, RouteTimes]:
 
 
 def keeps(found: Effect, goal: ThresholdObjective) -> bool:
-    """Whether the expected mean latency and the share of requests that walk the graph are allowed.
+    """Whether an effect keeps the bounds on mean latency and on the graph's share.
 
-    Where latency is bounded, a route whose latency is not known may not be taken.
+    If latency is bounded, no request may take a route of unknown latency.
     """
     graph = sum(found.shares.get(route, 0.0) for route in (Route.GRAPH, Route.FUSION))
     bounds = ((graph, goal.max_graph_share), (found.mean_ms, goal.max_mean_ms))
-    # Met, but for the rounding of sums; what is not known is not met.
+    # With a tolerance for rounding; NaN, which is unknown, keeps no bound.
     return all(most is None or value <= most + 1e-6 * max(1.0, most) for value, most in bounds)
 
 
 def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> Policy:
-    """The policy that keeps the bounds while the fewest requests leave the route they take now.
+    """The policy that keeps the bounds with the fewest changes of route.
 
-    Without judgements no other aim is honest: one cannot tell which change would do good, so the
-    best change is the smallest. Among equally small ones it is the one that leaves most to fusion,
-    as `training.thresholds.solve.solve` does when it is cautious. Where latency is bounded, a
-    route of which the log never tells how long it takes gets nothing.
+    Without judgements one cannot tell which change would help, so the best change is the smallest.
+    Of equally small ones, the one that leaves most to fusion is taken, as the cautious
+    `training.thresholds.solve.solve` does. If latency is bounded, no request gets a route whose
+    time the log never has.
 
     Args:
-        goal: Bounds on the mean of the expected latency, and on the share that walks the graph.
+        goal: Bounds on the expected mean latency, and on the share that walks the graph.
 
     Returns:
-        The present policy where it keeps the bounds.
+        The policy in use, if it keeps the bounds.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -284,7 +288,7 @@ def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> 
         return now
     outcomes = _outcomes(requests, now, present, goal)
     found = solve(outcomes, goal, errors=0, most=CUTS, cautious=True).thresholds
-    # Cuts lie between some of the scores; where a threshold need not move, it does not.
+    # Only some scores have a cut between them, so a threshold that need not move stays as it is.
     tried = [
         replace(now, thresholds=Thresholds(low, high, now.thresholds.steps))
         for low, high in (
@@ -308,7 +312,7 @@ def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> 
 def _outcomes(
     requests: Requests, now: Policy, present: Effect, goal: ThresholdObjective
 ) -> RouteOutcomes:
-    """Quality 1 where a request stays on its route; latency as each route has had it."""
+    """Outcomes with quality 1 where a request keeps its route, and the routes' known latency."""
     seen = times_of(requests)
     never = 0.0 if goal.max_mean_ms is None else (goal.max_mean_ms + 1) * (len(requests) + 1)
     means = np.array([seen[route].mean_ms if route in seen else never for route in ROUTES])
@@ -330,7 +334,7 @@ def _outcomes(
 
 
 def _routes_within(now: Policy, budget: float) -> list[list[int]]:
-    """Codes of the routes that the three places lead to, within a request's own budget."""
+    """For each of `_PLACES`, codes of the routes that it leads to within a budget."""
     most = None if math.isnan(budget) else LatencyBudget(budget, now.latency_ms)
     choices = [
         {decide(score, pair, simple=now.simple, budget=most).route for score in _SCORES}
@@ -340,7 +344,7 @@ def _routes_within(now: Policy, budget: float) -> list[list[int]]:
 
 
 def _known(requests: Requests, code: int) -> Float64:
-    """Every time that is known of a route."""
+    """All known times of a route, in milliseconds."""
     times = requests.times_ms[:, code].astype(np.float64)
     return times[~np.isnan(times)]
 

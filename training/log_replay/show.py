@@ -1,4 +1,4 @@
-"""A replayed log, and what thresholds make of it, as Markdown on a terminal."""
+"""Shows a replayed log and the effect of thresholds on it, as Markdown on a terminal."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ SERVED, NOW, PROPOSED = "as served", "now", "proposed"
 
 
 def show_replay(console: Console, replay: LogReplay, tried: Sequence[str] = ()) -> None:
-    """Print what was asked, and what thresholds make of it; nothing is judged for that.
+    """Print a summary of the log, and the effect of thresholds on it, without judgements.
 
     Args:
-        tried: Thresholds to try, as `LogReplay.candidate` takes them.
+        tried: Thresholds to try, in the form of `LogReplay.candidate`.
 
     Raises:
-        LogError: Some of them are no thresholds.
+        LogError: One of them is in another form.
     """
     policies = {text: replay.candidate(text) for text in tried}
     effects = {SERVED: replay.served, NOW: replay.present}
@@ -42,7 +42,7 @@ def show_replay(console: Console, replay: LogReplay, tried: Sequence[str] = ()) 
 
 
 def show_proposed(console: Console, replay: LogReplay, policy: Policy) -> None:
-    """Print what proposed thresholds make of the requests, beside what serves now."""
+    """Print the effect of a proposed policy beside that of the policy in use."""
     effects = {NOW: replay.present, PROPOSED: replay.effect(policy)}
     show("\n\n".join([*_effects(effects, [(NOW, PROPOSED)]), *_unknown(effects)]), console)
 
@@ -56,7 +56,7 @@ def show_feedback_replay(
     *,
     most: int,
 ) -> None:
-    """Print old and new thresholds side by side, and how far the feedback can be trusted."""
+    """Print old and new thresholds, and how far the feedback can be trusted."""
     show_retuned(console, tuning, solved, most=most)
     feedback = replay.log.feedback
     shown, named = feedback.shown
@@ -92,7 +92,7 @@ def show_feedback_replay(
 
 
 def _log(replay: LogReplay) -> Iterator[str]:
-    """What was read, how long each route took, how the scores lie, and what feedback there is."""
+    """The log's extent, the routes' times, the distribution of scores, and the feedback."""
     log, feedback = replay.log, replay.log.feedback
     files = "1 file" if log.files == 1 else f"{log.files} files"
     versions = " to ".join(str(version) for version in dict.fromkeys(log.versions))
@@ -133,7 +133,7 @@ def _times(replay: LogReplay) -> str:
 
 
 def _scores(replay: LogReplay) -> str:
-    """Requests by score, with the present thresholds where they lie."""
+    """Histogram of scores, with the thresholds in use."""
     requests, pair = replay.log.requests, replay.now.thresholds
     counts, edges = np.histogram(requests.scores, bins=np.arange(_BINS + 1) / _BINS)
     rows = []
@@ -150,7 +150,7 @@ def _scores(replay: LogReplay) -> str:
 
 
 def _effects(effects: Mapping[str, Effect], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Policies side by side, and the requests that change route from one to another."""
+    """Tables of the policies' effects, and of requests that change route between them."""
     found = list(effects.values())
     n = len(found[0].routes)
     rows = []

@@ -1,1 +1,1 @@
-"""From scores to the two thresholds."""
+"""Solving and tuning of thresholds."""
