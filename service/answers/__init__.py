@@ -1,1 +1,1 @@
-"""From passages to an answer, with a language model or without one."""
+"""Answers from passages, with or without a language model."""

@@ -1,4 +1,4 @@
-"""An answer while it comes, and which passages its parts name."""
+"""An answer as it arrives, and the passages that its parts cite."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ class GeneratorError(ServiceError):
     """The language model did not answer, or broke off.
 
     Attributes:
-        said: What the endpoint wrote of it. That is for the log: it may name keys and accounts.
-        lasting: Whether another try would not help.
-        wait: Seconds after which the endpoint wants to be asked again; None where it does not say.
-        begun: Whether pieces of an answer had come before.
+        said: The endpoint's own message. It is only for the log: it may name keys and accounts.
+        lasting: Whether another attempt would be useless.
+        wait: Seconds after which the endpoint wants to be asked again; None if it does not say.
+        begun: Whether pieces of an answer had arrived before.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class Message:
 
 @dataclass(slots=True)
 class GeneratedAnswer:
-    """An answer; complete once its pieces have all come.
+    """An answer, complete once all its pieces have arrived.
 
     Attributes:
         generator: Name of the model, or "extractive".
-        note: Why it is not what one might expect, or "".
-        shown: Passages that it may name.
-        finish_reason: Of OpenAI's: stop, length, …
-        usage: Tokens, as the endpoint counted them.
+        note: Why the answer may not be what one expects, or "".
+        shown: How many passages it may cite.
+        finish_reason: As in OpenAI's protocol: stop, length, …
+        usage: Counts of tokens, as the endpoint reports them.
         error: Why it broke off, or "".
-        short: The answer in a few words; "" where none stands out, and from a language model.
-        quotes: Sentences that it is made of, where no language model wrote it.
+        short: The answer in a few words; "" if none stands out, or a language model wrote it.
+        quotes: The sentences of an extractive answer.
     """
 
     generator: str = EXTRACTIVE
@@ -70,17 +70,17 @@ class GeneratedAnswer:
 
     @property
     def text(self) -> str:
-        """So far."""
+        """The text so far."""
         return "".join(self.pieces)
 
     @property
     def marks(self) -> list[tuple[int, list[int]]]:
-        """Where in the text passages are named, and by which numbers."""
+        """The citations in the text: start and numbers of each."""
         return [(start, numbers) for start, _, numbers in self._marks(self.text)]
 
     @property
     def segments(self) -> list[Segment]:
-        """The text cut behind the numbers of passages in it; what is no passage's stays text."""
+        """The text, split after each citation; numbers of no passage stay in the text."""
         found: list[Segment] = []
         text, end = self.text, 0
         for start, stop, numbers in self._marks(text):
@@ -99,11 +99,11 @@ class GeneratedAnswer:
                 yield mark.start(), mark.end(), numbers
 
     def cited(self, passages: Sequence[PassageValue]) -> list[tuple[int, PassageValue]]:
-        """Passages that it names with their numbers, in order of first mention."""
+        """The passages it cites, with their numbers, in order of first citation."""
         numbers = dict.fromkeys(number for part in self.segments for number in part.passages)
         return [(number, passages[number - 1]) for number in numbers]
 
 
 def unnumbered(text: str) -> str:
-    """A source's text with its own [5] as [ 5 ], so that nobody takes it for a passage's number."""
+    """A source's text with its own [5] as [ 5 ], so that it is not taken for a citation."""
     return _CITATION.sub(r"[ \1 ]", text)

@@ -15,13 +15,13 @@ from service.schemas.retrieve import RetrieveReply
 
 
 def is_chore(turns: Sequence[Message]) -> bool:
-    """Whether the turns of user and assistant are no question but a chore: a title, tags, ….
+    """Whether the turns ask for a chore, such as a title or tags, rather than a question.
 
-    Open WebUI sends each as a message of its own to the model that the conversation is with: it
-    begins with "### Task:", says what to write, and ends with the conversation in `<chat_history>`.
-    To search for that would find what the conversation is about over again, and a title with
-    citations is none. A prompt by which a client puts passages of its own before a question has no
-    `<chat_history>`, and stays a question.
+    Open WebUI sends chores to the conversation's own model: a single message that begins with
+    "### Task:", says what to write, and ends with the conversation in `<chat_history>`. A search
+    would only find the conversation's topic again, and titles must not have citations. A client's
+    prompt that puts its own passages before a question has no `<chat_history>`, and counts as a
+    question.
     """
     if len(turns) != 1:
         return False
@@ -30,12 +30,12 @@ def is_chore(turns: Sequence[Message]) -> bool:
 
 
 class Completion:
-    """One completion; all pieces of it have an id, a time and a model in common."""
+    """One completion; all its chunks share an id, a time and a model."""
 
     def __init__(
         self, request_id: str, model: str, params: AnswerParams, retrieval: RetrieveReply | None
     ) -> None:
-        """Begin one; there is no retrieval where nothing was searched for."""
+        """Begin a completion; `retrieval` is None if nothing was searched for."""
         self._request_id = request_id
         self._model = model
         self._params = params
@@ -43,7 +43,7 @@ class Completion:
         self._found = None if retrieval is None else retrieval.model_dump(mode="json")
 
     def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        """An answer that has come to its end, in one piece."""
+        """A complete answer as one reply."""
         message = {"role": "assistant", "content": answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None}
         return {
@@ -55,7 +55,7 @@ class Completion:
         }
 
     async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
-        """An answer as server-sent events while it is written, with its tokens if wanted."""
+        """Stream an answer as server-sent events, with its counts of tokens if `usage`."""
         answer = GeneratedAnswer()
         yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
         async for piece in generator.stream(self._params, answer):
@@ -93,7 +93,7 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 def broken_off(answer: GeneratedAnswer) -> Problem:
-    """What to say of an answer that ended before its end."""
+    """The problem of an answer that broke off."""
     return Problem(502, "generator", f"{answer.error} Ask again.")
 
 

@@ -1,4 +1,4 @@
-"""What a question means that leans on the turns before it."""
+"""Makes questions that depend on earlier turns understandable by themselves."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from router.answers.candidates import NAME, candidates, tokens_of
 from service.answers.answer import Message
 
 LONGEST = 512
-"""Characters of a question that a language model wrote."""
+"""Most characters of a question that a language model rewrote."""
 INSTRUCTIONS = (
     "Rewrite the last question of the conversation so that it can be understood without the rest: "
     "put names in the place of words like it, he or there, and change nothing else. Reply with the "
@@ -27,9 +27,10 @@ _TURNS = 6
 
 
 def leans(question: str) -> bool:
-    """Whether a question is about what was said before, as far as its words tell.
+    """Whether a question seems to depend on earlier turns.
 
-    It says "it", "there" and the like, begins as one goes on, or has less than two content words.
+    It has a word like "it" or "there", begins like a continuation ("and", "what about"), or has
+    fewer than two content words.
     """
     own = {word.lower() for word in _WORD.findall(question)}
     return (
@@ -40,7 +41,7 @@ def leans(question: str) -> bool:
 
 
 def carried(question: str, history: Sequence[Message]) -> str:
-    """The question with the names of the last question behind it, else of the last answer.
+    """Append to the question the names of the last question or, if it has none, the last answer.
 
     Args:
         history: Earlier turns, oldest first.
@@ -56,13 +57,13 @@ def carried(question: str, history: Sequence[Message]) -> str:
 
 
 def conversation(question: str, history: Sequence[Message]) -> list[Message]:
-    """What a language model is told to rewrite a question."""
+    """The messages that ask a language model to rewrite a question."""
     said = [*history[-_TURNS:], Message("user", question)]
     lines = "\n".join(f"> {turn.role}: {' '.join(turn.content.split())}" for turn in said)
     return [Message("system", INSTRUCTIONS), Message("user", lines)]
 
 
 def accepted(written: str) -> str:
-    """What a language model wrote if it may be a question, else ""."""
+    """A language model's reply if it can be a question, else ""."""
     text = written.strip().strip('"').strip()
     return text if text and "\n" not in text and len(text) <= LONGEST else ""

@@ -1,6 +1,6 @@
 """Answers from a language model behind any endpoint that speaks OpenAI's protocol.
 
-Without one, and where it fails, the sentences of the passages answer; see
+Without one, or if it fails, the answer is made of sentences of the passages; see
 `router.answers.extractive`.
 """
 
@@ -36,10 +36,10 @@ UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
 )
 UNDONE = "This is left undone."
-# Of a question that the language model rewrites, and that it may take.
+# Most tokens and seconds of a language model to rewrite a question.
 _REWRITE_TOKENS = 128
 _REWRITE_SECONDS = 10.0
-# Of English, by the tokenizers of most models.
+# Characters of English in a token, by the tokenizers of most models.
 _TOKEN_CHARACTERS = 4
 INSTRUCTIONS = (
     "Answer the question from the numbered passages, and from nothing else. After each statement "
@@ -51,17 +51,17 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerParams:
-    """What to answer.
+    """A question to answer, with its passages and options.
 
     Attributes:
         question: The user's last message.
-        passages: Found for it, best first.
-        system: What the client wants a language model to be told.
+        passages: Passages found for it, best first.
+        system: The client's own instructions to a language model.
         history: Earlier turns, oldest first.
-        options: Of sampling, by OpenAI's names.
-        is_chore: Whether the message is none to find passages for; see `service.answers.chat`.
-        answerability: Probability that the collection has an answer; None where none is known.
-        abstain_below: Where it is less, the answer is that there is probably none.
+        options: Sampling options, by OpenAI's names.
+        is_chore: Whether the message needs no passages; see `service.answers.chat`.
+        answerability: Probability that the collection has an answer; None if unknown.
+        abstain_below: Below this answerability, the reply is that there is probably no answer.
     """
 
     question: str
@@ -76,13 +76,13 @@ class AnswerParams:
 
 
 class AnswerGenerator:
-    """Has the language model of the settings answer; quotes passages where there is none."""
+    """Answers with the language model of the settings, or with quotes if there is none."""
 
     def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
         self._model: LanguageModel | None = None
-        if settings.url:  # the client is 60 MB that most servers have no use for
+        if settings.url:  # the client takes 60 MB, which most servers do not need
             from service.answers import language_model  # noqa: PLC0415
 
             self._model = language_model.LanguageModel(settings, metrics)
@@ -93,10 +93,10 @@ class AnswerGenerator:
             await self._model.close()
 
     async def standalone(self, question: str, history: Sequence[Message]) -> str:
-        """What to search for where a question leans on earlier turns, else the question itself.
+        """The question to search for: rewritten if it depends on earlier turns.
 
-        The language model rewrites it. Where there is none, or it fails or takes too long, the
-        names of the last turn are carried over.
+        The language model rewrites it. If there is none, or it fails or takes too long, names from
+        the last turns are appended.
         """
         if not history or not follow_up.leans(question):
             return question
@@ -114,17 +114,17 @@ class AnswerGenerator:
         return follow_up.accepted(written.text) or follow_up.carried(question, history)
 
     async def complete(self, params: AnswerParams) -> GeneratedAnswer:
-        """A whole answer."""
+        """Generate a whole answer."""
         answer = GeneratedAnswer()
         async for _ in self.stream(params, answer):
             pass
         return answer
 
     async def stream(self, params: AnswerParams, answer: GeneratedAnswer) -> AsyncGenerator[str]:
-        """Pieces of an answer as they come; `answer` is filled in on the way.
+        """Yield the pieces of an answer as they arrive, and fill in `answer`.
 
-        A language model that fails before its first piece gives way to quotes, and `answer.note`
-        says so. One that breaks off later leaves what has come, and `answer.error` says so.
+        If a language model fails before its first piece, quotes replace it and `answer.note` says
+        so. If it breaks off later, the pieces stay and `answer.error` says so.
         """
         if params.answerability is not None and params.answerability < params.abstain_below:
             answer.shown = len(params.passages)
@@ -173,7 +173,7 @@ class AnswerGenerator:
 
 
 def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
-    """Sentences with their numbers; the answer is told them, and the short one."""
+    """Quotes with their citations as pieces; also sets the answer's `short` and `quotes`."""
     found = extract(params.question, [(each.title, each.text) for each in params.passages])
     answer.short, answer.quotes = found.short, found.quotes
     pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in found.quotes]
@@ -181,7 +181,7 @@ def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 
 
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
-    """The messages to send; of a chore, what the client said and nothing else."""
+    """The messages to send; for a chore, only the client's own."""
     if params.is_chore:
         told = [Message("system", text) for text in params.system]
         return [*told, Message("user", params.question)]
@@ -203,5 +203,5 @@ def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Mess
 
 
 def _fenced(text: str) -> str:
-    """Text of which no line looks like another passage or another question."""
+    """Quote each line, so that none looks like another passage or question."""
     return "\n".join(f"> {line}" for line in unnumbered(text).splitlines())

@@ -1,4 +1,4 @@
-"""A language model behind an endpoint that speaks OpenAI's protocol, with its failures."""
+"""A client of a language model behind OpenAI's protocol, with retries and limits."""
 
 import asyncio
 import json
@@ -17,38 +17,38 @@ from service.http.metrics import Metrics
 from service.logs import LOG
 from service.settings import GeneratorSettings
 
-# Busy or broken for now; everything else that is no success will not get better.
+# Statuses worth another attempt; all other errors are lasting.
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT = 0.5
 _FOREIGN = "it sent something that is not OpenAI's protocol"
 _TOO_MUCH = "it sent far more than was asked for"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
-# Seconds in which the tokens may be told once the answer has ended.
+# Seconds to wait for the counts of tokens after the end of an answer.
 _LAST_WORDS = 2.0
-# Characters of an answer: to a token that it may have, and at most. It is cut off there.
+# An answer is cut off at so many characters per allowed token, and at so many in all.
 _TOKEN_CHARACTERS = 32
 _MOST_CHARACTERS = 1_000_000
-# Bytes of a reply, and of one line of it, which is parsed in one go.
+# Most bytes of a reply, and of one line of it, which is parsed at once.
 _MOST_BYTES = 1 << 26
 _LINE_BYTES = 1 << 22
 
 
 class LanguageModel:
-    """The endpoint of the settings, with its failures."""
+    """Streams answers from the endpoint of the settings."""
 
     def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
-        """Connect to nothing yet; `metrics` count further tries."""
+        """Prepare the client, which connects on first use; `metrics` counts the retries."""
         self._settings = settings
         self._metrics = metrics
         key = settings.key.get_secret_value()
-        # The client would send what the environment says of an account at OpenAI to any endpoint.
+        # The client would send the account of OPENAI_* in the environment to any endpoint.
         unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
         self._headers = dict.fromkeys(unsaid, openai.omit)
         self._client = AsyncOpenAI(
             base_url=settings.url,
             api_key=key or "none",
             timeout=settings.timeout_seconds,
-            # A stream that breaks before its first piece is tried again as well, so we count.
+            # `stream` counts retries itself, since it also retries streams that break early.
             max_retries=0,
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False, event_hooks={"response": [_bound]}
@@ -62,13 +62,13 @@ class LanguageModel:
     async def stream(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
-        """Pieces of text as they come; nothing is tried again once one has come.
+        """Yield pieces of text as they arrive; once one has arrived, nothing is retried.
 
-        The answer is told why the text ended, and how many tokens it took. It ends, as too long,
-        with 32 characters for each token that it may have.
+        Sets `finish_reason` and `usage` of the answer. The text is cut off, as too long, at 32
+        characters for each allowed token.
 
         Raises:
-            GeneratorError: It failed for good.
+            GeneratorError: The last attempt failed, or the stream broke off.
         """
         for attempt in range(self._settings.retries + 1):
             begun = False
@@ -93,12 +93,12 @@ class LanguageModel:
             await self._pause(fault, attempt)
 
     async def _pause(self, fault: GeneratorError, attempt: int) -> None:
-        """Wait before the next try; where there is none, raise the fault."""
+        """Wait before the next attempt; raise the fault if there is none."""
         settings = self._settings
         wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
         spent = attempt >= settings.retries or wait > settings.longest_wait_seconds
         given_up = fault.begun or fault.lasting or spent
-        # An endpoint may repeat what it was sent.
+        # An endpoint may repeat the key that it was sent.
         key = settings.key.get_secret_value()
         told = {"reason": str(fault), "said": fault.said.replace(key, "***") if key else fault.said}
         if given_up:
@@ -111,7 +111,7 @@ class LanguageModel:
     async def _pieces(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
-        """The text of one try, of an endpoint that streams or of one that does not."""
+        """The text of one attempt, whether or not the endpoint streams."""
         limits = [n for name in ("max_tokens", "max_completion_tokens") if (n := options.get(name))]
         most = min(limits, default=self._settings.max_tokens)
         room = min(_TOKEN_CHARACTERS * most or _MOST_CHARACTERS, _MOST_CHARACTERS)
@@ -123,7 +123,7 @@ class LanguageModel:
             "stream": True,
         }
         silence = self._settings.timeout_seconds
-        # Plain objects rather than the client's classes: endpoints leave out what those require.
+        # Not cast to the client's classes, since endpoints leave out fields that these require.
         asked = self._client.post(
             "/chat/completions",
             cast_to=object,
@@ -146,7 +146,7 @@ class LanguageModel:
                     break
                 except Exception:
                     if streams and finished:
-                        break  # all that matters had come
+                        break  # the text is complete
                     raise
                 if ending and streams and not finished:
                     finished, answer.finish_reason = True, ending
@@ -164,7 +164,7 @@ class LanguageModel:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Have a body end in an error where it, or a line of it, is longer than any answer."""
+    """Make reading a body fail if it, or a line of it, is longer than any answer."""
     response.stream = _Bounded(response.stream)
 
 
@@ -186,13 +186,13 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _events(reply: AsyncStream[object]) -> AsyncGenerator[object]:
-    """The objects of a reply that is a stream."""
+    """The events of a streamed reply."""
     async for event in reply:
         yield event
 
 
 async def _whole(reply: AsyncStream[object]) -> AsyncGenerator[object]:
-    """The one object of a reply that is no stream."""
+    """The one object of a reply that is not streamed."""
     event = json.loads(await reply.response.aread())
     if isinstance(event, dict) and event.get("error"):
         raise GeneratorError("it reported an error", said=event["error"])
@@ -200,14 +200,14 @@ async def _whole(reply: AsyncStream[object]) -> AsyncGenerator[object]:
 
 
 def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
-    """What one event says; the tokens that it tells go to the answer.
+    """Read an event; counts of tokens go to the answer.
 
     Returns:
-        Its text, whether it shows that the model is at work (it may be thinking), and why the
-        answer ends with it, or "".
+        Its text, whether it shows that the model is working (it may be thinking), and the reason
+        if the answer ends with it, else "".
 
     Raises:
-        GeneratorError: It is no event of OpenAI's.
+        GeneratorError: It is no event of OpenAI's protocol.
     """
     match event:
         case {"usage": dict(usage)}:
@@ -228,13 +228,13 @@ def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
     if not isinstance(content, str | None) or not isinstance(ending, str | None):
         raise GeneratorError(_FOREIGN)
     alive = any(value and name != "role" for name, value in part.items())
-    # Half of a surrogate pair is JSON, but no text that can be sent on.
+    # JSON may hold half of a surrogate pair, which cannot be encoded as UTF-8.
     text = (content or "").encode("utf-8", "replace").decode()
     return text, alive, "stop" if ending and ending not in _ENDINGS else ending or ""
 
 
 def _fault(error: Exception, silence: float) -> GeneratorError:
-    """What went wrong in one try, as it is told to whoever waits."""
+    """The error of one attempt, with a reason that clients may see."""
     if isinstance(error, GeneratorError):
         return error
     if isinstance(error, TimeoutError | openai.APITimeoutError | httpx2.TimeoutException):
@@ -255,7 +255,7 @@ def _fault(error: Exception, silence: float) -> GeneratorError:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Retry-After as seconds from now, whether it is a number or a date."""
+    """Seconds from now of a Retry-After header, which is a number or a date."""
     if header is None:
         return None
     try:

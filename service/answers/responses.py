@@ -1,4 +1,4 @@
-"""Responses in OpenAI's protocol: a file search, then a message that cites what it found."""
+"""Responses in OpenAI's protocol: a file search, then a message that cites its results."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from service.schemas.retrieve import PassageValue, RetrieveReply
 
 
 class ResponseWriter:
-    """One response: whole, or as the events of a stream."""
+    """Writes one response, whole or as a stream of events."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class ResponseWriter:
         params: AnswerParams,
         retrieval: RetrieveReply,
     ) -> None:
-        """Begin one."""
+        """Begin a response."""
         self._id = f"resp_{request_id}"
         self._asked = asked
         self._params = params
@@ -44,13 +44,13 @@ class ResponseWriter:
         self._message_id = f"msg_{request_id}"
 
     def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        """An answer that has come to its end, in one piece."""
+        """A complete answer as one reply."""
         part = self._part(answer.text, self._annotations(answer))
         output = [self._search, self._message([part], "completed")]
         return self._response("completed", output, answer)
 
     async def events(self, generator: AnswerGenerator) -> AsyncIterator[bytes]:
-        """An answer as server-sent events while it is written."""
+        """Stream an answer as server-sent events."""
         answer = GeneratedAnswer()
         begun = {"response": self._response("in_progress", [], None)}
         yield self._event("response.created", begun)
@@ -134,7 +134,7 @@ class ResponseWriter:
         return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
     def _annotations(self, answer: GeneratedAnswer) -> list[dict[str, Any]]:
-        """The numbers of passages in a text, as citations of their documents."""
+        """The citations in a text, as citations of the passages' documents."""
         passages = self._retrieval.passages
         return [
             {

@@ -1,1 +1,1 @@
-"""Documents that come over HTTP: read, checked, queued and written."""
+"""Reads, checks, queues and writes documents that arrive over HTTP."""

@@ -1,4 +1,4 @@
-"""Documents in the body of a request: JSON, JSON lines, or a form with files."""
+"""Reads documents from the body of a request: JSON, JSON lines, or a form with files."""
 
 import asyncio
 import json
@@ -41,14 +41,14 @@ from service.settings import DocumentSettings
 LONGEST_ID = 512
 LONGEST_NAME = 255
 UPLOAD = "wye-upload-"
-"""How the folder of an upload is called; the number of its process follows."""
+"""Prefix of an upload's temporary folder; the number of the process follows."""
 _SEPARATORS = re.compile(r"[/\\]")
-# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
+# Most bytes of a line of JSON; parsing a longer one would block everything else.
 _LONGEST_LINE = 4_194_304
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8
-# Uploads as long as may be that have room on the temporary disk at once; shorter ones, more.
+# The temporary disk has room for so many uploads of the greatest length, or more shorter ones.
 _UPLOADS = 4
-# Files that are read at once, and that may wait for it.
+# Files that are read at once, and files that may wait for that.
 _AT_ONCE = 2
 _WAITING = 16
 _FIELDS = ("collection", "chunk_words", "metadata", "id")
@@ -56,10 +56,14 @@ _FIELDS = ("collection", "chunk_words", "metadata", "id")
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """The form that a request holds, with at most so many files and fields; closed at the end.
+    """Read a request's form; it is closed at the end of the block.
+
+    Args:
+        files: Most files.
+        fields: Most fields.
 
     Raises:
-        HTTPException: 400 for what is no such form, has more, or breaks off.
+        HTTPException: 400 if it is no such form, has too many parts, or breaks off.
     """
     async with aclosing(request.stream()) as stream:
         try:
@@ -77,7 +81,7 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
 
 
 class _Whole(MultiPartParser):
-    """Starlette's parser would silently leave out the part in which a form breaks off."""
+    """A parser that refuses truncated forms; Starlette's silently drops the truncated part."""
 
     def __init__(
         self, request: Request, stream: AsyncGenerator[bytes], files: int, fields: int
@@ -100,12 +104,12 @@ class _Whole(MultiPartParser):
 
 
 def base_name(given: str | None) -> str:
-    """The last part of a file's name as a client gives it; what stands before it is dropped.
+    """The last component of a file's name as sent by a client.
 
-    A name becomes an id and is never used as a path.
+    It becomes an id and is never used as a path.
 
     Raises:
-        Problem: There is none, it is too long, or not of a kind that is read.
+        Problem: 422 if it is missing or too long, 415 for a kind of file that is not read.
     """
     name = _SEPARATORS.split(given or "")[-1]
     if not name.strip(". ") or not name.isprintable():
@@ -124,7 +128,7 @@ def base_name(given: str | None) -> str:
 
 
 def suffix_of(name: str) -> str:
-    """Its ending in small letters, with the dot."""
+    """The suffix of a file's name in lower case, with the dot."""
     return Path(name).suffix.lower()
 
 
@@ -139,15 +143,15 @@ class FileReader:
         )
 
     async def read(self, path: Path, suffix: str, name: str) -> Iterator[Found]:
-        """What a file holds, as `backends.readers.sandbox.Sandbox.read`.
+        """Read a file's documents with `backends.readers.sandbox.Sandbox.read`.
 
         Raises:
-            Problem: 422 with what is wrong with it, 503 when many files wait.
+            Problem: 422 if the file cannot be read, 503 if too many files wait.
         """
         try:
             with self._room.taken():
                 async with self._slots:
-                    # Whoever sent it may go away; closing ends what the thread waits for.
+                    # If the client leaves, closing the sandbox ends the thread's wait.
                     with Sandbox(self._limits) as sandbox:
                         return await asyncio.to_thread(sandbox.read, path, suffix)
         except BadFileError as error:
@@ -155,15 +159,15 @@ class FileReader:
 
 
 def bad_file(name: str, reason: str) -> Problem:
-    """What to say of a file that gives no document."""
+    """The problem of a file that yields no document."""
     return Problem(422, "bad-file", f"'{name:.80}' {reason}.")
 
 
 async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passage]:
-    """The documents in a file of any kind; where it is one, its `base_name` is its id.
+    """Read the documents in a file of any kind; a file that is one document has its name as id.
 
     Raises:
-        Problem: What is wrong with it; of a line or a row, when that is taken.
+        Problem: 422 if it cannot be read; for a bad line or row, not before that is reached.
     """
     suffix = suffix_of(name)
     if not path.stat().st_size:
@@ -213,7 +217,7 @@ def _lines(path: Path, name: str) -> Iterator[Passage]:
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
-    """A document with further metadata, which its own goes on top of."""
+    """Add metadata to a document; its own values take precedence."""
     if not metadata:
         return passage
     try:
@@ -224,7 +228,7 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request holds: whole documents, to be read while it is open, and what it asks for."""
+    """A request's documents, which can be read only while it is open, and its parameters."""
 
     documents: Iterable[Passage]
     collection: str | None = None
@@ -232,20 +236,23 @@ class Sent:
 
 
 class UploadSpace:
-    """The room that uploads have on the temporary disk, which may be memory."""
+    """Limits the bytes of uploads on the temporary disk, which may be in memory."""
 
     def __init__(self, upload_bytes: int) -> None:
-        """Have room for a few of the longest."""
+        """Make room for a few uploads of the greatest length."""
         self._upload_bytes = upload_bytes
         full = "Other uploads take the room that there is. Try again."
         self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
 
     @contextmanager
     def taken(self, request: Request, copies: int) -> Iterator[Path]:
-        """A folder for what a request holds, which is gone at the end.
+        """A temporary folder for a request's body, deleted at the end of the block.
+
+        Args:
+            copies: How often the body is written there.
 
         Raises:
-            Problem: 503 while others have taken the room.
+            Problem: 503 while other uploads take all the room.
         """
         said = request.headers.get("content-length", "")
         length = int(said) if said.isdigit() else self._upload_bytes
@@ -258,12 +265,12 @@ class UploadSpace:
 async def documents_of(
     request: Request, settings: DocumentSettings, reader: FileReader, space: UploadSpace
 ) -> AsyncIterator[Sent]:
-    """The documents of a body, whatever its kind; what was put aside for it goes at the end.
+    """Read the documents of a body of any kind; its temporary files go at the end of the block.
 
     Raises:
-        Problem: 415 for another kind, 422 for what is wrong with it, 503 where there is no room.
-        RequestValidationError: JSON that is not as it should be.
-        HTTPException: 400 for a form that is none.
+        Problem: 415 for another content type, 422 for bad content, 503 if there is no room.
+        RequestValidationError: The JSON does not have the schema.
+        HTTPException: 400 for a malformed form.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
@@ -295,10 +302,10 @@ async def documents_of(
 
 
 def passage_of(id_: str, body: DocumentBody) -> Passage:
-    """A document of JSON, cleaned.
+    """A document sent as JSON, cleaned.
 
     Raises:
-        Problem: 422 for what JSON schema cannot tell, such as nested metadata.
+        Problem: 422 for what the JSON schema does not rule out, such as nested metadata.
     """
     record = {"id": id_, "title": body.title, "text": body.text, "metadata": body.metadata}
     try:
@@ -337,7 +344,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
         if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
             raise bad_file(name, f"has more than the {characters:,} characters that are stored")
-        # Never under its own name: that is anything a client likes.
+        # Never under its own name, which the client chose.
         path = folder / str(number)
         await asyncio.to_thread(_copy, upload.file, path)
         documents = await read_file(path, name, reader)
@@ -392,10 +399,10 @@ def _chunk_words(text: str | None) -> int | None:
 def cut(
     documents: Iterable[Passage], words: int | None, settings: DocumentSettings
 ) -> Iterator[Passage]:
-    """Passages of at most so many words, of documents that may come once and not be too long.
+    """Cut documents into passages of at most so many words.
 
     Raises:
-        Problem: 422 for a document that cannot be stored.
+        Problem: 422 for a document that is too long, comes twice or cannot be stored.
     """
     characters = settings.characters
     met: set[str] = set()

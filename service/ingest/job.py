@@ -1,4 +1,4 @@
-"""What a job is, and what is stored of it."""
+"""A job: its fields, and how they are stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from backends.types import Passage
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -20,21 +20,22 @@ class State(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the state is final."""
         return self not in (State.QUEUED, State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is known of one; times are seconds since 1970.
+    """A job and its progress; times are seconds since 1970.
 
     Attributes:
-        passages: That its documents were cut into.
+        documents: How many documents it has.
+        passages: How many passages these were cut into.
         done: Passages that are committed.
-        removed: Former chunks that their documents no longer have.
-        index_version: Of its newest commit; None before the first.
-        attempts: How often it was begun since anything was committed.
-        waits_for: Who is writing, while it waits for them.
+        removed: Former chunks that the documents no longer have.
+        index_version: Version of its newest commit; None before the first.
+        attempts: How often it was begun since its last commit.
+        waits_for: The writer it is waiting for, or "".
         error: Why it failed, or "".
     """
 
@@ -57,24 +58,24 @@ class Job:
     error: str = ""
 
     def rate(self, now: float) -> float | None:
-        """Passages a second since it began; None before."""
+        """Passages a second since it began; None before that."""
         if self.started is None:
             return None
         return self.done / max((self.finished or now) - self.started, 1e-3)
 
 
 FIELDS = tuple(field.name for field in fields(Job) if field.name != "collection")
-"""What is stored; the name of the collection is the server's."""
+"""Stored fields; a collection's name is the server's own and is not stored."""
 
 _JOB = TypeAdapter(Job)
 _PASSAGE = TypeAdapter(Passage)
 
 
 def parse_job(values: Sequence[object], collection: str = "") -> Job:
-    """A job as it is stored, field by field.
+    """Make a job of its stored values, in the order of `FIELDS`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The values are invalid.
     """
     return _JOB.validate_python(
         {**dict(zip(FIELDS, values, strict=True)), "collection": collection}
@@ -82,15 +83,15 @@ def parse_job(values: Sequence[object], collection: str = "") -> Job:
 
 
 def parse_passage(line: str | bytes) -> Passage:
-    """A passage as it is stored.
+    """Make a passage of its stored JSON.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The JSON is invalid.
     """
     return _PASSAGE.validate_json(line)
 
 
 def unreadable(id_: str, now: float, reason: str, collection: str = "") -> Job:
-    """What is listed in the place of a job that cannot be read."""
+    """A failed job, listed in place of one that cannot be read."""
     error = f"It cannot be read ({reason}). Send its documents again."
     return Job(id_, collection, 0, 0, now, State.FAILED, finished=now, error=error)

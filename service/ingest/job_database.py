@@ -1,4 +1,4 @@
-"""The database of an index's jobs: SQLite, made with the first, set aside when it is damaged."""
+"""The SQLite database of an index's jobs; the first job creates it, and damage replaces it."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from service.logs import LOG
 FOLDER = "jobs"
 DATABASE = "jobs.sqlite3"
 SELECT = f"SELECT rowid, {', '.join(FIELDS)} FROM jobs WHERE is_accepted"
-"""Accepted jobs; the order of their rows is that in which they were accepted."""
+"""Accepted jobs; rows are in the order of acceptance."""
 
 _CLAIM = "claim.lock"
 _OPENING = "opening.lock"
 _DAMAGED = "damaged-"
-# How long one process waits for another to commit.
+# How long a process waits for another one's commit.
 _PATIENCE_SECONDS = 10.0
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS jobs (
@@ -41,10 +41,9 @@ CREATE INDEX IF NOT EXISTS documents ON passages (document, job);
 
 
 class JobDatabase:
-    """The database in one folder; any thread may ask, and other processes have it open too."""
+    """The database in one folder, for any thread; other processes may have it open too."""
 
     def __init__(self, folder: Path) -> None:
-        """Touch nothing yet."""
         self.folder = folder
         self._path = folder / DATABASE
         self._lock = RLock()
@@ -54,11 +53,11 @@ class JobDatabase:
 
     @property
     def set_aside(self) -> list[str]:
-        """What was damaged, and is kept under these names until somebody deletes it."""
+        """Folders of damaged databases, which are kept until somebody deletes them."""
         return sorted(path.name for path in self.folder.glob(f"{_DAMAGED}*"))
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a query gives; nothing where there never was a job.
+        """The rows of a query; none if there never was a job.
 
         Raises:
             OSError: The database cannot be read.
@@ -76,7 +75,7 @@ class JobDatabase:
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; on the disk, whole, when it ends without error.
+        """A transaction, which is on the disk when the block ends without error.
 
         Raises:
             OSError: It cannot be written.
@@ -94,18 +93,18 @@ class JobDatabase:
                 raise OSError(f"{DATABASE} was set aside by another process")
 
     def vacuum(self) -> None:
-        """Give room on the disk back.
+        """Return unused space to the file system.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The database cannot be written.
         """
         with self._lock, _refused():
-            # A script, since a single statement would give back a single page.
+            # As a script, since a single statement would return a single page.
             self._open().executescript("PRAGMA incremental_vacuum")
 
     @contextmanager
     def claim(self) -> Iterator[bool]:
-        """Be the one who works on jobs; False when another process is."""
+        """Claim the running of jobs for this process; yields False if another one has it."""
         lock = FileLock(
             self.folder / _CLAIM, blocking=False, thread_local=False, fallback_to_soft=False
         )
@@ -120,16 +119,16 @@ class JobDatabase:
             lock.release()
 
     def close(self) -> None:
-        """Let go of the database; whoever asks again opens it again."""
+        """Close the database; the next use opens it again."""
         with self._lock:
             if self._database is not None:
                 self._database.close()
                 self._database = None
 
     def _open(self) -> sqlite3.Connection:
-        """The database, made if there is none."""
+        """The open database, created if there is none."""
         if self._database is not None and self._is_moved():
-            self.close()  # somebody deleted the index, or set a damaged database aside
+            self.close()  # the index was deleted, or another process set a damaged database aside
         if self._database is not None and not self._may_write and self._is_writable():
             self.close()
         if self._database is None:
@@ -143,7 +142,7 @@ class JobDatabase:
     def _connect(self) -> sqlite3.Connection:
         self.folder.mkdir(exist_ok=True)
         self._may_write = self._is_writable()
-        if not self._may_write:  # only to be looked at, as it is
+        if not self._may_write:  # open it for reading, as it is
             is_open = self._path.with_name(f"{DATABASE}-wal").exists()
             return _connection(self._path, "mode=ro" if is_open else "immutable=1")
         with self._opening():
@@ -173,7 +172,11 @@ class JobDatabase:
         )
 
     def _begin_anew(self, why: sqlite3.Error) -> None:
-        """Replace the database, unless it cannot be written, or another process has done so."""
+        """Replace a damaged database, unless another process has done so.
+
+        Raises:
+            sqlite3.Error: The folder or the database cannot be written.
+        """
         if not self._is_writable():
             raise why
         with self._opening():
@@ -182,16 +185,16 @@ class JobDatabase:
                 self._replace(why)
 
     def _replace(self, why: sqlite3.Error) -> None:
-        """Set a damaged database aside, and begin one with what can be read of it."""
+        """Set a damaged database aside, and put what can be read of it into a new one."""
         name = f"{_DAMAGED}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
         with closing(_connection(self._path)) as damaged:
             with suppress(sqlite3.Error):
-                damaged.execute("BEGIN IMMEDIATE")  # nobody writes to it meanwhile
+                damaged.execute("BEGIN IMMEDIATE")  # keeps others from writing meanwhile
             begun = self._begun()
             with closing(_connection(begun)) as database:
                 kept, lost = _rescue(damaged, database)
             (self.folder / name).mkdir()
-            # The log of changes first: it must not be taken for one of the new database.
+            # The write-ahead log first, so that it is not taken for one of the new database.
             for suffix in ("-wal", "-shm", ""):
                 with suppress(FileNotFoundError):
                     path = self._path.with_name(DATABASE + suffix)
@@ -201,7 +204,7 @@ class JobDatabase:
         LOG.error("database of jobs damaged", extra=told)
 
     def _begun(self) -> Path:
-        """A database without jobs, under another name."""
+        """Create a database without jobs under a temporary name."""
         path = self.folder / f"{DATABASE}.begun"
         path.unlink(missing_ok=True)
         with closing(_connection(path)) as database:
@@ -210,9 +213,9 @@ class JobDatabase:
         return path
 
     def _put(self, begun: Path) -> None:
-        """Have it in its place, and on the disk."""
+        """Move a new database to its place, and sync it to the disk."""
         sync(begun)
-        for suffix in ("-wal", "-shm"):  # of a database that somebody deleted alone
+        for suffix in ("-wal", "-shm"):  # left behind if somebody deleted only the database
             self._path.with_name(DATABASE + suffix).unlink(missing_ok=True)
         begun.rename(self._path)
         sync(self.folder)
@@ -222,13 +225,13 @@ class JobDatabase:
 def insert_passages(
     database: sqlite3.Connection, job: str, passages: Iterable[tuple[int, Passage]]
 ) -> None:
-    """Store passages of a job with their numbers from 0."""
+    """Store passages of a job, numbered from 0."""
     rows = ((job, n, each.document, json.dumps(asdict(each))) for n, each in passages)
     database.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
 
 
 def _insert_job(database: sqlite3.Connection, job: Job, *, is_cancelled: bool = False) -> None:
-    """Store an accepted job behind all others, unless it is there."""
+    """Store an accepted job after all others, unless it is there."""
     database.execute(
         f"INSERT OR IGNORE INTO jobs (rowid, {', '.join(FIELDS)}, is_accepted, is_cancelled) "
         "VALUES ((SELECT coalesce(max(rowid), 0) + 1 FROM jobs), "
@@ -238,10 +241,10 @@ def _insert_job(database: sqlite3.Connection, job: Job, *, is_cancelled: bool = 
 
 
 def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[int, int]:
-    """Copy jobs that can be read.
+    """Copy the jobs that can be read.
 
     Returns:
-        How many there are, and how many that had not ended are not whole.
+        How many were copied, and how many unfinished ones were incomplete and count as failed.
     """
     names = f"is_cancelled, {', '.join(FIELDS)}"
     rows = _readable(damaged, f"SELECT {names} FROM jobs WHERE is_accepted ORDER BY rowid")
@@ -254,7 +257,7 @@ def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[
     unfinished = {job.id for job in jobs if not job.state.has_ended}
     lost = 0
     with _transaction(database):
-        # From both ends up to what is damaged; indexes may be damaged elsewhere.
+        # From both ends up to the damage, without indexes, which may be damaged too.
         for order in ("ASC", "DESC"):
             query = f"SELECT job, number, document, passage FROM passages ORDER BY rowid {order}"
             found = (row for row in _readable(damaged, query) if row[0] in unfinished)
@@ -276,7 +279,7 @@ def _lost(id_: str) -> Job:
 
 
 def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """As many rows as can be read."""
+    """The rows of a query up to the first that cannot be read."""
     with suppress(sqlite3.Error):
         yield from database.execute(query)
 
@@ -294,10 +297,10 @@ def _connection(path: Path, how: str = "mode=rwc") -> sqlite3.Connection:
 
 
 def _prepared(path: Path) -> sqlite3.Connection:
-    """A database that is there, to work with.
+    """Open an existing database for writing.
 
     Raises:
-        sqlite3.DatabaseError: It is damaged, or somebody else's.
+        sqlite3.DatabaseError: It is damaged, or not a database of jobs.
     """
     database = _connection(path)
     try:
@@ -315,7 +318,7 @@ def _prepared(path: Path) -> sqlite3.Connection:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether no further try will help."""
+    """Whether an error means damage, so that another try is useless."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     odd = isinstance(error, sqlite3.NotSupportedError)
     return odd or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -335,7 +338,7 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """A disk that refuses is the same to everybody, whoever asked it."""
+    """Turn errors of SQLite and of the lock into `OSError`."""
     try:
         yield
     except sqlite3.Error as error:

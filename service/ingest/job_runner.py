@@ -1,4 +1,4 @@
-"""Does the jobs of every collection, one after another, unless another process is at it."""
+"""Runs the jobs of every collection, one after another, unless another process does."""
 
 import asyncio
 import threading
@@ -19,17 +19,17 @@ from service.ingest.writer import CollectionWriter, StoppedError
 from service.logs import LOG
 from service.settings import DocumentSettings
 
-# Seconds between two looks for jobs that another process accepted and left behind.
+# Seconds between two looks for jobs that another process accepted but does not run.
 _LOOK = 1.0
 _SWEEP = 60.0
-# After a group of a job: time for other processes to take the lock.
+# Seconds after each group of a job, for other processes to take the lock.
 _PAUSE = 0.1
-# Of a job whose process ends each time before anything is written.
+# A job fails if its process has ended so often before it could write anything.
 _ATTEMPTS = 5
 
 
 class JobRunner:
-    """Does jobs, and knows those of every collection that is loaded."""
+    """Runs the jobs of all loaded collections, and reports on them."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class JobRunner:
         self._faults: dict[str, str] = {}
 
     def start(self) -> None:
-        """Begin to do jobs, those first that an earlier process left."""
+        """Begin to run jobs, including those that an earlier process left."""
         self._task = asyncio.create_task(self._work(), name="wye-jobs")
 
     async def stop(self) -> None:
-        """End at the next slice; jobs that are not done are left for the next process."""
+        """Stop at the next slice; the next process resumes unfinished jobs."""
         self._stopping.set()
         for writer in self._writers.values():
             writer.stop()
@@ -59,18 +59,18 @@ class JobRunner:
             await self._task
 
     def wake(self) -> None:
-        """There is a new job."""
+        """Look for new jobs at once."""
         self._wake.set()
 
     async def count(self) -> None:
-        """Have the metrics say how many jobs there are now, whichever process does them."""
+        """Update the metrics of unfinished jobs, whichever process runs them."""
         for writer in self._loaded():
-            with suppress(OSError):  # `faults` tells, and the other metrics are told
+            with suppress(OSError):  # `faults` reports it; the other metrics are still updated
                 waiting = await asyncio.to_thread(writer.jobs.unfinished)
                 self._metrics.unfinished(writer.collection.name, waiting)
 
     async def faults(self) -> dict[str, str]:
-        """Collection -> what is wrong with its jobs, where something is."""
+        """Collection -> the fault of its jobs, for those with one."""
 
         def look() -> dict[str, str]:
             return {each.collection.name: each.jobs.fault for each in self._loaded()}
@@ -80,10 +80,10 @@ class JobRunner:
         return {name: fault for name, fault in found.items() if fault}
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
-        """Jobs of a collection, or of all that are loaded; newest first.
+        """Jobs of one loaded collection or, for None, of all; newest first.
 
         Raises:
-            Problem: 503 where they cannot be read.
+            Problem: 503 if they cannot be read.
         """
         writers = [each for each in self._seen() if collection in (None, each.collection)]
         found: list[Job] = []
@@ -93,16 +93,20 @@ class JobRunner:
         return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
-        """A job by id, or a `Problem` 404 or 503."""
+        """A job by id.
+
+        Raises:
+            Problem: 404 if there is none, 503 if jobs cannot be read.
+        """
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
-        """End a job that waits, or ask it to end before its next commit.
+        """Cancel a job: at once if it is queued, before its next commit if it is running.
 
-        One that has ended is left as it is.
+        A job that has ended stays as it is.
 
         Raises:
-            Problem: 404, or 503 where jobs cannot be written.
+            Problem: 404 if there is none, 503 if jobs cannot be read or written.
         """
         job, writer = await self._find(id_)
         if job.state.has_ended:
@@ -129,7 +133,7 @@ class JobRunner:
         )
 
     def _seen(self) -> list[CollectionWriter]:
-        """Of the collections whose jobs whoever asks may see; a filter lets none through."""
+        """Writers of the collections whose jobs the asking key may see; none if it has a filter."""
         key = ASKING.get()
         loaded = [] if key.filter else self._loaded()
         return [writer for writer in loaded if key.sees(writer.collection.name)]
@@ -147,7 +151,7 @@ class JobRunner:
                     await self._work_off(writer)
                     if is_time:
                         await self._sweep(writer)
-                except Exception as error:  # noqa: BLE001 - other jobs must go on, and these later
+                except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
                     fault = f"Jobs cannot be done ({_reason(error)})."
                     if fault != self._faults.get(name):
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
@@ -160,7 +164,7 @@ class JobRunner:
                 self._wake.clear()
 
     async def _work_off(self, writer: CollectionWriter) -> None:
-        """Do all jobs of a collection that wait, unless another process is at it."""
+        """Run a collection's unfinished jobs, unless another process does."""
         if not await writer.off_loop(writer.jobs.unfinished):
             return
         with writer.jobs.claim() as is_ours:
@@ -171,7 +175,7 @@ class JobRunner:
                 await self._do(writer, waiting[0])
 
     async def _sweep(self, writer: CollectionWriter) -> None:
-        """Forget jobs that ended long ago."""
+        """Delete jobs that ended long ago."""
         if await writer.off_loop(writer.jobs.jobs):
             with writer.jobs.claim() as is_ours:
                 if is_ours:
@@ -179,7 +183,7 @@ class JobRunner:
                     await writer.off_loop(lambda: writer.jobs.sweep(keep))
 
     async def _do(self, writer: CollectionWriter, job: Job) -> None:
-        """One job, from where it stands."""
+        """Run a job from where it was left."""
         started, attempts = job.started or time(), job.attempts + 1
         begun = replace(job, state=State.RUNNING, started=started, attempts=attempts)
         job = await self._save(writer, begun)
@@ -198,7 +202,7 @@ class JobRunner:
             if self._stopping.is_set():
                 return
             job = replace(job, state=State.CANCELLED)
-        except Exception as error:  # noqa: BLE001 - whoever asks about the job is told
+        except Exception as error:  # noqa: BLE001 - the job reports it
             LOG.error("job failed", exc_info=error, extra={"job": job.id})
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
         job = await self._save(writer, replace(job, finished=time(), waits_for=""))
@@ -209,12 +213,12 @@ class JobRunner:
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
     async def _write(self, writer: CollectionWriter, job: Job, group: list[Passage]) -> Job:
-        """Write some documents of a job, when it is their turn, however long that takes."""
+        """Write some documents of a job, waiting for their turn as long as it takes."""
 
         def is_stopped() -> bool:
             return self._stopping.is_set() or writer.jobs.is_cancelled(job)
 
-        # Before the lock is taken, so that others wait for a disk at most, not for the models.
+        # Before the lock is taken, so that other writers wait for the disk but not the models.
         index, analyser = await writer.analyse(group, is_stopped)
         while True:
             try:
@@ -244,7 +248,7 @@ class JobRunner:
         return job
 
     def _groups(self, passages: Iterator[Passage]) -> Iterator[list[Passage]]:
-        """Whole documents, as many as make a group."""
+        """Group passages by `group_passages`, without splitting documents."""
         group: list[Passage] = []
         for passage in passages:
             full = len(group) >= self._settings.group_passages
@@ -258,7 +262,7 @@ class JobRunner:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Have whoever asks for jobs told when they cannot be read or written."""
+    """Turn an `OSError` of the jobs' database into a problem 503."""
     try:
         yield
     except OSError as error:
@@ -272,5 +276,5 @@ def _told() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without the path."""
+    """An error's reason, without a path."""
     return getattr(error, "strerror", None) or f"{error}" or type(error).__name__

@@ -1,4 +1,4 @@
-"""Jobs: uploads that are written while nobody waits, kept beside their index."""
+"""Jobs: uploads that are written in the background, stored beside their index."""
 
 import json
 import secrets
@@ -16,9 +16,9 @@ from service.ingest.job import FIELDS, Job, State, parse_job, parse_passage, unr
 from service.ingest.job_database import FOLDER, SELECT, JobDatabase, insert_passages
 from service.logs import LOG
 
-# What was begun so long ago and is no job yet is of a process that was killed.
+# A job that is not accepted after so long was left by a killed process.
 _ABANDONED_SECONDS = 3_600.0
-# Passages to a commit, so that nobody waits long for his.
+# Passages in a transaction, so that others need not wait long for theirs.
 _BLOCK = 1_024
 
 _UNFINISHED = "state IN ('queued', 'running')"
@@ -26,20 +26,20 @@ _STANDS = ", ".join(f"{name} = :{name}" for name in FIELDS)
 
 
 class JobStore(JobDatabase):
-    """The jobs of one index; several processes may have one each, and any thread may ask.
+    """The jobs of one index, for any thread; several processes may have a store each.
 
-    What was accepted outlives any process, and a power cut. A file lock, which dies with its
-    holder, says which process does jobs. A job that cannot be read is one that failed.
+    Accepted jobs survive crashes and power cuts. A file lock, which ends with its holder, tells
+    which process runs jobs. A job that cannot be read counts as failed.
     """
 
     def __init__(self, index: Path, collection: str) -> None:
-        """Touch nothing yet in the folder of an index, which has this name here."""
+        """Keep the folder of an index and its name here; nothing is created before a job."""
         super().__init__(index / FOLDER)
         self._collection = collection
 
     @property
     def fault(self) -> str:
-        """What was damaged, and what to do about it; "" while nothing is."""
+        """Which jobs were damaged and what to do about it; "" for none."""
         damaged = ", ".join(self.set_aside)
         return damaged and (
             f"Jobs that could not be read were set aside in the index's folder '{FOLDER}': "
@@ -48,7 +48,7 @@ class JobStore(JobDatabase):
         )
 
     def submit(self, passages: Iterable[Passage]) -> Job:
-        """Make a job of passages; when this returns, it is on the disk, behind those before it.
+        """Make a job of passages; when this returns, it is on the disk, after all earlier ones.
 
         Raises:
             OSError: It cannot be written.
@@ -66,8 +66,8 @@ class JobStore(JobDatabase):
                 count += len(block)
                 documents.update(passage.document for _, passage in block)
             job = Job(id_, self._collection, len(documents), count, time.time())
-            # The order of rows is that of acceptance: a clock may be set back, and a long upload
-            # that began first is not accepted first.
+            # Rows are in the order of acceptance, which times would not give: a clock may be set
+            # back, and an upload that began first may end last.
             accepted = "is_accepted = 1, rowid = (SELECT max(rowid) + 1 FROM jobs)"
             self._save(job, accepted)
         except BaseException:
@@ -77,11 +77,11 @@ class JobStore(JobDatabase):
         return job
 
     def jobs(self) -> list[Job]:
-        """All that are known, in the order in which they were accepted."""
+        """All jobs, in the order of acceptance."""
         return [self._job(row) for row in self.rows(f"{SELECT} ORDER BY rowid")]
 
     def unfinished(self) -> list[Job]:
-        """Those that wait or run, in the order in which they were accepted."""
+        """Jobs that are queued or running, in the order of acceptance."""
         rows = self.rows(f"{SELECT} AND {_UNFINISHED} ORDER BY rowid")
         return [job for job in map(self._job, rows) if not job.state.has_ended]
 
@@ -90,15 +90,15 @@ class JobStore(JobDatabase):
         return next(map(self._job, self.rows(f"{SELECT} AND id = ?", id_)), None)
 
     def save(self, job: Job) -> None:
-        """Write down where a job stands.
+        """Store a job's state.
 
         Raises:
-            OSError: It cannot be written, or is there no more.
+            OSError: It cannot be written, or is gone.
         """
         self._save(job)
 
     def passages(self, job: Job) -> Iterator[Passage]:
-        """What a job still has to write, in order.
+        """The passages that a job still has to write, in order.
 
         Raises:
             ValueError: A passage cannot be read, or is missing.
@@ -112,7 +112,7 @@ class JobStore(JobDatabase):
             raise ValueError(f"{done} of its {job.passages} passages are there")
 
     def cancel(self, job: Job) -> None:
-        """Ask whoever works on a job to stop, in whichever process; one that waits ends at once."""
+        """Cancel a queued job at once, or ask the process that runs it to stop."""
         with self.change() as database:
             database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
             database.execute(
@@ -121,11 +121,11 @@ class JobStore(JobDatabase):
             )
 
     def is_cancelled(self, job: Job) -> bool:
-        """Whether somebody asked so."""
+        """Whether a job is to stop."""
         return self.rows("SELECT is_cancelled FROM jobs WHERE id = ?", job.id) == [(1,)]
 
     def writing(self, documents: Iterable[str]) -> tuple[Job, str] | None:
-        """An unfinished job that is about one of some documents, and which; None if none is."""
+        """An unfinished job that writes one of these documents, and which; None if none does."""
         rows = self.rows(
             "SELECT job, document FROM json_each(?) JOIN passages ON document = value "
             f"JOIN jobs ON jobs.id = job WHERE is_accepted AND {_UNFINISHED} ORDER BY job LIMIT 1",
@@ -137,10 +137,10 @@ class JobStore(JobDatabase):
         return None
 
     def matching(self, filter_: Filter) -> tuple[Job, str] | None:
-        """An unfinished job that will write a document which a filter lets through, and which."""
+        """An unfinished job that writes a document that passes a filter, and which document."""
         for job in self.unfinished():
             passages = self.passages(job)
-            with suppress(ValueError):  # it fails as soon as it is its turn
+            with suppress(ValueError):  # an unreadable job fails when it is run
                 while block := list(islice(passages, _BLOCK)):
                     mask = filter_.mask(Columns([passage.metadata for passage in block]))
                     if mask.any():
@@ -148,9 +148,9 @@ class JobStore(JobDatabase):
         return None
 
     def ahead(self, job: Job) -> tuple[int, float]:
-        """Passages to be written until a job has ended, and in about how many seconds.
+        """Passages to write until a job ends, and an estimate of the seconds that takes.
 
-        The first tells how fast that goes; before it has written anything, ten a second are taken.
+        The rate is that of the first unfinished job, or ten a second before it has written any.
         """
         unfinished = self.unfinished()
         ids = [each.id for each in unfinished]
@@ -159,7 +159,7 @@ class JobStore(JobDatabase):
         return left, left / ((until and until[0].rate(time.time())) or 10)
 
     def sweep(self, keep_seconds: float) -> None:
-        """Forget jobs that ended long ago, and what killed processes left behind."""
+        """Delete jobs that ended long ago, and the remains of killed processes."""
         now = time.time()
         rows = self.rows(
             "SELECT id FROM jobs WHERE finished < ? OR (NOT is_accepted AND id < ?)",
@@ -179,7 +179,7 @@ class JobStore(JobDatabase):
                 raise OSError(f"job {job.id} was taken away")
 
     def _job(self, row: tuple[Any, ...]) -> Job:
-        """A job by its row; one that cannot be read fails for good."""
+        """Make a job of a row; an unreadable one is stored as failed."""
         place, *values = row
         try:
             return parse_job(values, self._collection)
@@ -193,7 +193,7 @@ class JobStore(JobDatabase):
         return job
 
     def _forget(self, id_: str) -> None:
-        """Delete a job, or what was to become one, some passages at a time."""
+        """Delete a job, accepted or not, some passages at a time."""
         some = "SELECT rowid FROM passages WHERE job = ? LIMIT ?"
         deleted = 1
         while deleted:
@@ -205,5 +205,5 @@ class JobStore(JobDatabase):
 
 
 def _time_of(seconds: float) -> str:
-    """Microseconds, in letters that sort as numbers do."""
+    """Microseconds as hexadecimal digits that sort by time."""
     return f"{int(seconds * 1e6):014x}"

@@ -1,8 +1,7 @@
-"""Files that were uploaded and wait to become documents, on the disk beside an index.
+"""Uploaded files that wait to become documents, on the disk beside an index.
 
-What is here is whole: the content is on the disk before the entry that names it, and that before
-anybody is told. It belongs to the key that sent it. It goes by age, since its time is that of its
-file.
+Every file is complete: its content is on the disk before the entry that names it, and the entry
+before the reply. A file belongs to the key that sent it, and is deleted by age.
 """
 
 import json
@@ -26,7 +25,7 @@ from service.settings import DocumentSettings
 FOLDER = "files"
 MOST_FILES = 256
 _UPLOADS = 4
-"""Of the longest that may be, whose bytes one key can have here."""
+"""A key may keep as many bytes as so many uploads of the greatest length."""
 _SPARE_SECONDS = 3_600
 _ID = re.compile(r"(?:file|vsfb)-[0-9a-f]{24}")
 
@@ -36,7 +35,7 @@ class StagedFile:
     """An uploaded file.
 
     Attributes:
-        name: The last part of what its client calls it.
+        name: The last component of its name.
         created: Seconds since 1970.
     """
 
@@ -49,11 +48,11 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What became of a file that was to be a document of a collection.
+    """The result of attaching a file to a collection as a document.
 
     Attributes:
-        job: That writes it; "" where it was written at once.
-        error: Why it cannot be one; "" where it can.
+        job: The job that writes it; "" if it was written at once.
+        error: Why it cannot be a document, or "".
     """
 
     attributes: Mapping[str, str | float | bool]
@@ -75,20 +74,20 @@ _FILE, _ATTACHMENT, _BATCH = map(TypeAdapter[Any], (StagedFile, Attachment, File
 
 
 class StagedFiles:
-    """The uploads of one key; all methods wait for a disk."""
+    """The uploads of one key; all methods block on the disk."""
 
     def __init__(self, index: Path, key: Key, settings: DocumentSettings) -> None:
-        """Touch nothing yet in the folder of an index."""
+        """Keep the folder of an index; nothing is created before the first file."""
         self._all = index / FOLDER
         self._folder = self._all / (key.digest[:32] or "anybody")
         self._settings = settings
 
     def add(self, name: str, purpose: str, content: BinaryIO, size: int) -> StagedFile:
-        """Take in a file; it is on the disk when this returns.
+        """Store a file; it is on the disk when this returns.
 
         Raises:
-            Problem: 422 while the key has as many as may be, or their bytes; 503 when the disk
-                refuses, as of all that writes here.
+            Problem: 422 if the key has too many files or bytes; 503 if the disk cannot be written,
+                as in all methods that write.
         """
         self._sweep()
         known = self.files()
@@ -112,53 +111,53 @@ class StagedFiles:
         return file
 
     def files(self) -> list[StagedFile]:
-        """All that are there, the oldest first."""
+        """All files, oldest first."""
         paths = sorted(self._folder.glob("file-*.json"))
         return [file for path in paths if (file := self.file(path.stem))]
 
     def file(self, id_: str) -> StagedFile | None:
-        """One by id; None if there is none, or none any more."""
+        """A file by id; None if there is none or it has expired."""
         file: StagedFile | None = self._read(f"{id_}.json", _FILE)
         return file if file and time.time() < self.expires(file) else None
 
     def expires(self, file: StagedFile) -> int:
-        """Seconds since 1970 at which it goes."""
+        """When a file expires, in seconds since 1970."""
         return file.created + int(self._settings.keep_seconds)
 
     def content(self, file: StagedFile) -> Path:
-        """Where its bytes are."""
+        """Path of a file's bytes."""
         return self._folder / f"{file.id}.content"
 
     def delete(self, file: StagedFile) -> None:
-        """Let it go; its documents stay."""
+        """Delete a file; documents made of it stay."""
         with _writing():
             for path in (self._folder / f"{file.id}.json", self.content(file)):
                 path.unlink(missing_ok=True)
 
     def attach(self, id_: str, store: str, attachment: Attachment) -> None:
-        """Write down what became of a file."""
+        """Store the result of attaching a file."""
         self._write(f"{id_}.{store}.attached", attachment)
 
     def attachment(self, id_: str, store: str) -> Attachment | None:
-        """What became of a file; None where nobody knows of it."""
+        """The result of attaching a file; None if unknown."""
         found: Attachment | None = self._read(f"{id_}.{store}.attached", _ATTACHMENT)
         return found
 
     def detach(self, id_: str, store: str) -> None:
-        """Forget that; what is no upload is let be."""
+        """Delete the result of attaching a file; an id that is no upload's is ignored."""
         if not _ID.fullmatch(id_):
             return
         with _writing():
             (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
 
     def add_batch(self, store: str, files: tuple[str, ...]) -> FileBatch:
-        """Write down that files were attached together."""
+        """Store which files were attached together."""
         batch = FileBatch(_new_id("vsfb"), store, files, int(time.time()))
         self._write(f"{batch.id}.json", batch)
         return batch
 
     def batch(self, id_: str, store: str) -> FileBatch | None:
-        """One by id; None if the collection has none of that id."""
+        """A batch by id; None if the collection has none with that id."""
         found: FileBatch | None = self._read(f"{id_}.json", _BATCH)
         return found if found and found.store == store else None
 
@@ -175,7 +174,7 @@ class StagedFiles:
             return None
 
     def _sweep(self) -> None:
-        """Delete what is too old, whoever sent it."""
+        """Delete expired files of all keys."""
         before = time.time() - self._settings.keep_seconds - _SPARE_SECONDS
         for path in self._all.glob("*/*"):
             with suppress(FileNotFoundError):
@@ -185,7 +184,7 @@ class StagedFiles:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Say what to do when the disk refuses."""
+    """Turn an `OSError` into a problem that says what to do."""
     try:
         yield
     except OSError as error:
@@ -193,5 +192,5 @@ def _writing() -> Iterator[None]:
 
 
 def _new_id(kind: str) -> str:
-    """Ids sort as they were given."""
+    """A new id; ids sort by time."""
     return f"{kind}-{int(time.time() * 1e6):014x}{secrets.token_hex(5)}"

@@ -1,4 +1,4 @@
-"""Writes to one collection: passages in, analysed between questions, committed in turns."""
+"""Writes to a collection: passages are analysed between questions and committed in turn."""
 
 import asyncio
 import random
@@ -38,28 +38,28 @@ from service.settings import ServiceSettings
 
 T = TypeVar("T")
 
-# Between two tries for the lock; after a change, others have as long.
+# Seconds between two attempts at the lock, and after a change, for other writers.
 _SOONEST, _LATEST = 0.005, 0.025
-# Time to begin a further step of an analysis in; steps are short, see `Analyser.analyse_in_steps`.
+# No step of an analysis begins later in a slice; steps are short, see `Analyser.analyse_in_steps`.
 _SLICE_SECONDS = 0.1
-# Passages that are analysed together, so that the encoder has its fill.
+# Passages that are analysed together, so that the encoder's batches are full.
 _TOGETHER = 8
 
 
 class StoppedError(Exception):
-    """The work that this was part of is to end."""
+    """The work was told to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Documents that were stored while their sender waited, by id, and what storing them did."""
+    """Ids of documents that were stored at once, and the report of storing them."""
 
     documents: tuple[str, ...]
     report: IngestReport
 
 
 class CollectionWriter:
-    """The one way by which this process changes an index."""
+    """Makes all changes of this process to one index."""
 
     def __init__(
         self,
@@ -71,9 +71,11 @@ class CollectionWriter:
         threads: Executor,
         metrics: DocumentMetrics,
     ) -> None:
-        """Wire it; the collection need not be loaded yet.
+        """Keep the parts; the collection need not be loaded yet.
 
-        `models` analyse passages between questions; `threads` are for what waits for a disk.
+        Args:
+            models: Analyses passages between questions.
+            threads: For work that blocks on the disk.
         """
         self.collection = collection
         self._settings = settings.documents
@@ -98,7 +100,7 @@ class CollectionWriter:
         """The jobs of the collection.
 
         Raises:
-            Problem: It is not loaded yet.
+            Problem: 503 while the collection is not loaded.
         """
         if self._jobs is None:
             self._jobs = JobStore(self.collection.session.folder, self.collection.name)
@@ -107,15 +109,18 @@ class CollectionWriter:
     async def store(
         self, passages: Iterator[Passage], gone: Callable[[], Awaitable[object]]
     ) -> WriteResult | Job:
-        """Store documents in one commit, or make a job of them where they are many.
+        """Store documents in one commit, or make a job of many.
 
-        Either is on the disk when this returns. The passages of a document follow each other; they
-        are read in another thread. When `gone` ends before they are analysed, nothing is stored.
+        Either is on the disk when this returns. If `gone` ends before the analysis, nothing is
+        stored.
+
+        Args:
+            passages: Read in another thread; those of a document are consecutive.
+            gone: Ends when the client leaves.
 
         Raises:
-            Problem: Documents that cannot be stored, of which none is stored then; 409 when a job
-                is about one of them, 499 when their sender went away, or 503 when too many changes
-                or jobs wait.
+            Problem: 422 if a document cannot be stored, and then none is; 409 if a job writes one
+                of them, 499 if the client left, 503 if too many changes or jobs wait.
             IndexLockedError: Another process did not stop writing in time.
         """
         most = self._settings.direct_passages
@@ -147,8 +152,8 @@ class CollectionWriter:
             Their ids, ascending, and a version that has none of them.
 
         Raises:
-            Problem: 409 when a job is about one of them, or 503 when too many changes wait.
-            FilterError: The filter is not well formed.
+            Problem: 409 if a job writes one of them, 503 if too many changes wait.
+            FilterError: The filter is malformed.
             IndexLockedError: Another process did not stop writing in time.
         """
 
@@ -163,19 +168,19 @@ class CollectionWriter:
         return ids, version
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
-        """What `delete` would delete, and in which version; changes nothing."""
+        """Ids that `delete` would delete and the version they are in; nothing is changed."""
         return await self.off_loop(lambda: matching(self.collection.session.folder, removal))
 
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
     ) -> "tuple[PassageStore, InterleavedAnalyser]":
-        """Analyse the passages that are not stored like this already.
+        """Analyse the passages that are new or changed.
 
         Returns:
-            The index as it is now, and the models with what they found.
+            The index as it is now, and an analyser that keeps the results.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
         """
         index = await self.off_loop(lambda: PassageStore.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
@@ -189,10 +194,10 @@ class CollectionWriter:
     async def write_group(
         self, index: PassageStore, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
     ) -> IngestReport:
-        """Write a part of a job, when it is its turn.
+        """Write a part of a job when it is its turn.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
             IndexLockedError: Another process is writing.
         """
 
@@ -218,20 +223,24 @@ class CollectionWriter:
         return ingest(index, passages, analyser, batch_passages=batch, entity_vectors=vectors)
 
     async def off_loop(self, work: Callable[[], T]) -> T:
-        """Run something that waits for a disk."""
+        """Run blocking work, such as on the disk, in another thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def stop(self) -> None:
-        """End what is under way at the next slice."""
+        """End the present work at its next slice."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the database of jobs."""
         if self._jobs is not None:
             self._jobs.close()
 
     async def _submit(self, passages: Iterable[Passage]) -> Job:
-        """Accept a job."""
+        """Store passages as a job.
+
+        Raises:
+            Problem: 503 if too many jobs wait or the disk cannot be written.
+        """
 
         def work() -> Job:
             if len(self.jobs.unfinished()) >= self._settings.jobs:
@@ -253,10 +262,10 @@ class CollectionWriter:
 
     @asynccontextmanager
     async def _change(self, kind: str) -> AsyncIterator[None]:
-        """A place among the changes that wait.
+        """Take a place among the waiting changes for the length of the block.
 
         Raises:
-            Problem: 503 when there is none, when the server stops, or when the disk refuses.
+            Problem: 503 if none is free, the server stops, or the disk cannot be written.
         """
         try:
             with self._changes.taken(), self._metrics.change(self.collection.name, kind):
@@ -267,7 +276,11 @@ class CollectionWriter:
             raise closing() from None
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
-        """Do something when it is its turn and no other process writes."""
+        """Run a change when it is its turn and no other process writes.
+
+        Raises:
+            IndexLockedError: Another process did not stop writing in time.
+        """
         asked = perf_counter()
         async with self._turn:
             patience = monotonic() + self._settings.wait_seconds
@@ -292,7 +305,11 @@ class CollectionWriter:
         self._refresher.written()
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
-        """Refuse what a job that was accepted earlier would undo later."""
+        """Refuse a change that an unfinished job would undo.
+
+        Raises:
+            Problem: 409, with the time to retry after.
+        """
         found = self.jobs.writing(documents)
         if found is None and filter_ is not None:
             found = self.jobs.matching(parse_filter(filter_))
@@ -310,16 +327,16 @@ class CollectionWriter:
             )
 
     def _unwritable(self, error: OSError) -> Problem:
-        """What to say when the disk refuses a change."""
+        """The problem of an index that cannot be written."""
         return not_writable(f"The index of '{self.collection.name}' cannot be written here", error)
 
 
 class InterleavedAnalyser:
-    """An analyser that takes its turn between two batches of questions, slice by slice.
+    """An analyser that works in slices between two batches of questions.
 
-    The models are large and made for one thread. A second set of them in a process of its own would
-    double the memory of each worker, so ingest borrows them: a question waits for one slice at
-    most, and that is as many steps of the analysis as begin within `_SLICE_SECONDS`.
+    The models are large and made for one thread, and a second set in another process would double
+    the memory of each worker. So ingest shares them: a question waits for at most one slice, which
+    is as many steps of the analysis as begin within `_SLICE_SECONDS`.
     """
 
     def __init__(
@@ -329,7 +346,11 @@ class InterleavedAnalyser:
         *,
         is_stopped: Callable[[], bool],
     ) -> None:
-        """Wrap an analyser; in the event loop's thread. `is_stopped` is asked before each slice."""
+        """Wrap an analyser, in the event loop's thread.
+
+        Args:
+            is_stopped: Called before each slice, in another thread.
+        """
         self._analyser = analyser
         self._models = models
         self._loop = asyncio.get_running_loop()
@@ -338,16 +359,16 @@ class InterleavedAnalyser:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """What the stored rows depend on."""
+        """Versions of the models, which stored rows depend on."""
         return self._analyser.fingerprint
 
     async def prepare(self, passages: Sequence[Passage]) -> None:
-        """Analyse passages ahead of writing them; in the event loop's thread.
+        """Analyse passages before they are written, in the event loop's thread.
 
-        Whoever holds the lock of an index then waits for a disk, not for the models.
+        The holder of the index's lock then waits only for the disk and not for the models.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
         """
         missing = [passage for passage in passages if passage.id not in self._found]
         for start in range(0, len(missing), _TOGETHER):
@@ -356,35 +377,38 @@ class InterleavedAnalyser:
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
-        """One result per passage, in order; what was not prepared is analysed now.
+        """One result per passage, in order; those that were not prepared are analysed now.
 
-        In a thread that is neither the models' nor the event loop's.
+        Call it in a thread that is neither the models' nor the event loop's.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
         """
         asyncio.run_coroutine_threadsafe(self.prepare(passages), self._loop).result()
         return [self._found[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors of entity surfaces, in order; in a thread like that of `analyse`.
+        """(n, d) unit vectors of entity surfaces, in order; call it in a thread as for `analyse`.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
         """
         slices = self.take(self._analyser.encode_surfaces_in_steps(surfaces))
         return asyncio.run_coroutine_threadsafe(slices, self._loop).result()
 
     def check(self) -> None:
-        """Raise a `StoppedError` where the work is to end."""
+        """Raise a `StoppedError` if the work is to stop."""
         if self._is_stopped():
             raise StoppedError
 
     async def take(self, steps: Steps[T], seconds: float | None = None) -> T:
-        """Take steps of the models' work to their end, as many at a time as begin in `seconds`.
+        """Run steps of the models' work to the end and return their result.
+
+        Args:
+            seconds: Steps that begin within this time make one slice; None for the usual length.
 
         Raises:
-            StoppedError: It is to end.
+            StoppedError: The work was told to stop.
         """
         ended: list[T] = []
         most = _SLICE_SECONDS if seconds is None else seconds
