@@ -10,7 +10,7 @@ from backends.types import Passage
 
 
 class State(StrEnum):
-    """The state of a job."""
+    """Where a job stands."""
 
     QUEUED = "queued"
     RUNNING = "running"
