@@ -1,4 +1,4 @@
-"""Who may ask: keys at the edge, scopes at each address."""
+"""Authentication by API key in the middleware, and authorisation by scope at each address."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,24 +11,24 @@ from service.http.keys import ANYBODY, ASKING, Key, KeyRing, Scope
 from service.http.problems import Problem
 from service.settings import ServeSettings, is_loopback
 
-# What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
+# Paths that need a key if the server has keys. Health, the schema and the console's files do not.
 PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")
 
 _NOBODY = Key("", frozenset(), "")
 _CHALLENGE = {"www-authenticate": "Bearer"}
 _IN_SCHEMA = HTTPBearer(
-    auto_error=False, description="A key of `wye keys new`; x-api-key takes it as well."
+    auto_error=False, description="A key of `wye keys new`; `x-api-key` is accepted as well."
 )
 
 
 def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
-    """Who sends a request.
+    """The key that a request is sent with.
 
-    Without keys, that is anybody on this machine: such a request must name this machine as the
-    host it wants, so that no web page can reach the server under a name of its own.
+    A server without keys serves anybody on this machine. The request's host must then be this
+    machine, so that no web page can reach the server under a host name of its own.
 
     Raises:
-        Problem: 401 without a key that opens the server, 421 for a foreign name.
+        Problem: 401 without a known key, 421 for a foreign host name.
     """
     if not ring:
         _check_host(headers.get("host", ""))
@@ -55,7 +55,7 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
 
 
 def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
-    """A dependency that lets only keys with a scope in."""
+    """A dependency that refuses (403) keys without a scope."""
 
     async def check(_schema: object = Security(_IN_SCHEMA)) -> None:
         if not ASKING.get().may(scope):
@@ -70,7 +70,7 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
 
 
 async def unbound() -> None:
-    """A dependency that refuses keys which may not see everything.
+    """A dependency that refuses keys bound to collections or to a filter.
 
     Raises:
         Problem: 403.
@@ -80,10 +80,10 @@ async def unbound() -> None:
 
 
 async def from_our_pages(request: Request) -> None:
-    """A dependency that refuses what a foreign web page has a browser send.
+    """A dependency that refuses requests from foreign web pages.
 
-    A browser sends forms to anybody without asking first, and a server without keys takes them for
-    its user's.
+    A browser sends a page's forms to any server without asking, and a server without keys could not
+    tell them from its user's requests.
 
     Raises:
         Problem: 403.
@@ -102,16 +102,16 @@ async def from_our_pages(request: Request) -> None:
 
 
 READ = [Depends(needs(Scope.READ))]
-"""Of an address that only tells something."""
+"""Dependencies of addresses that only read."""
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
-"""Of an address that changes something."""
+"""Dependencies of addresses that change something."""
 
 
 def refuse_open_server(serve: ServeSettings) -> None:
-    """Refuse to be reachable from elsewhere, or by any web page, without a key.
+    """Refuse to serve other machines, or any web page, without API keys.
 
     Raises:
-        ServiceError: Says what to do.
+        ServiceError: The settings would do so.
     """
     if "*" in serve.cors_origins and not serve.has_keys:
         raise ServiceError(

@@ -1,4 +1,4 @@
-"""API keys: made at random, kept as hashes, and bound to what they may see."""
+"""API keys: random secrets, stored as hashes, with scopes and limits on what they may see."""
 
 import hashlib
 import hmac
@@ -28,13 +28,13 @@ _LINE = re.compile(
     r"(?: collections=(?P<collections>[\w.+-]+))?(?: filter=(?P<filter>\S+))?"
     r"(?: max_cost_per_day=(?P<cost>\d+(?:\.\d+)?))?"
 )
-# Of JSON, what may stand in a line as it is: no blanks, and no commas, which part the entries of
-# WYE_SERVE__KEYS.
+# Characters of JSON that need no quoting in a line: no blanks, and no commas, since these separate
+# the entries of WYE_SERVE__KEYS.
 _PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
 
 
 class Scope(StrEnum):
-    """What a key may do; each includes those before it."""
+    """What a key may do; each scope includes those before it."""
 
     READ = "read"
     WRITE = "write"
@@ -45,15 +45,15 @@ class Scope(StrEnum):
 class Key:
     """An API key as it is stored.
 
-    A key is 256 random bits, so one round of SHA-256 is enough: there is nothing to guess from.
+    A secret has 256 random bits, so it cannot be guessed and one round of SHA-256 is enough.
 
     Attributes:
-        name: For logs and rate limits.
+        name: Name for logs and rate limits.
         digest: SHA-256 as 64 hexadecimal digits.
-        collections: The only ones that it sees; all where none is named.
-        filter: JSON of a metadata filter that holds for all that it reads, or "".
-        max_cost_per_day: Most that its questions may cost in remote arms; None where its line does
-            not say.
+        collections: The collections that it may see; empty for all.
+        filter: JSON of a metadata filter on all that it reads, or "".
+        max_cost_per_day: Most that its calls of remote arms may cost in a day; None if its line
+            does not say.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Key:
     max_cost_per_day: float | None = None
 
     def __str__(self) -> str:
-        """As a line of a file."""
+        """The key as a line of a keys file."""
         line = f"{self.name} {self._scopes} sha256:{self.digest}"
         if self.collections:
             line += f" collections={'+'.join(self.collections)}"
@@ -80,30 +80,30 @@ class Key:
 
     @property
     def is_bound(self) -> bool:
-        """Whether there is anything that it may not see."""
+        """Whether it is limited to some collections or by a filter."""
         return bool(self.collections or self.filter)
 
     def sees(self, collection: str) -> bool:
-        """Whether it may see anything of a collection."""
+        """Whether it may see a collection, or the part that its filter lets through."""
         return not self.collections or collection in self.collections
 
     def within(self, own: object | None) -> object | None:
-        """A filter that lets through what `own` does and the key may see."""
+        """The request's filter `own` combined with the key's; None if there is neither."""
         if not self.filter:
             return own
         fixed = json.loads(self.filter)
         return Fixed(fixed) if own is None else Fixed(fixed, own)
 
     def may(self, scope: Scope) -> bool:
-        """Whether it is good for this."""
+        """Whether it has a scope, or one that includes it."""
         order = list(Scope)
         return any(order.index(own) >= order.index(scope) for own in self.scopes)
 
 
-# Who asks a server that needs no key: everybody who reaches it, and that is this machine only.
+# The key of every request to a server without keys, which only this machine can reach.
 ANYBODY = Key("local", frozenset({Scope.ADMIN}), "")
 ASKING: ContextVar[Key] = ContextVar("ASKING", default=ANYBODY)
-"""Who sent the request that is handled here; work that is nobody's request is everybody's."""
+"""The key of the request being handled; outside of any request, one that may do everything."""
 
 
 def new_key(
@@ -113,10 +113,14 @@ def new_key(
     filter_: object | None = None,
     max_cost_per_day: float | None = None,
 ) -> tuple[str, Key]:
-    """A key to hand out, and what to store of it.
+    """Make a key.
+
+    Returns:
+        The secret to hand out, and the key to store.
 
     Raises:
-        ServiceError: A name that cannot stand in a line, no scope, or a filter for one that writes.
+        ServiceError: A name does not fit in a line, the cost is negative or infinite, there is no
+            scope, or a key with a filter could write.
         FilterError: The filter is not well formed.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
@@ -147,7 +151,8 @@ def parse_key(line: str, where: str) -> Key:
     """The key that a line describes.
 
     Raises:
-        ServiceError: It describes none. What stands there is not repeated: it may be a secret.
+        ServiceError: It describes none. The message does not repeat the line, which may be a
+            secret.
     """
     found = _LINE.fullmatch(line.strip())
     scopes = found["scopes"].split("+") if found else []
@@ -168,10 +173,11 @@ def parse_key(line: str, where: str) -> Key:
 
 
 def append_key(path: Path, key: Key) -> None:
-    """Add a key to a file that only its owner can read, making it if there is none.
+    """Add a key to a file; a new file is readable by its owner only.
 
     Raises:
-        ServiceError: The file cannot be written, others can, or it has a key of that name.
+        ServiceError: The file cannot be written or has a bad line, others can write it, or it has a
+            key of that name.
     """
     try:
         if path.exists():
@@ -196,15 +202,15 @@ def append_key(path: Path, key: Key) -> None:
 
 
 def others_write(path: Path) -> bool:
-    """Whether others than its owner may add keys to a file."""
+    """Whether users other than the file's owner can write it."""
     return bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[str]]:
-    """The keys of a file, and what is wrong with its other lines, each in a sentence.
+    """Read a keys file. Empty lines and lines that begin with # are ignored.
 
-    Empty lines and those after # are left out. Of a file that is not there, or cannot be read,
-    there are no keys.
+    Returns:
+        Its keys, none if the file is missing or unreadable, and a sentence for each fault.
     """
     keys: list[Key] = []
     try:
@@ -224,13 +230,13 @@ def read_keys(path: Path) -> tuple[list[Key], list[str]]:
 
 
 class KeyRing:
-    """The keys that open this server."""
+    """The API keys that this server accepts."""
 
     def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
-        """Take hashed keys, as `wye keys new` prints them, and a file with more.
+        """Parse hashed keys, as `wye keys new` prints them, and read a file with more.
 
         Raises:
-            ServiceError: A line that is none, or a file without any.
+            ServiceError: A line is no key, or there are no other keys and the file has none.
         """
         self._fixed = [
             parse_key(line, f"Entry {number} of WYE_SERVE__KEYS")
@@ -247,12 +253,12 @@ class KeyRing:
 
     @property
     def keys(self) -> list[Key]:
-        """All that open this server."""
+        """All keys, those of the settings first."""
         return [*self._fixed, *self._read]
 
     @property
     def fault(self) -> str:
-        """What is wrong with the file, so that some keys open nothing; "" while nothing is."""
+        """What is wrong with the file, so that some keys do not work; "" if nothing is."""
         more = f" {len(self._faults)} lines are like that." if len(self._faults) > 1 else ""
         return self._faults[0] + more if self._faults else ""
 
@@ -261,10 +267,9 @@ class KeyRing:
         return self._path is not None or bool(self._fixed)
 
     def reload(self) -> None:
-        """Read the file again if it changed.
+        """Read the file again if it has changed.
 
-        A key that was taken out stops working, whatever else stands there: lines that cannot be
-        read open nothing, and the others go on.
+        A key that was removed stops working even if other lines are bad: they are ignored.
         """
         if self._path is None:
             return
@@ -278,7 +283,7 @@ class KeyRing:
             self._stamp = stamp
 
     def find(self, secret: str) -> Key | None:
-        """The key that was presented; takes the same time whichever it is, and for none."""
+        """The key with this secret, or None; takes the same time in every case."""
         digest = _digest(secret)
         found = None
         for key in self.keys:

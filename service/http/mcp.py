@@ -1,4 +1,4 @@
-"""`/mcp`: the tools of agents over streamable HTTP."""
+"""`/mcp`: tools for agents over streamable HTTP."""
 
 import asyncio
 from importlib import import_module
@@ -14,14 +14,14 @@ PATH = "/mcp"
 
 
 class McpEndpoint:
-    """Answers requests of the Model Context Protocol; without sessions, so that any worker may.
+    """Answers requests of the Model Context Protocol, without sessions so that any worker can.
 
-    The protocol's library takes a second of processor time to import and 25 MB, so that waits for
-    the first request.
+    The protocol's library is imported with the first request: it takes a second of processor time
+    and 25 MB.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Have the tools ask `app`."""
+        """Create the endpoint; its tools send their requests to `app`."""
         self._app = app
         self._starting = asyncio.Lock()
         self._manager: StreamableHTTPSessionManager | None = None
@@ -38,7 +38,7 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)
 
     async def _run(self, started: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
-        """Hold open what all requests need; in one task, as the library wants it."""
+        """Keep the client and the manager open, in one task as the library requires."""
         try:
             tools = await asyncio.to_thread(import_module, "service.mcp_tools")
             client = tools.inside(self._app)
@@ -52,7 +52,7 @@ class McpEndpoint:
             started.set_exception(error)
 
     async def close(self) -> None:
-        """End what was started."""
+        """Close the client and the manager, if a request started them."""
         self._stop.set()
         if self._running is not None:
             await self._running

@@ -1,4 +1,4 @@
-"""The edge of the app: keys, limits, request ids, careful headers, and the access log."""
+"""The outermost middleware: keys, limits, request ids, security headers and the access log."""
 
 import asyncio
 import re
@@ -26,22 +26,22 @@ class _Bucket:
 
 
 class RateLimit:
-    """A token bucket for each key: so many requests a second on average, so many at once."""
+    """A token bucket for each key: limits its requests per second on average, and at once."""
 
     def __init__(
         self, per_second: float, burst: int, clock: Callable[[], float] = monotonic
     ) -> None:
-        """Fill every bucket; a `per_second` of 0 sets no limit."""
+        """Start with full buckets of `burst` requests; a `per_second` of 0 sets no limit."""
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
-        """Count one request of a key; there are as many buckets as keys.
+        """Count one request of a key.
 
         Raises:
-            Problem: 429 when the bucket is empty; says when it will not be.
+            Problem: 429 if its bucket is empty, with the time until it no longer is.
         """
         if not self._per_second:
             return
@@ -61,11 +61,11 @@ class RateLimit:
 
 
 class RefusalPace:
-    """Spaces out refusals once there are more than `per_second` of them.
+    """Delays refusals once there are more than `per_second` of them.
 
-    Clients that retry at once, in spite of Retry-After, are refused thousands of times a second.
-    That takes the processor and Python's lock from the questions that were accepted: with 64 such
-    clients a batch took forty times as long, and so everybody went on being refused.
+    Clients that ignore Retry-After and retry at once are refused thousands of times a second. That
+    takes the processor and Python's lock from accepted questions: with 64 such clients a batch
+    took forty times as long, so that all further requests were refused as well.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RefusalPace:
         longest: float = 1.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Let a `burst` of them go at once, and hold none for more than `longest` seconds."""
+        """Send a `burst` of refusals at once, and delay none by more than `longest` seconds."""
         self._gap = 1.0 / per_second
         self._ahead = burst * self._gap
         self._longest = longest
@@ -83,34 +83,34 @@ class RefusalPace:
         self._next = clock() - self._ahead
 
     def delay(self) -> float:
-        """Seconds to wait before one more refusal is sent."""
+        """Seconds to wait before the next refusal is sent."""
         now = self._clock()
         self._next = min(max(self._next, now - self._ahead) + self._gap, now + self._longest)
         return max(0.0, self._next - now)
 
 
 LONGEST_BODY = 4_194_304
-"""Bytes of a body that is parsed in one go, during which nothing else runs."""
+"""Most bytes of a body that is parsed in one go, during which nothing else runs."""
 MOST_VALUES = 100_000
-"""Values and names of JSON that is parsed in one go: they take time, its strings hardly any."""
-# What is streamed to a file, so that it may be longer.
+"""Most values and names in JSON parsed in one go; they take the time, its strings hardly any."""
+# Bodies of these paths and types are streamed to a file, so they may be longer.
 _UPLOADS = ("/v1/documents", "/v1/files")
 _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
 
 
 class BodyLimit:
-    """Refuses bodies that are too long, by what they say and by what they are."""
+    """Refuses bodies that are too long, by their `content-length` and by what arrives."""
 
     def __init__(self, parsed: int, uploads: int) -> None:
-        """Allow so many bytes of what is parsed in one go, and of what is streamed to a file."""
+        """Set the limits in bytes for bodies `parsed` in one go, and for streamed `uploads`."""
         self._parsed = parsed
         self._uploads = uploads
 
     def counting(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """The same stream of a body, but it ends with a problem when it is too much.
+        """Wrap the stream of a body, so that reading raises 413 once it is too long.
 
         Raises:
-            HTTPException: 413 for what its head says.
+            HTTPException: 413 if the `content-length` is too high.
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
@@ -138,7 +138,7 @@ class BodyLimit:
 
 def _refuse_beyond(most: int, length: int) -> None:
     if length > most:
-        # Of this kind, since FastAPI takes others for JSON that it cannot read.
+        # An HTTPException, since FastAPI reports other exceptions as unreadable JSON.
         raise HTTPException(
             413,
             f"A body may have {most:,} bytes here. Send less at a time, or documents as files or "
@@ -147,7 +147,7 @@ def _refuse_beyond(most: int, length: int) -> None:
 
 
 class JsonValues:
-    """Counts what JSON consists of, as it comes and without parsing it."""
+    """Counts the values and names of JSON as it arrives, without parsing it."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -155,9 +155,9 @@ class JsonValues:
         self._rest = b""
 
     def add(self, block: bytes) -> int:
-        """Take in the next bytes; all so far have about so many values and names, or fewer."""
+        """Add the next bytes; returns the number of values and names so far, or slightly more."""
         block = self._rest + block
-        # A backslash at the end may be for what follows.
+        # A backslash at the end may escape the next block's first byte.
         odd = (len(block) - len(block.rstrip(b"\\"))) % 2
         block, self._rest = block[: len(block) - odd], block[len(block) - odd :]
         pieces = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
@@ -169,7 +169,7 @@ class JsonValues:
 
 REQUEST_ID = "x-request-id"
 
-# Statuses of refusals that are paced.
+# Statuses whose replies are paced.
 _REFUSED = (429, 503)
 _GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _REQUEST_ID = REQUEST_ID.encode()
@@ -183,12 +183,12 @@ _SAFETY = (
     ),
 )
 _SAFETY_V1 = (*_SAFETY, (b"cache-control", b"no-store"))
-# Asked every few seconds by machines; not worth a line each.
+# Polled every few seconds by machines, so left out of the access log.
 _QUIET = ("/health", "/ready", "/metrics", "/v1/stats")
 
 
 class Edge:
-    """ASGI middleware around everything else."""
+    """ASGI middleware around the whole app."""
 
     def __init__(
         self, app: ASGIApp, *, ring: KeyRing, rate: RateLimit, bodies: BodyLimit, metrics: Metrics
@@ -217,7 +217,7 @@ class Edge:
             await self._app(scope, limited, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
-        except asyncio.CancelledError:  # only of a server that stops
+        except asyncio.CancelledError:  # raised only while the server stops
             with suppress(Problem):
                 await visit.fail(closing(), receive)
         finally:
@@ -225,7 +225,7 @@ class Edge:
 
 
 class _Visit:
-    """One request and what became of it."""
+    """One request and its reply."""
 
     def __init__(self, scope: Scope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
         self.headers = Headers(scope=scope)
@@ -242,7 +242,7 @@ class _Visit:
         self._seconds = 0.0
 
     async def send(self, message: Message) -> None:
-        """Pass on a piece of the reply, the first with our headers."""
+        """Send a message of the reply; the first gets our headers and, if refused, a delay."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             if self._status in _REFUSED and (seconds := self._pace.delay()):
@@ -258,14 +258,14 @@ class _Visit:
         await self._send(message)
 
     async def fail(self, error: Exception, receive: Receive) -> None:
-        """Answer with a problem, or, once a reply has begun, end it there and log why."""
+        """Answer with a problem or, once a reply has begun, log the error and break off."""
         if self._status:
             LOG.error("reply broke off", exc_info=error, extra={"request_id": self.request_id})
             raise error
         await answer(error, self._scope)(self._scope, receive, self.send)
 
     def end(self) -> None:
-        """Count it, and write its line of the access log."""
+        """Count the request, and write its line of the access log."""
         route = getattr(self._scope.get("route"), "path", "(none)")
         self._metrics.requests.labels(route, str(self._status)).inc()
         self._metrics.request_seconds.labels(route).observe(self._seconds)

@@ -1,4 +1,4 @@
-"""Errors as problems (RFC 9457), what ends in them, and what the middleware notes of a request."""
+"""Errors as problems (RFC 9457), and what the middleware notes in a request's scope."""
 
 import math
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -18,13 +18,13 @@ from service.logs import LOG
 
 Scope = MutableMapping[str, Any]
 
-# What the middleware notes in the scope of a request: its id, and how it ended.
+# Keys in the scope of a request: its id, and the kind of problem that it ended with.
 NOTED_ID = "wye.request_id"
 NOTED_PROBLEM = "wye.problem"
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id of a request; "" where nobody gave it one."""
+    """The id of a request; "" if it has none."""
     return str(scope.get(NOTED_ID, ""))
 
 
@@ -52,7 +52,7 @@ _TITLES: Mapping[int, str] = {
     503: "Busy",
     504: "Out of time",
 }
-# What an SDK of OpenAI expects to find, by status; others are "invalid_request_error".
+# Error types that OpenAI's SDKs expect, by status; others are "invalid_request_error".
 _OPENAI_TYPES: Mapping[int, str] = {
     401: "authentication_error",
     403: "permission_error",
@@ -60,7 +60,7 @@ _OPENAI_TYPES: Mapping[int, str] = {
     429: "rate_limit_error",
     **dict.fromkeys((500, 502, 503, 504), "server_error"),
 }
-# Where Dify asks, and what it has for errors: no key, a wrong one, no such knowledge.
+# The path that Dify calls, and its error codes: no key or a wrong one, no such knowledge.
 DIFY = "/v1/dify/"
 _DIFY_CODES: Mapping[int, int] = {401: 1002, 403: 1002, 404: 2001}
 
@@ -78,13 +78,13 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
         headers: Mapping[str, str] | None = None,
         errors: Sequence[Mapping[str, str]] = (),
     ) -> None:
-        """Describe it.
+        """Describe the error.
 
         Args:
-            slug: Its kind in a word or two, part of its type.
+            slug: The kind of error in a word or two, part of its type.
             detail: What is wrong and what to do, in one or two sentences.
-            retry_after: Seconds after which another try makes sense.
-            errors: Where in the request (`at`), and what is wrong there (`says`).
+            retry_after: Seconds after which a retry makes sense.
+            errors: Each fault's place in the request (`at`) and what is wrong there (`says`).
         """
         super().__init__(detail)
         self.status = status
@@ -96,7 +96,7 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
             self.headers["retry-after"] = str(max(1, math.ceil(retry_after)))
 
     def body(self, request_id: str) -> dict[str, Any]:
-        """As JSON; the member `error` is for clients that speak OpenAI's protocol."""
+        """The body as JSON; the member `error` is for clients of OpenAI's protocol."""
         return {
             "type": f"urn:wye:problem:{self.slug}",
             "title": _TITLES.get(self.status, "Error"),
@@ -114,12 +114,12 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
 
 
 def closing() -> Problem:
-    """What to say to those whose request this server will not finish."""
+    """The problem (503) for requests that a stopping server will not finish."""
     return Problem(503, "closing", "This server is stopping; ask again or another.", retry_after=1)
 
 
 def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
-    """What to say when a disk refuses."""
+    """The problem (503) for a write that the disk refuses."""
     return Problem(
         503,
         "not-writable",
@@ -130,20 +130,20 @@ def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
 
 
 class Room:
-    """As much of something as may be under way at once; more is refused."""
+    """A limit on how much of something may be under way at once; more is refused."""
 
     def __init__(self, most: int, full: str, retry_after: float) -> None:
-        """Have room for so much; `full` says that there is none."""
+        """Allow `most` at once; `full` is the problem's detail once there is no room."""
         self._left = most
         self._full = full
         self._retry_after = retry_after
 
     @contextmanager
     def taken(self, amount: int = 1) -> Iterator[None]:
-        """Take some of it.
+        """Take an amount for the time of the context.
 
         Raises:
-            Problem: 503 while others have it.
+            Problem: 503 if less than that is left.
         """
         if amount > self._left:
             raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
@@ -155,7 +155,7 @@ class Room:
 
 
 def problem_of(error: Exception) -> Problem:
-    """What becomes of an exception that a request ends with."""
+    """The problem for an exception that a request ends with; 500 for an unexpected one."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
@@ -178,18 +178,18 @@ def _of_ours(error: Exception) -> Problem:
         return Problem(422, "refused", detail)
     if isinstance(error, IndexLockedError):
         return Problem(409, "locked", detail, retry_after=1)
-    # Of an index, a model or a setting: the operator's to put right.
+    # A fault of an index, a model or a setting, which the operator has to fix.
     return Problem(503, "unavailable", detail, retry_after=10)
 
 
 def install(app: FastAPI) -> None:
-    """Make the errors of an app problems; the middleware does so with others."""
+    """Have an app answer its errors as problems; the middleware does so with all others."""
     for kind in (*BASES, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _handle)
 
 
 def answer(error: Exception, scope: Scope) -> Response:
-    """The reply to a request that ends with an exception; a fault of ours is logged."""
+    """The reply to a request that ends with an exception; an unexpected one is logged."""
     problem = problem_of(error)
     request_id = request_id_of(scope)
     if problem.slug == "internal":
@@ -209,7 +209,7 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 
 def _of_validation(error: RequestValidationError) -> Problem:
-    """Faults by place. What was sent is not repeated: it may be long, or a secret."""
+    """The faults by place, without the values that were sent: they may be long, or secrets."""
     faults = [
         {"at": _place(fault.get("loc", ())), "says": _what(fault)}
         for fault in error.errors()[:SHOWN_FAULTS]
@@ -239,7 +239,7 @@ def _of_http(error: HTTPException) -> Problem:
 
 
 def _place(location: Sequence[int | str]) -> str:
-    """Where in a request, as in `body.filter.type` or `body.messages[2]`."""
+    """A location in a request as text, such as `body.filter.type` or `body.messages[2]`."""
     place = ""
     for part in location:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part

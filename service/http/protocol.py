@@ -1,6 +1,6 @@
-"""HTTP on a socket, within bounds: uvicorn has none on heads, on patience, or on connections.
+"""HTTP connections with limits that uvicorn lacks: on heads, waiting times and connections.
 
-What is beyond them is refused before any key is asked for, so each costs the server little.
+Whatever exceeds them is refused before any key is checked, so that it costs the server little.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 MOST_CONNECTIONS = 1_000
-# Descriptors that an index, its jobs and reading files need beside connections.
+# File descriptors for an index, its jobs and the reading of files, besides connections.
 _RESERVED = 96
-# Connections beyond the most that are still told why before they are closed.
+# This many connections beyond the limit get a reply with the reason before they are closed.
 _TOLD = 32
 
-# To accept what has connected to a server that stops, at most, and to have met the last of it.
+# Seconds: the most for accepting pending connections at shutdown, and to set up the last of them.
 _ACCEPTING = 1.0
 _MEETING = 0.01
 
@@ -37,7 +37,7 @@ _SAYS = {
 
 
 def most_connections() -> int:
-    """How many connections may be open, so that none ever takes the last descriptor."""
+    """Most connections that may be open without taking the last file descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
@@ -45,10 +45,10 @@ def most_connections() -> int:
 
 
 class DrainingServer(uvicorn.Server):
-    """Accepts what has connected before it stops to listen: the system would reset that."""
+    """Accepts pending connections before it stops listening; the system would reset them."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, but answer what has arrived."""
+        """Stop the server, but answer all requests that have arrived."""
         waiting = select.poll()
         for listening in (listening for server in self.servers for listening in server.sockets):
             waiting.register(listening, select.POLLIN)
@@ -62,39 +62,39 @@ class DrainingServer(uvicorn.Server):
 
 
 class Worker(Process):
-    """One of several processes that answer."""
+    """One of several server processes."""
 
     @property
     def server(self) -> uvicorn.Server:
-        """What it runs."""
+        """The server that the process runs."""
         if self._server is None:
             self._server = DrainingServer(self.config)
         return self._server
 
 
 class Workers(Multiprocess):
-    """What starts the processes, and ends them."""
+    """The supervisor that starts and ends the server processes."""
 
     def terminate_all(self) -> None:
-        """Tell them to end."""
-        # Held open here, it would take connections that no worker answers any more.
+        """Tell the processes to end."""
+        # A socket held open here would accept connections that no worker answers any more.
         for listening in self.sockets:
             listening.close()
         super().terminate_all()
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A connection whose client sends heads that end, in time, and bodies at some speed.
+    """A connection with limits on the size of heads, and on how slowly heads and bodies arrive.
 
-    Idle connections between two requests are uvicorn's to close.
+    Connections that are idle between two requests are closed by uvicorn.
 
     Attributes:
-        head_bytes: Of a request's head; of what frames a body between two pieces of it, as well.
-        head_lines: Headers of a request, or of its trailer.
-        head_seconds: For a head to arrive, from the connection or from its first byte.
-        body_seconds: In which `body_bytes` of a body have to arrive, or its end.
-        last_seconds: For a head to arrive once the server stops.
-        most: Connections that may be open; None asks `most_connections`.
+        head_bytes: Most bytes of a request's head, or of the framing between two pieces of a body.
+        head_lines: Most headers of a request, or of its trailer.
+        head_seconds: Time for a head to arrive, from the connection or from its first byte.
+        body_seconds: Time in which `body_bytes` of a body, or its end, must arrive.
+        last_seconds: Time for a head to arrive once the server stops.
+        most: Most connections that may be open; None for `most_connections()`.
     """
 
     head_bytes: ClassVar = 65_536
@@ -108,34 +108,34 @@ class BoundedHttp(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _is_refused = False
     _is_stopping = False
-    # Within a body; what came of it since the timer was set, and other bytes since the last of it.
+    # Whether a body is arriving, its bytes since the timer was set, others since its last piece.
     _in_body = False
     _body = 0
     _frame = 0
-    # Of the head, as parsed.
+    # Headers and bytes of the head parsed so far.
     _lines = 0
     _length = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head, or say that there are too many."""
+        """Start waiting for a head, or refuse if there are too many connections."""
         super().connection_made(transport)
         most = most_connections() if self.most is None else self.most
         if len(self.connections) > most + _TOLD:
             transport.abort()
         elif len(self.connections) > most:
-            # Told once the request is here: closing before that would take the reply back.
+            # The reply is sent once the request arrives: closing before that would lose it.
             self._is_refused = True
             self._timer = self.loop.call_later(1.0, transport.abort)
         else:
             self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop the timer."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless it is too much."""
+        """Parse the bytes; refuse if there are too many outside of a body."""
         if self._is_refused:
             self._refuse(503)
             return
@@ -149,20 +149,20 @@ class BoundedHttp(HttpToolsProtocol):
             self._wait_for_head()
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the address, within the bounds of a head."""
+        """Add a piece of the URL, within the limits of a head."""
         self._length += len(url)
         self._check_head()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, within the bounds of a head."""
+        """Add a header, within the limits of a head."""
         self._length += len(name) + len(value) + 4
         self._lines += 1
         self._check_head()
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to wait for a body."""
+        """Start waiting for the body."""
         self._stop_waiting()
         self._in_body = True
         self._body = self._frame = self._lines = self._length = 0
@@ -171,22 +171,23 @@ class BoundedHttp(HttpToolsProtocol):
         self._timer = self.loop.call_later(self.body_seconds, self._look_at_body)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Add a piece of the body."""
         self._frame = 0
         self._body += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Wait for nothing until the reply is out, or another head begins."""
+        """Stop the timer until the reply is sent or another head begins."""
         self._stop_waiting()
         self._in_body = False
         self._frame = self._lines = self._length = 0
         super().on_message_complete()
 
     def shutdown(self) -> None:
-        """Answer what is under way or comes at once, and say in the reply that it is the last.
+        """Answer requests that have begun or arrive at once, and close the connection afterwards.
 
-        A client that has sent by now cannot know; closing before it is read would reset it.
+        A client that has just sent a request cannot know of the shutdown, and closing before the
+        request is read would reset the connection.
         """
         if self._is_refused:
             return
@@ -198,7 +199,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._timer = self.loop.call_later(self.last_seconds, self._end_waiting)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, or the head that a bound was found to be broken in."""
+        """Refuse what is no HTTP; a head that exceeds a limit has its reply already."""
         if not self._is_refused:
             super().send_400_response(msg)
 
@@ -213,7 +214,7 @@ class BoundedHttp(HttpToolsProtocol):
     def _end_waiting(self) -> None:
         if self._frame:
             self._refuse(408)
-        else:  # a browser that connected ahead of need, and would take a reply for that to another
+        else:  # a browser that connected early, and would take a reply for that to its next request
             self.transport.close()
 
     def _stop_waiting(self) -> None:
@@ -222,7 +223,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._timer = None
 
     def _look_at_body(self) -> None:
-        """Refuse a body that comes too slowly, unless it is us who do not read, or to no end."""
+        """Refuse a body that is too slow, unless we paused reading, or one no longer needed."""
         is_slow = self._body < self.body_bytes and not self.flow.read_paused
         if is_slow or self.cycle.response_complete:
             self._refuse(408)
@@ -231,7 +232,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._timer = self.loop.call_later(self.body_seconds, self._look_at_body)
 
     def _refuse(self, status: int) -> None:
-        """End the connection, with a reply where none has begun."""
+        """Close the connection, with a reply unless one has begun."""
         self._stop_waiting()
         self._is_refused = True
         if self.transport.is_closing():
@@ -248,7 +249,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.close()
 
     def _is_replying(self) -> bool:
-        """Whether a reply is under way, or done, to what the client is sending or has sent."""
+        """Whether a reply has begun to the request being received, or is due to a whole one."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is None:
             return False

@@ -1,4 +1,4 @@
-"""What was found, as replies over HTTP."""
+"""Results of searches and answers as replies over HTTP."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
@@ -38,11 +38,11 @@ HEADERS = (
     "x-wye-degraded",
     "server-timing",
 )
-"""What `headers` may set."""
+"""The headers that `headers` may set."""
 
 
 def retrieve_reply(result: SearchResult) -> RetrieveReply:
-    """One answer in full."""
+    """The reply of `/v1/retrieve`, which other replies are made from."""
     params, reply, remote = result.params, result.reply, result.remote
     return RetrieveReply(
         request_id=result.entry.item.request_id,
@@ -80,7 +80,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
 
 
 def _arm_value(result: SearchResult, name: str) -> ArmValue:
-    """An arm that was asked; a remote one that the route wanted, whether it answered or not."""
+    """What an arm contributed; for a remote arm, also how its call went."""
     params, passages = result.params, result.passages
     ranking = result.reply.arms.get(name, Ranking(name, ()))
     call = result.remote.calls.get(name) if result.remote else None
@@ -107,7 +107,7 @@ def _arm_value(result: SearchResult, name: str) -> ArmValue:
 
 
 def _passages(result: SearchResult) -> list[PassageValue]:
-    """The passages of an answer, best first."""
+    """The passages of a result, best first."""
     ranking, relevance = result.reply.ranking, result.reply.relevance
     values = []
     for place, hit in enumerate(ranking.hits):
@@ -145,10 +145,14 @@ def route_value(
     fallback: str = "",
     without: Sequence[str] = (),
 ) -> RouteValue:
-    """Which way a question took, and why; without a decision the request named the route.
+    """The route that a question took, and why.
 
-    `path` answered in place of `asked`; `fallback` says why dense search did, or "";
-    `without` names features that the router went without.
+    Args:
+        decision: None if the request named the route.
+        path: The route that answered.
+        asked: The route that was requested.
+        fallback: Why dense search answered instead, or "".
+        without: Names of features that the router lacked.
     """
     if decision is None:
         said = (fallback or f"Route {asked} was asked for.") if explain else ""
@@ -170,7 +174,7 @@ def route_value(
 
 
 def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
-    """An answer that has come to its end."""
+    """A finished answer as a reply."""
     return AnswerValue(
         answer=answer.text,
         short_answer=answer.short,
@@ -193,7 +197,7 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
 
 
 def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSentence]:
-    """Of a passage, those that an answer quotes, in order."""
+    """The sentences of a passage that an answer quotes, in the order of the answer."""
     spans = (
         (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
     )
@@ -201,7 +205,7 @@ def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSen
 
 
 def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
-    """Metadata as OpenAI has attributes: a list stands there as text, with commas."""
+    """Metadata as OpenAI's attributes: a list becomes one text, separated by commas."""
     found: dict[str, str | float | bool] = {}
     for key, value in metadata.items():
         if isinstance(value, str | int | float | bool):
@@ -212,7 +216,7 @@ def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
 
 
 def link_of(metadata: Mapping[str, Any], document: str) -> str:
-    """Where people find a document: as its metadata says, else a name that opens nothing."""
+    """The `url` in a document's metadata, or else a `wye:` name, which cannot be opened."""
     given = metadata.get("url")
     if isinstance(given, str) and given.startswith(("https://", "http://")):
         return given
@@ -220,7 +224,7 @@ def link_of(metadata: Mapping[str, Any], document: str) -> str:
 
 
 def headers(retrieval: RetrieveReply) -> dict[str, str]:
-    """The facts that proxies and logs can use without reading a body."""
+    """Headers with facts that proxies and logs can use without reading the body."""
     found = {
         "x-wye-route": str(retrieval.route.path),
         "x-wye-collection": retrieval.index.collection,
@@ -238,7 +242,7 @@ def headers(retrieval: RetrieveReply) -> dict[str, str]:
 
 
 def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:
-    """A reply that sends events as they come; when the client goes away, they stop."""
-    # Proxies that collect a reply before they pass it on would undo the streaming.
+    """A reply that sends events as they come, and stops them when the client disconnects."""
+    # These headers keep proxies from buffering the stream.
     direct = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return EventSourceResponse(events, headers={**headers, **direct})

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans: one for each request (FastAPI's own), one for each of its stages."""
+"""OpenTelemetry spans: one for each request (FastAPI's own) and one for each of its stages."""
 
 import json
 import os
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 NAME = "wye"
 
-# How whoever runs a server asks for OpenTelemetry's conventions of generative AI, which may change
-# yet, and for what users send to be in the spans.
+# With these environment variables an operator asks for OpenTelemetry's conventions of generative
+# AI, which may still change, and for questions and passages in the spans.
 _OPT_IN = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
-    """What makes spans and sends them off; without any, spans cost nothing.
+    """The provider of tracers that export spans; with "off", spans cost nothing.
 
     Raises:
         ServiceError: The exporter is not installed.
@@ -50,13 +50,19 @@ def record_retrieval(
     question: str,
     found: Sequence[tuple[str, float]],
 ) -> None:
-    """Record a retrieval that has just ended, as a child of the current span.
+    """Record a retrieval that has just ended as a child of the current span.
 
-    Where the environment asks for it, it is also a retrieval by the conventions of generative AI,
-    with the question and the passages (id and score) if it asks for content, too.
+    If the environment asks for it, the span also follows the conventions of generative AI, with
+    the question and the passages (id and score) if it asks for content, too.
 
-    Its stages stand one after another. They are a question's shares of its batch's time, so they
-    fill the span only for a question that was alone. `total` are seconds from queueing to the end.
+    The stages become child spans, one after another. They are the question's shares of its batch's
+    time, so they fill the span only if the question was alone in its batch.
+
+    Args:
+        seconds: Time of each stage.
+        total: Seconds from queueing to the end.
+        attributes: Attributes of the span.
+        found: Id and score of each passage.
     """
     if isinstance(tracer, NoOpTracer):
         return
