@@ -1,1 +1,1 @@
-"""Remote arms: search services of others that stand beside our own arms."""
+"""Remote arms: other search services that take part in a search beside our own arms."""

@@ -1,4 +1,4 @@
-"""One remote arm: a kind, with the manners of a gateway around it."""
+"""A remote arm: a kind, wrapped in limits, retries, a cache and a circuit breaker."""
 
 import asyncio
 import json
@@ -21,13 +21,13 @@ from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
 from service.logs import LOG
 
 RESERVE = 0.15
-"""Share of a request's time that no arm is given, to answer without it."""
+"""Share of a request's time that is kept from arms, to answer without them."""
 MOST_RESERVE = 0.75
-"""Seconds of it, at most."""
+"""Most seconds that are kept."""
 
 _LATELY = 20
 _FIRST_WAIT = 0.05
-_EXACT = 1e-9  # sums of prices are off by less
+_EXACT = 1e-9  # tolerance for sums of prices
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
 _BY_LIST = _BY_GRAPH - {Route.GRAPH}
 _BY_SIMPLE = _BY_LIST | {Route.HYBRID}
@@ -35,17 +35,17 @@ _BY_SIMPLE = _BY_LIST | {Route.HYBRID}
 
 @dataclass(frozen=True, slots=True)
 class ArmCall:
-    """What became of asking an arm for one question.
+    """The outcome of asking an arm for one question.
 
     Attributes:
-        state: Of its breaker afterwards.
-        hits: Best first; none where it failed.
-        reason: Why it gave nothing, for clients; "" where it answered.
+        state: State of its breaker afterwards.
+        hits: Best first; none if it failed.
+        reason: Why it gave nothing, for clients; "" if it answered.
         outcome: A word for metrics: ok, cached, open, budget, timeout and so on.
         note: What it had to do without, or "".
-        calls: That were made, those that have to be paid for.
-        seconds: From the first to the end.
-        spent: What they cost.
+        calls: How many calls were made that have to be paid for.
+        seconds: How long asking took.
+        spent: What the calls cost.
     """
 
     name: str
@@ -61,25 +61,25 @@ class ArmCall:
 
 
 class RemoteArm:
-    """An arm as the file declares it; asked by one event loop.
+    """An arm that the arms file declares; used by one event loop.
 
     Attributes:
         spent: What its calls cost since this process began.
-        saved: What those would have cost that the router did without.
+        saved: What the calls that the router avoided would have cost.
     """
 
     def __init__(self, name: str, kind: Kind[Any], deadline: float) -> None:
-        """Connect to nothing yet.
+        """Wrap a kind; it connects at the first call.
 
         Args:
-            deadline: Seconds that a request has where it does not say.
+            deadline: Default deadline of a request, in seconds.
         """
         self.name = name
         self.config: ArmConfig = kind.config
         self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
         self._kind = kind
         self._places = asyncio.Semaphore(self.config.max_concurrency)
-        # A shorter time is the request's own wish: that it ran out tells nothing of the arm.
+        # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._lately: deque[float] = deque(maxlen=_LATELY)
         self._costs: deque[float] = deque(maxlen=_LATELY)
@@ -91,31 +91,31 @@ class RemoteArm:
 
     @property
     def takes_graph(self) -> bool:
-        """Whether it takes the graph's place."""
+        """Whether it replaces the graph."""
         return self.config.role == "graph"
 
     @property
     def is_simple(self) -> bool:
-        """Whether it stands for our text arms, since there is no index."""
+        """Whether it replaces our text arms, in a collection without an index."""
         return self.config.role == "simple"
 
     @property
     def usual_ms(self) -> float:
-        """Median of its last answers; 0 before the first."""
+        """Median time of its last answers, in milliseconds; 0 before the first."""
         return 1000 * median(self._lately) if self._lately else 0.0
 
     @property
     def usual_cost(self) -> float:
-        """Median of what its last answers cost; the price before the first."""
+        """Median cost of its last answers; the price before the first."""
         return median(self._costs) if self._costs else self.config.price
 
     def use(self, encode: Encode) -> None:
-        """Have it make vectors with the encoder of its collection, where it names no other."""
+        """Set the collection's encoder, for an arm that compares vectors and names no other."""
         if self._kind.embedder is not None:
             self._kind.embedder.encode = encode
 
     def facts(self) -> Mapping[str, object]:
-        """What `/ready` says of it."""
+        """What `/ready` says about it."""
         return {
             "arm": self.name,
             "kind": self.config.kind,
@@ -124,16 +124,16 @@ class RemoteArm:
         }
 
     def suits(self, route: Route) -> bool:
-        """Whether it may be asked for a question that goes this way."""
+        """Whether it may be asked for a question on a route."""
         if self.is_simple:
             return route in _BY_SIMPLE
         return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
 
     def check_filter(self, filter_: object) -> None:
-        """Refuse a filter that it cannot hold to.
+        """Check that it can apply a filter.
 
         Raises:
-            FilterError: Names the arm, and which routes do without it.
+            FilterError: It cannot; the message says which routes do without it.
         """
         try:
             self._kind.translate(filter_)
@@ -145,7 +145,7 @@ class RemoteArm:
 
     @property
     def most_cost(self) -> float:
-        """What the calls for one question may come to."""
+        """Price of all calls that one question may take."""
         own = self.config
         return own.price * (own.retries + 1) * (2 if own.hedge_ms else 1)
 
@@ -153,8 +153,8 @@ class RemoteArm:
         """Why a budget does not allow a call, or "".
 
         Args:
-            money: That is left, by the name of what bounds it.
-            left_ms: Left of what the question may take.
+            money: Money left, by the name of its limit.
+            left_ms: Milliseconds left of `max_latency_ms`; None if that is not given.
         """
         price = self.config.price
         for bound, left in money.items():
@@ -168,19 +168,19 @@ class RemoteArm:
         return ""
 
     def closed(self) -> str:
-        """Why its breaker lets no call through, or ""."""
+        """Why its breaker does not admit a call, or ""."""
         if self.breaker.admits():
             return ""
         return f"is left alone for a while, after {self.breaker.failures} failures in a row"
 
     def skipped(self, reason: str, outcome: str) -> ArmCall:
-        """As a call that was not made."""
+        """The outcome of a call that was not made."""
         return ArmCall(
             self.name, self.config.kind, self.breaker.state, reason=reason, outcome=outcome
         )
 
     def cached(self, question: str, k: int, filter_: object | None) -> ArmCall | None:
-        """What it answered to the same a while ago, as a call that cost nothing."""
+        """Its cached answer to the same question, as a call that cost nothing."""
         found = self._cache.get(_key(question, k, filter_)) if self.config.cache_seconds else None
         if found is None:
             return None
@@ -195,11 +195,11 @@ class RemoteArm:
         seconds: float,
         max_cost: float | None = None,
     ) -> ArmCall:
-        """Ask it, and say what became of that; whatever happens to it is no error here.
+        """Ask it and return the outcome; a failure is an outcome too, and raises nothing.
 
         Args:
-            seconds: That are left for it.
-            max_cost: Most that its calls may cost together.
+            seconds: Time left for it.
+            max_cost: Greatest cost of all its calls for this question.
         """
         if reason := self.closed():
             return self.skipped(reason, "open")
@@ -258,7 +258,11 @@ class RemoteArm:
         calls: "_Calls",
         max_cost: float | None,
     ) -> RemoteHits:
-        """The first answer of as many tries as are safe and allowed."""
+        """Call it, with as many retries as are safe and allowed.
+
+        Raises:
+            ArmError: The last attempt failed.
+        """
 
         async def call() -> RemoteHits:
             price = self.config.price
@@ -289,21 +293,21 @@ class RemoteArm:
                     raise
             else:
                 kept = _kept(found, filter_)
-                if self.config.cache_seconds and not found.note:  # else it is not all there is
+                if self.config.cache_seconds and not found.note:  # with a note it is incomplete
                     self._cache.put(_key(question, k, filter_), kept)
                 return kept
             await asyncio.sleep(least * random.uniform(1.0, 1.5))
-        raise ArmError("was not asked")  # pragma: no cover - there is at least one try
+        raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
 
     async def _hedged(
         self, call: Callable[[], Awaitable[RemoteHits]], affords: Callable[[], bool]
     ) -> RemoteHits:
-        """The first answer, of a second call as well where the first takes long.
+        """Call it, and once more if the first call is slow; the first answer counts.
 
-        A second call needs a place that is free, money, and a breaker that is closed.
+        The second call needs a free place, money, and a closed breaker.
 
         Raises:
-            ArmError: Of the first, where none gave one.
+            ArmError: Both failed; the error is the first call's.
         """
 
         async def again() -> RemoteHits:
@@ -337,17 +341,17 @@ class RemoteArm:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may be asked what nobody waits for, with a place left for who does."""
+        """Whether it may be asked in the background, with a place left for a waiting request."""
         return self._wanting + 1 < self.config.max_concurrency
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close its connections."""
         await self._kind.close()
 
 
 @dataclass(slots=True)
 class _Calls:
-    """Calls for one question, what they cost, until when, and whether it got as far as that."""
+    """The calls for one question: their deadline, number and cost, and whether any began."""
 
     end: float
     made: int = 0
@@ -356,23 +360,23 @@ class _Calls:
 
 
 def _look_at(call: "asyncio.Future[RemoteHits]") -> None:
-    """Take notice of how a call ended that nobody waits for, so that Python does not complain."""
+    """Retrieve an abandoned call's exception, so that asyncio does not log it."""
     if not call.cancelled():
         call.exception()
 
 
 def _key(question: str, k: int, filter_: object | None) -> Hashable:
-    """What has the same answer; a filter of a key is no other's, although it may read alike."""
+    """Key of the cache; an API key's own filter differs from an equal one of a request."""
     return question, k, isinstance(filter_, Fixed), json.dumps(filter_, sort_keys=True)
 
 
 def usable(seconds: float) -> float:
-    """What of a request's time an arm may be given."""
+    """Seconds of a request's time that an arm may take."""
     return seconds - min(RESERVE * seconds, MOST_RESERVE)
 
 
 def _kept(found: RemoteHits, filter_: object | None) -> RemoteHits:
-    """The same without what is there twice, and without what a filter keeps out after all."""
+    """Drop duplicates, and hits that do not pass the filter although the arm sent them."""
     first: dict[str, RemoteHit] = {}
     for hit in found.hits:
         first.setdefault(hit.id, hit)

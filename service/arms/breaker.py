@@ -1,4 +1,4 @@
-"""A circuit breaker: what failed again and again is left alone for a while."""
+"""A circuit breaker: after repeated failures, no calls are made for a while."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -6,7 +6,7 @@ from time import monotonic
 
 
 class BreakerState(StrEnum):
-    """Of a breaker: calls go through, none does, or a single one tries."""
+    """State of a breaker: it admits all calls, none, or a single one as a trial."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -19,7 +19,12 @@ class Breaker:
     def __init__(
         self, failures: int, seconds: float, clock: Callable[[], float] = monotonic
     ) -> None:
-        """Begin closed; open for so many seconds after so many failures."""
+        """Begin closed.
+
+        Args:
+            failures: Failures in a row that open it.
+            seconds: How long it stays open.
+        """
         self._failures = failures
         self._seconds = seconds
         self._clock = clock
@@ -29,7 +34,7 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """As it is now."""
+        """The present state."""
         if self._opened is None:
             return BreakerState.CLOSED
         waited = self._clock() - self._opened >= self._seconds
@@ -37,30 +42,30 @@ class Breaker:
 
     @property
     def failures(self) -> int:
-        """In a row, until now."""
+        """Failures in a row until now."""
         return self._count
 
     def admits(self) -> bool:
-        """Whether a call may go through; `enter` makes it."""
+        """Whether a call may begin; `enter` begins it."""
         return self.state == BreakerState.CLOSED or (
             self.state == BreakerState.HALF_OPEN and not self._trying
         )
 
     def enter(self) -> None:
-        """A call begins."""
+        """Note that a call begins."""
         self._trying = self.state == BreakerState.HALF_OPEN
 
     def succeed(self) -> None:
-        """It answered."""
+        """Note that a call was answered."""
         self._count, self._opened, self._trying = 0, None, False
 
     def fail(self) -> None:
-        """It failed, and that speaks against whoever was called."""
+        """Note that a call failed through the service's fault."""
         self._count += 1
         if self._count >= self._failures or self.state == BreakerState.HALF_OPEN:
             self._opened = self._clock()
         self._trying = False
 
     def leave(self) -> None:
-        """It ended without telling anything."""
+        """Note that a call ended, whatever its outcome."""
         self._trying = False

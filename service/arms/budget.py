@@ -1,4 +1,4 @@
-"""What each API key may spend on remote arms in a day, and what it has spent."""
+"""Daily budgets of API keys for remote arms."""
 
 import asyncio
 import sqlite3
@@ -12,34 +12,33 @@ from service.errors import ServiceError
 from service.logs import LOG
 
 SUFFIX = ".spent"
-"""Of the file, beside the arms file, where no other is named."""
+"""Suffix of the default file, beside the arms file."""
 
-_PATIENCE_SECONDS = 0.5  # for another process that writes
+_PATIENCE_SECONDS = 0.5  # to wait for another process that writes
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS spent (key TEXT, day TEXT, amount REAL, PRIMARY KEY (key, day))"
 )
-_EXACT = 9  # decimals; sums of prices are off by less
+_EXACT = 9  # decimals that sums of prices are rounded to
 
 
 def today() -> date:
-    """The day that counts, which begins at midnight UTC."""
+    """The present day, which begins at midnight UTC."""
     return datetime.now(UTC).date()
 
 
 class Ledger:
-    """Sums by key and day, in a file that processes share; any thread may ask.
+    """Sums spent by key and day, in a file that processes share; for any thread.
 
-    What is taken is on the disk before it is spent: whatever happens to a process, no more is spent
-    than a day's most.
+    An amount is on the disk before it is spent, so even if a process crashes, no more is spent than
+    a day's limit.
     """
 
     def __init__(self, path: Path, day: Callable[[], date] = today) -> None:
-        """Touch nothing yet."""
         self.path = path
         self._day = day
 
     def check(self) -> None:
-        """See that it can be written.
+        """Check that the file can be written.
 
         Raises:
             ServiceError: It cannot.
@@ -54,7 +53,7 @@ class Ledger:
             ) from None
 
     def spent(self, key: str) -> float:
-        """What a key has spent today.
+        """Amount that a key has spent today.
 
         Raises:
             sqlite3.Error: The file cannot be read.
@@ -63,10 +62,13 @@ class Ledger:
             return _amount(database, key, self._day())
 
     def take(self, key: str, amount: float, most: float) -> tuple[float, date]:
-        """Count as spent an amount, or what is left of a day's most; which, and for which day.
+        """Record an amount as spent, or the rest of the day's limit if that is less.
+
+        Returns:
+            The amount recorded, and its day.
 
         Raises:
-            sqlite3.Error: The file cannot be written; nothing is counted.
+            sqlite3.Error: The file cannot be written; nothing is recorded.
         """
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
@@ -78,10 +80,10 @@ class Ledger:
         return taken, day
 
     def give_back(self, key: str, amount: float, day: date) -> None:
-        """What was taken and not spent, or less than nothing where more was.
+        """Return an amount that was taken but not spent; it is negative if more was spent.
 
         Raises:
-            sqlite3.Error: The file cannot be written; it stays spent.
+            sqlite3.Error: The file cannot be written; the amount stays spent.
         """
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
@@ -117,8 +119,8 @@ class Held:
     """Money for the calls of one question.
 
     Attributes:
-        amount: That they may cost together.
-        spent: What they did cost; all of it until somebody says otherwise.
+        amount: Most that all calls may cost.
+        spent: What they did cost; equal to `amount` until it is set.
     """
 
     amount: float
@@ -127,9 +129,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one key may spend in a day.
+    """One key's daily budget.
 
-    Where the file fails nothing is left, and the log says why.
+    If the ledger's file fails, nothing is left, and the log says why.
     """
 
     ledger: Ledger
@@ -137,7 +139,7 @@ class Budget:
     most: float
 
     async def spent(self) -> float | None:
-        """Today, until now; None where that cannot be read."""
+        """Amount spent today; None if the file cannot be read."""
         try:
             return await asyncio.to_thread(self.ledger.spent, self.key)
         except sqlite3.Error as error:
@@ -145,13 +147,13 @@ class Budget:
             return None
 
     async def left(self) -> float:
-        """Of today's money."""
+        """Amount left today."""
         spent = await self.spent()
         return 0.0 if spent is None else max(0.0, round(self.most - spent, _EXACT))
 
     @asynccontextmanager
     async def held(self, amount: float) -> AsyncIterator[Held]:
-        """Keep an amount, or what is left, for some calls; what they do not spend goes back."""
+        """Reserve an amount, or what is left, for the block; what it does not spend is returned."""
         ledger = self.ledger
         try:
             taken, day = await asyncio.to_thread(ledger.take, self.key, amount, self.most)
@@ -163,8 +165,8 @@ class Budget:
         try:
             yield held
         finally:
-            # Of who was cut off nobody knows what it spent, so that all of it counts. What cost
-            # more than its price said counts as well.
+            # If the calls were cut off, their cost is unknown, so the whole amount counts as spent.
+            # A cost above the price is recorded too.
             if held.spent != taken:
                 try:
                     await asyncio.to_thread(ledger.give_back, self.key, taken - held.spent, day)

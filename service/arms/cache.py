@@ -1,4 +1,4 @@
-"""What an arm answered, kept for a while."""
+"""A cache of an arm's answers."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,10 +9,10 @@ from service.arms.types import RemoteHit, RemoteHits
 
 
 class Cache:
-    """Answers by question, the longest unused of which go first; used by one event loop.
+    """Answers by question, dropped in the order of last use; used by one event loop.
 
     Attributes:
-        bytes: About what they take.
+        bytes: Memory that they take, estimated.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class Cache:
         most_bytes: int,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Keep nothing yet; with 0 seconds, never anything."""
+        """Set how long and how much is kept; 0 seconds keeps nothing."""
         self._seconds = seconds
         self._entries = entries
         self._most_bytes = most_bytes
@@ -31,11 +31,11 @@ class Cache:
         self.bytes = 0
 
     def __len__(self) -> int:
-        """How many there are, those too old among them."""
+        """How many answers are kept, including expired ones."""
         return len(self._kept)
 
     def get(self, key: Hashable) -> RemoteHits | None:
-        """What was answered, while it is not too old."""
+        """The answer kept for a key; None if there is none or it has expired."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -47,7 +47,7 @@ class Cache:
         return hits
 
     def put(self, key: Hashable, hits: RemoteHits) -> None:
-        """Keep an answer, unless it is larger than all may be together."""
+        """Keep an answer, unless it alone exceeds the limit of bytes."""
         if key in self._kept:
             self._drop(key)
         size = getsizeof(key) + sum(map(_size, hits.hits))

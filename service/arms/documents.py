@@ -1,4 +1,4 @@
-"""Where a hit of a reply, or a document of a store, has the parts of a passage."""
+"""Settings that say where a hit of a reply, or a stored document, has the parts of a passage."""
 
 from service.arms.pointers import Pointer, at, found_at, list_at
 from service.arms.types import ArmConfig, RemoteHit, remote_hit
@@ -6,14 +6,14 @@ from service.arms.web import WebConfig
 
 
 class HitConfig(ArmConfig):
-    """An arm whose reply has a list of hits somewhere.
+    """An arm whose reply has a list of hits; pointers say where the list and its parts are.
 
     Attributes:
-        hits: Where the list of hits is in the reply.
-        id: Where its id is in a hit, and so on.
-        text: The passage itself.
-        title: May be empty, as may those below.
-        score: Higher is better; without it the order says all there is.
+        hits: The list, in the reply.
+        id: The id, in a hit; as for all below.
+        text: The passage's text.
+        title: Its title; empty for none, as for all below.
+        score: Its score, where higher is better; without one, only the order counts.
         metadata: A flat object; needed for filters.
     """
 
@@ -25,7 +25,7 @@ class HitConfig(ArmConfig):
     metadata: Pointer = ""
 
     def read(self, reply: object, k: int) -> tuple[RemoteHit, ...]:
-        """At most k hits of a reply.
+        """Read at most k hits of a reply.
 
         Raises:
             Garbled: There is no such list, or a hit has no id or no text.
@@ -38,12 +38,12 @@ class HitConfig(ArmConfig):
 
 
 class DocumentConfig(WebConfig):
-    """An arm that gives documents.
+    """An arm that returns stored documents; pointers say where the parts of a passage are.
 
     Attributes:
-        text: Where the passage is in a document.
-        title: Empty for none.
-        metadata: Where an object of it is; empty for the document itself.
+        text: The passage's text.
+        title: Its title; empty for none.
+        metadata: The object of metadata; empty for the document itself.
     """
 
     text: Pointer = "/text"
@@ -51,14 +51,14 @@ class DocumentConfig(WebConfig):
     metadata: Pointer = ""
 
     def field(self, key: str) -> str:
-        """A key of the metadata as the store's filters name it."""
+        """The name of a metadata key in the store's filters."""
         return ".".join(filter(None, (*self.metadata.split("/"), key)))
 
     def hit(self, id_: object, document: object, score: object) -> RemoteHit:
-        """A hit of the store.
+        """Make a hit of a document.
 
         Raises:
-            Garbled: It has no id, no text, or a score that is no number.
+            Garbled: It has no id or no text, or the score is not a number.
         """
         return remote_hit(
             id_,

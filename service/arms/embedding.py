@@ -1,4 +1,4 @@
-"""Vectors of questions, for arms that compare vectors."""
+"""Encodes questions for arms that compare vectors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -9,15 +9,15 @@ from service.arms.types import ArmConfig, ArmError, Garbled
 from service.arms.web import Address, WebClient, WebConfig
 
 Encode = Callable[[str], Awaitable[Sequence[float]]]
-"""The vector of a question, by the encoder of the collection."""
+"""Encodes a question with the collection's encoder."""
 
 
 class EmbeddingsConfig(BaseModel):
-    """An endpoint of OpenAI's embeddings.
+    """An endpoint for embeddings in OpenAI's protocol.
 
     Attributes:
-        url: Up to and with /v1.
-        model: To ask there for.
+        url: Its address, including /v1.
+        model: Name of the model there.
         key_env: Name of the environment variable that holds its API key.
     """
 
@@ -32,17 +32,17 @@ class VectorConfig(ArmConfig):
     """An arm that compares vectors.
 
     Attributes:
-        embeddings: What its vectors were made by; without it, the collection's own encoder.
+        embeddings: The endpoint that made its vectors; without one, the collection's own encoder.
     """
 
     embeddings: EmbeddingsConfig | None = None
 
 
 class Embedder:
-    """Makes vectors as an arm's were made."""
+    """Encodes questions the way an arm's vectors were made."""
 
     def __init__(self, config: VectorConfig) -> None:
-        """Connect to nothing yet.
+        """Prepare a client for the endpoint, if one is named; it connects on first use.
 
         Raises:
             ServiceError: The variable with the key is not set.
@@ -55,10 +55,10 @@ class Embedder:
             self._web = WebClient(WebConfig(**values, url=given.url, key_env=given.key_env))
 
     async def vector(self, question: str) -> list[float]:
-        """The vector of a question.
+        """Encode a question.
 
         Raises:
-            ArmError: There is none.
+            ArmError: The endpoint gives no vector, or no encoder was set.
         """
         if self._web is None or self._config is None:
             if self.encode is None:

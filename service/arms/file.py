@@ -1,4 +1,4 @@
-"""The file that declares remote arms: `wye.toml`."""
+"""Reads the file that declares remote arms, `wye.toml`."""
 
 import re
 import tomllib
@@ -16,12 +16,12 @@ from service.collections import COLLECTION, DEFAULT
 from service.errors import ServiceError
 
 FILE = "wye.toml"
-"""Read from the working folder by `wye serve` where no other is named."""
+"""The default, which `wye serve` reads from the working folder."""
 
 SHADOW = "shadow"
-"""Key of the share of questions that are asked in the background."""
+"""Key of the share of questions for which a skipped arm is asked in the background."""
 RELEVANCE = "relevance"
-"""Key of folders with relevance that was fitted for arms of the file."""
+"""Key of the folders with relevance models that were fitted for arms of the file."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
 _KEYS = {"arms", SHADOW, RELEVANCE}
@@ -30,15 +30,15 @@ _KEYS = {"arms", SHADOW, RELEVANCE}
 def read_arms(
     path: Path | None, indexes: Sequence[str], deadline: float
 ) -> dict[str, tuple[RemoteArm, ...]]:
-    """The arms of each collection that has any.
+    """Read the arms of each collection that has any.
 
     Args:
-        path: Of the file; None where there is none.
+        path: The file; None for no arms.
         indexes: Names of the collections that have an index; the first is the default.
-        deadline: Seconds that a request has where it does not say.
+        deadline: Default deadline of a request, in seconds.
 
     Raises:
-        ServiceError: Names the file, the table and the key, and what is wrong there.
+        ServiceError: The file is invalid; names the table, the key and the fault.
     """
     if path is None:
         return {}
@@ -74,10 +74,10 @@ def read_arms(
 
 
 def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str, ...]:
-    """Names of the collections whose corpus lives elsewhere: those with a simple arm alone.
+    """Names of the collections without an index: those with a simple arm instead.
 
     Raises:
-        ServiceError: The file cannot be read, or a name that no collection can have.
+        ServiceError: The file cannot be read, or a collection's name is invalid.
     """
     if path is None:
         return ()
@@ -96,10 +96,10 @@ def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str,
 
 
 def shadow_share(path: Path | None) -> float:
-    """Share of the questions answered without an arm that it is asked anyway; 0 without a file.
+    """Share of the questions that skip an arm for which it is asked anyway; 0 without a file.
 
     Raises:
-        ServiceError: The file cannot be read, or says something else.
+        ServiceError: The file cannot be read, or the value is not a share.
     """
     share = 0.0 if path is None else _content(path).get(SHADOW, 0.0)
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
@@ -108,10 +108,10 @@ def shadow_share(path: Path | None) -> float:
 
 
 def relevance_folders(path: Path | None) -> list[Path]:
-    """Folders of what was fitted for arms of the file, from the file's own on; none without a file.
+    """Folders of the relevance models that the file names, relative to its own; none without it.
 
     Raises:
-        ServiceError: The file cannot be read, or says something else.
+        ServiceError: The file cannot be read, or the value is not a list of folders.
     """
     named = [] if path is None else _content(path).get(RELEVANCE, [])
     folders = [named] if isinstance(named, str) else named
@@ -170,7 +170,7 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
 
 
 def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydantic
-    """One fault with its place; what stands there is not repeated, since it may be a secret."""
+    """Describe a fault and its place; the value is not repeated, since it may be a secret."""
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         meant = suggestion(key, known) or f" There are {', '.join(known)}."

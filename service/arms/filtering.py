@@ -1,4 +1,4 @@
-"""Filters of ours in the words of others, exactly or not at all."""
+"""Translates our filters to other languages, exactly or not at all."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,15 +14,15 @@ def translated(
     compare: Callable[[Comparison], T],
     combine: Callable[[str, list[T]], T],
 ) -> T:
-    """A filter as another language has it.
+    """Translate a filter to another language.
 
     Args:
         filter_: Parsed JSON.
         compare: Translates one comparison.
-        combine: Translates "and" or "or" of what is translated.
+        combine: Joins translated parts with "and" or "or".
 
     Raises:
-        FilterError: One of them cannot be said there.
+        FilterError: A part cannot be expressed there.
     """
 
     def one(part: Filter) -> T:
@@ -34,15 +34,15 @@ def translated(
 
 
 def numbers_only(part: Comparison) -> None:
-    """Refuse an order of texts.
+    """Refuse to order texts.
 
     Raises:
-        FilterError: It asks for one.
+        FilterError: The comparison is by the order of texts.
     """
     if part.type in ("gt", "gte", "lt", "lte") and isinstance(part.values[0], str):
         raise FilterError(f"it has no order of texts, which {part.key!r:.60} is compared by")
 
 
 def value_of(part: Comparison) -> object:
-    """What a comparison compares with: a list for "in" and "nin"."""
+    """The value of a comparison; a list for "in" and "nin"."""
     return list(part.values) if part.type in ("in", "nin") else part.values[0]

@@ -1,4 +1,4 @@
-"""Whether remote arms are asked for a question, and what the answer is with and without them."""
+"""Decides whether remote arms are asked for a question, and merges their lists with our own."""
 
 import asyncio
 import math
@@ -19,24 +19,24 @@ from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
 
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
-"""Routes that a remote arm takes part in; the others are done without."""
+"""Routes that take remote arms; the others do without."""
 _SHALLOWEST = 20
 _MOST_OF_IT = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
-"""Searches our own arms, in so many seconds."""
+"""Searches our own arms within so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteOutcome:
-    """What remote arms had to do with an answer.
+    """The part of remote arms in an answer.
 
     Attributes:
-        calls: Those that the question's route wanted, by name, asked or not.
-        saved_by: What those would have cost that the router did without, by name.
+        calls: Outcome of each arm that the question's route wanted, by name, asked or not.
+        saved_by: What the arms that the router avoided would have cost, by name.
         degraded: Why this is not what was asked for, or "".
-        without: Features that the router went without, since there is no index.
-        way: Whose lists the answer was made of, as relevance goes by it; "" where of none of them.
+        without: Features that the router lacked because there is no index.
+        way: Whose lists were merged, as a key for relevance; "" without any of remote arms.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class RemoteOutcome:
 
     @property
     def saved(self) -> float:
-        """All of that."""
+        """Sum of what avoided calls would have cost."""
         return sum(self.saved_by.values())
 
     @property
@@ -62,19 +62,19 @@ class RemoteOutcome:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Why an arm that was wanted gave nothing, by its name."""
+        """Why wanted arms gave nothing, by name."""
         return {name: call.reason for name, call in self.calls.items() if call.reason}
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question on its way, with what is left to be done for it.
+    """A question in progress, with its limits; times are `monotonic` seconds.
 
     Attributes:
-        end: When it has to be answered, as `monotonic` has it.
-        usable: When no arm is waited for any more.
-        budget: Of whoever asks, if it is bound to one.
-        today: What is left of it as the question comes.
+        end: When it must be answered.
+        usable: Until when arms are waited for.
+        budget: The asking key's budget, if it has one.
+        today: What was left of the budget when the question arrived.
     """
 
     params: SearchParams
@@ -89,35 +89,35 @@ class _Asked:
 
     @property
     def left(self) -> float:
-        """Seconds until it has to be answered."""
+        """Seconds until it must be answered."""
         return self.end - monotonic()
 
     def depth(self, arm: RemoteArm) -> int:
         """Hits to ask an arm for."""
-        # A list that is not fused with any other need not be deeper than the answer.
+        # A list that is not fused need not be deeper than the answer.
         alone = self.params.route == Route.GRAPH
         return self.params.k if alone else max(self.params.k, arm.config.depth)
 
     def cached(self, arm: RemoteArm) -> ArmCall | None:
-        """What the arm answered to the same a while ago."""
+        """The arm's cached answer to this question, if any."""
         return arm.cached(self.item.text, self.depth(arm), self.params.filter)
 
     def money(self, today: float | None) -> dict[str, float]:
-        """What may be spent, by the name of what bounds it, with so much for today."""
+        """Money left, by the name of its limit, with `today` left of the daily one."""
         bounds = {"max_cost": self.params.max_cost, "max_cost_per_day": today}
         return {name: left for name, left in bounds.items() if left is not None}
 
     def left_ms(self) -> float | None:
-        """Of `max_latency_ms`."""
+        """Milliseconds left of `max_latency_ms`; None if it is not given."""
         most = self.params.max_latency_ms
         return None if most is None else most - 1000 * (monotonic() - self.started)
 
 
 def wanted(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
-    """The arms that may be asked for such a question.
+    """The arms that may be asked for a question with these parameters.
 
     Raises:
-        FilterError: One of them cannot hold to the filter.
+        FilterError: One of them cannot apply the filter.
     """
     found = [arm for arm in arms if arm.suits(params.route)]
     if params.filter is not None:
@@ -138,17 +138,17 @@ async def search(
     budget: Budget | None = None,
     relevance: RelevanceModel | None = None,
 ) -> SearchResult:
-    """Answer a question with remote arms, as far as its route wants them and they answer.
+    """Answer a question with our own arms and the remote arms that its route wants.
 
     Args:
-        arms: As `wanted` gave them, at least one.
-        seconds: That the answer may take.
+        arms: The result of `wanted`.
+        seconds: Time that the answer may take.
         find: Searches our own arms.
-        version: Of the index that they search.
-        by_scores: Whether their fusion adds up scores.
-        budget: What whoever asks may spend in a day, if that is bound.
-        relevance: What was fitted for these arms; None where they are not asked with
-            `min_relevance`.
+        version: Version of the index that they search.
+        by_scores: Whether our fusion adds up scores.
+        budget: The asking key's daily budget, if it has one.
+        relevance: The relevance model fitted for these arms, if any; without one, `min_relevance`
+            keeps them from being asked.
 
     Raises:
         Problem: Our own arms did not answer.
@@ -176,7 +176,7 @@ async def search(
 
 
 def widened(params: SearchParams) -> SearchParams:
-    """The same for an answer that is judged as a whole, and held to its relevance afterwards."""
+    """Parameters to find enough hits to judge relevance; `judged` applies the original ones."""
     return replace(params, k=max(params.k, FIRST), min_relevance=0.0)
 
 
@@ -187,7 +187,7 @@ async def ask(
     seconds: float,
     budget: Budget | None,
 ) -> ArmCall:
-    """One arm for one question, with all that holds for several; what came of it."""
+    """Ask one arm for one question, under the same limits as for several."""
     now = monotonic()
     if not arm.config.price:
         budget = None
@@ -197,7 +197,7 @@ async def ask(
 
 
 def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
-    """As a call that is not made, where something speaks against it from the start."""
+    """The outcome of an arm that cannot be asked from the start; None if it can be."""
     if asked.params.min_relevance > 0:
         reason = "relevance: nothing is known of that of its passages, and min_relevance is given"
         return arm.skipped(reason, "budget")
@@ -213,11 +213,11 @@ def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
 async def _routed(
     arms: Sequence[RemoteArm], asked: _Asked, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
-    """Decide first, and ask the arms where the router does not do without."""
+    """Decide first, and ask the arms only if the route takes them."""
     params = asked.params
     result = await find(_deeper(params, arms), asked.left)
     if not _is_costly(params.route, result):
-        # Without a decision something failed, and nobody chose to do without.
+        # Without a decision something failed, so nothing was saved by choice.
         without = [arm for arm in arms if result.reply.decision and asked.cached(arm) is None]
         saved = {arm.name: arm.usual_cost for arm in without}
         return _cut(result, params.k), RemoteOutcome(saved_by=saved)
@@ -228,7 +228,7 @@ async def _routed(
 async def _forced(
     arms: Sequence[RemoteArm], asked: _Asked, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
-    """Ask the arms and our own side by side; for the route graph, the one in its place alone."""
+    """Ask the arms and our own concurrently; for the route graph, only the arm that replaces it."""
     params = asked.params
     if params.route == Route.GRAPH:
         calls = await _ask(arms, asked)
@@ -246,7 +246,7 @@ async def _forced(
 
 
 async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
-    """Ask all of them at once; what one may cost, the others have less."""
+    """Ask the arms concurrently, within the budget and `max_cost`; cached answers are free."""
     kept = {arm.name: call for arm in arms if (call := asked.cached(arm)) is not None}
     asking = [arm for arm in arms if arm.name not in kept]
     most = sum(arm.most_cost for arm in asking)
@@ -264,7 +264,7 @@ async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
 async def _calls(
     arms: Sequence[RemoteArm], asked: _Asked, money: Mapping[str, float]
 ) -> dict[str, ArmCall]:
-    """The same within some money; first the price of each, then what further tries may cost."""
+    """Ask the arms within some money: first the price of each, then the cost of retries."""
     params, left_ms = asked.params, asked.left_ms()
     seconds = asked.usable - monotonic()
     if left_ms is not None:
@@ -295,7 +295,7 @@ async def _merged(
     result: SearchResult,
     find: Find,
 ) -> tuple[SearchResult, RemoteOutcome]:
-    """The answer with what came; without the arm in the graph's place, our own graph takes it."""
+    """Merge the lists that arrived; if the arm that replaces the graph failed, ask our graph."""
     remote = RemoteOutcome(calls)
     came = [arm for arm in arms if not calls[arm.name].reason]
     if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in came):
@@ -309,7 +309,7 @@ async def _merged(
         found, texts = named(arm, calls[arm.name])
         lists.append(found)
         passages |= texts
-    # What is here as well is told as it is here.
+    # Passages that are also in our index are shown as they are there.
     passages |= result.passages
     fused = together(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
     if own.ranking.hits:
@@ -329,10 +329,10 @@ async def _merged(
 
 
 def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
-    """The list of an arm and its passages, under ids that are no other passage's.
+    """The list of an arm and its passages, by ids that are unique in the answer.
 
-    Where its ids are not those of the collection, they begin with the arm's name; where there is no
-    index, those of the simple arm are.
+    Ids get the arm's name as a prefix, unless the arm has the collection's own ids, as the simple
+    arm does.
     """
     config = arm.config
     prefix = "" if config.same_ids or arm.is_simple else f"{arm.name}:"
@@ -348,10 +348,10 @@ def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]
 
 
 async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> SearchResult:
-    """Our own fusion; the text arms' answer, where there is no time for more."""
+    """Our own fusion with the graph; the present answer if there is no time for that."""
     params = replace(asked.params, route=Route.FUSION, k=result.params.k)
     try:
-        # What is at hand has to be out in time, if this is not.
+        # Leave time to send the present answer if this takes too long.
         own = await find(params, _MOST_OF_IT * asked.left)
     except Problem:
         return result
@@ -359,7 +359,7 @@ async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> Se
 
 
 def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
-    """The arm's own list as the answer; nothing was asked here."""
+    """The arm's list as the answer; our own arms were not asked."""
     found, passages = named(arm, call)
     ranking = found.ranking
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
@@ -380,7 +380,7 @@ def _answer(
 
 
 def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
-    """Our own part of a search that lists are added to."""
+    """Parameters of our own part of a search, deep enough to add lists to."""
     depth = max(params.k, _SHALLOWEST)
     if not any(arm.takes_graph for arm in arms):
         return replace(params, k=depth)
@@ -390,16 +390,16 @@ def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
 
 
 def _is_costly(route: Route, result: SearchResult) -> bool:
-    """Whether a question that asked for a route went a way that remote arms take part in."""
+    """Whether a question took, or was to take, a route with remote arms."""
     decision = result.reply.decision
     if decision is None:
         return route in COSTLY
-    # Where nothing was scored there is nothing here, and somebody else may have it.
+    # Without a score nothing was found here, but a remote arm may have something.
     return decision.route in COSTLY or decision.score is None
 
 
 def _cut(result: SearchResult, k: int) -> SearchResult:
-    """The same with k hits."""
+    """Cut a result to k hits."""
     reply = result.reply
     ranking: Ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
     cut = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
@@ -407,7 +407,7 @@ def _cut(result: SearchResult, k: int) -> SearchResult:
 
 
 def degraded(remote: RemoteOutcome) -> str:
-    """Which arms failed, in a sentence; one that a limit kept out is only missing."""
+    """A message about failed arms, or ""; an arm that a limit kept out is only missing."""
     failed = [
         f"the arm '{name}' {call.reason}"
         for name, call in remote.calls.items()

@@ -1,4 +1,4 @@
-"""Remote arms outside of a server: for commands, which have no event loop of their own."""
+"""Remote arms without a server, for commands that have no event loop of their own."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
@@ -34,14 +34,14 @@ _LOOK = 0.1
 
 
 def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
-    """The arms of a collection of an arms file.
+    """Open a collection's arms from an arms file.
 
     Args:
-        collection: By name; the default without one.
-        has_index: Whether there is an index beside them.
+        collection: Its name; "" for the default.
+        has_index: Whether the collection has an index.
 
     Raises:
-        ServiceError: The file is not sound, or has no arms for this collection.
+        ServiceError: The file is invalid or has no arms for this collection.
     """
     name = collection or DEFAULT
     return LocalArms(_read(path, name, has_index=has_index)[name])
@@ -61,10 +61,10 @@ def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteAr
 
 
 class LocalArms:
-    """Arms with an event loop, used by one thread.
+    """Arms with an event loop of their own; used by one thread.
 
     Attributes:
-        arms: What is known of them.
+        arms: Facts about each arm.
     """
 
     def __init__(self, arms: Sequence[RemoteArm]) -> None:
@@ -84,9 +84,10 @@ class LocalArms:
         self._models.close()
 
     def ask(self, questions: Sequence[ArmQuestion]) -> Iterator[tuple[int, ArmAnswer]]:
-        """Place and answer of each, as they come.
+        """Ask all questions, and yield the position and the answer of each as they arrive.
 
-        An arm has as many calls at once as it may; while its breaker is open, it is waited for.
+        An arm gets as many concurrent calls as it allows; while its breaker is open, its questions
+        wait.
         """
         loop = self._runner.get_loop()
         waiting = {loop.create_task(self._ask(place, one)) for place, one in enumerate(questions)}
@@ -102,14 +103,14 @@ class LocalArms:
                 self._runner.run(_ended(waiting))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the loop of the arms."""
+        """Run a coroutine on the arms' event loop."""
         return self._runner.run(work)
 
     def parts(self, params: SearchParams) -> tuple[RemoteArm, list[RemoteArm]]:
-        """The simple arm, and the others that suit such a question.
+        """The simple arm, and the others that may be asked for a question with these parameters.
 
         Raises:
-            FilterError: One of them cannot hold to the filter.
+            FilterError: One of them cannot apply the filter.
         """
         arms = list(self._arms.values())
         others = [arm for arm in gate.wanted(arms, params) if not arm.is_simple]
@@ -142,12 +143,18 @@ async def _ended(tasks: "set[asyncio.Task[tuple[int, ArmAnswer]]]") -> None:
 
 
 class LocalSearch:
-    """A corpus that lives elsewhere, searched without a server; used by one thread."""
+    """Searches a collection without an index, and without a server; used by one thread."""
 
     def __init__(
         self, arms: LocalArms, model: RoutingModel, relevance: RelevanceModel | None = None
     ) -> None:
-        """Take arms, of which one is simple, a router for returned passages, and relevance."""
+        """Keep the parts.
+
+        Args:
+            arms: One of them is simple.
+            model: A router that decides by returned passages.
+            relevance: The model that was fitted for these arms, if any.
+        """
         self._arms = arms
         self._model = model
         self._relevance = relevance
@@ -173,9 +180,9 @@ class LocalSearch:
         """Find passages for a question; `hits.degraded` says which arm gave nothing.
 
         Raises:
-            ServiceError: A route that takes an index.
-            RouterError: An empty question, or there is no such operating point.
-            FilterError: An arm cannot hold to the filter.
+            ServiceError: The route needs an index, or an arm that there is not.
+            RouterError: The question is empty, or the operating point is unknown.
+            FilterError: An arm cannot apply the filter.
         """
         check([question], k)
         asked = route_named(route)
@@ -214,7 +221,7 @@ class LocalSearch:
         explain: bool = True,
         point: str = "",
     ) -> Decision:
-        """Which route `search` would take; the simple arm is asked."""
+        """Decide which route `search` would take; this asks the simple arm."""
         check([question], 1)
         params = RouteParams("", explain=explain, point=point)
         simple, _ = self._arms.parts(SearchParams("", Route.AUTO, 1))
@@ -230,11 +237,11 @@ class LocalSearch:
 
 
 def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
-    """The arms of a corpus that lives elsewhere, with the router that decides between them.
+    """Open the arms of a collection without an index, with the router that decides between them.
 
     Raises:
-        ServiceError: The file is not sound, or has no simple arm; or its relevance is of others.
-        ModelFileError: The router is missing, or learned with an index.
+        ServiceError: The file is invalid or has no simple arm, or its relevance is for other arms.
+        ModelFileError: The router is missing, or was made for an index.
     """
     settings = settings or load_settings()
     model = read_passage_router(settings.router)

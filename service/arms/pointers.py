@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), and templates that a question is put into."""
+"""JSON pointers (RFC 6901), and templates of requests."""
 
 import re
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from pydantic import AfterValidator
 from service.arms.types import Garbled
 
 MISSING = object()
-"""Stands where a pointer leads nowhere."""
+"""Result of a pointer that leads nowhere."""
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
 
 
 def check_pointer(pointer: str) -> str:
-    """The same pointer.
+    """Return the pointer if it is valid.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not.
     """
     if not _POINTER.fullmatch(pointer):
         raise ValueError("write a JSON pointer, such as /data/hits; empty for the whole")
@@ -29,7 +29,7 @@ Pointer = Annotated[str, AfterValidator(check_pointer)]
 
 
 def at(value: object, pointer: str) -> object:
-    """What a pointer leads to in parsed JSON; `MISSING` where that is nothing."""
+    """The value at a pointer in parsed JSON; `MISSING` if there is none."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, Mapping):
@@ -42,16 +42,16 @@ def at(value: object, pointer: str) -> object:
 
 
 def found_at(value: object, pointer: str) -> object:
-    """The same for what need not be there: None where it is not, or no pointer says where."""
+    """The value at an optional pointer; None if it is missing or the pointer is empty."""
     found = at(value, pointer) if pointer else None
     return None if found is MISSING else found
 
 
 def list_at(value: object, pointer: str) -> list[object]:
-    """The list that a pointer leads to.
+    """The list at a pointer.
 
     Raises:
-        Garbled: It leads to none.
+        Garbled: There is none.
     """
     found = at(value, pointer)
     if not isinstance(found, list):
@@ -60,7 +60,7 @@ def list_at(value: object, pointer: str) -> list[object]:
 
 
 def names_in(template: object) -> set[str]:
-    """The strings of a template, those within lists and tables too."""
+    """All strings in a template, also those in lists and tables."""
     if isinstance(template, str):
         return {template}
     if isinstance(template, Mapping):
@@ -71,10 +71,10 @@ def names_in(template: object) -> set[str]:
 
 
 def filled(template: object, values: Mapping[str, object]) -> object:
-    """A template with values in the place of strings such as "{question}".
+    """Fill a template: values replace strings such as "{question}".
 
-    A string is replaced as a whole, so that nothing in a question is read as part of a template.
-    Where the value of an entry is `MISSING`, the entry is left out.
+    Only whole strings are replaced, and only once, so that text in a question is not taken for
+    part of a template. Entries with the value `MISSING` are left out.
     """
     if isinstance(template, str):
         return values.get(template, template)

@@ -1,4 +1,4 @@
-"""Relevance of what remote arms found, where it was fitted for them."""
+"""Probabilities of relevance for answers with remote arms, from models fitted for them."""
 
 import hashlib
 import json
@@ -25,12 +25,12 @@ from service.search import SearchParams, SearchResult
 UNKNOWN = (
     "degraded: nothing is known of the relevance of what was found, and min_relevance is given"
 )
-# What of a table says how to call, and not what is answered.
+# Keys of an arm's table that do not affect its answers.
 _MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
 
 
 def arm_facts(arm: RemoteArm) -> ArmFacts:
-    """What is known of an arm before it is asked."""
+    """Facts about an arm, known without asking it."""
     own = arm.config
     told = {key: value for key, value in own.model_dump(mode="json").items() if key not in _MANNERS}
     content = json.dumps(told, sort_keys=True).encode()
@@ -52,14 +52,14 @@ def read_relevance(
     settings: Settings,
     indexes: Sequence[str],
 ) -> dict[str, RelevanceModel]:
-    """What the arms file names, by the collection whose arms it was fitted for.
+    """Read the relevance models that the arms file names, by collection.
 
     Args:
-        arms: As `read_arms` gave them.
+        arms: The result of `read_arms`.
         indexes: Names of the collections that have an index.
 
     Raises:
-        ServiceError: A model cannot be read, or was fitted for other arms than these.
+        ServiceError: A model cannot be read, or was fitted for other arms.
     """
     made_with = {
         made_with_arms([arm_facts(arm) for arm in own], settings, has_index=name in indexes): name
@@ -83,11 +83,11 @@ def read_relevance(
 def judged(
     result: SearchResult, params: SearchParams, model: RelevanceModel | None
 ) -> SearchResult:
-    """An answer with probabilities where they are known, held to what was asked for.
+    """Add probabilities to an answer if they are known, then apply `k` and `min_relevance`.
 
     Args:
-        result: Perhaps with more hits, and with such as are not likely enough.
-        params: What was asked for.
+        result: An answer that may have too many hits, or hits that are not relevant enough.
+        params: The original parameters.
     """
     reply, remote = result.reply, result.remote
     if model is not None and remote is not None and remote.way and params.k <= model.depth:

@@ -1,7 +1,7 @@
-"""Arms asked in the background, for a share of the questions that the router did without them.
+"""Asks arms in the background, for a share of the questions that were answered without them.
 
-What the router does without, it never learns about. In shadow mode the arm is asked anyway after
-the reply, and the request log has both rankings.
+Otherwise the log could not show whether the router was right to avoid an arm. In shadow mode the
+arm is asked after the reply, and the request log has both rankings.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from service.search import QueuedQuestion, SearchResult
 from service.settings import ServiceSettings
 
 QUEUE = 64
-"""Questions that may wait; what comes when as many do is dropped, and counted."""
+"""Most questions that wait; further ones are dropped and counted."""
 _AFTER = 0.05
 _SECONDS = 60.0
 
@@ -31,10 +31,10 @@ Told = Callable[[QueuedQuestion, str, Mapping[str, Any]], object]
 
 
 def share_of(settings: ServiceSettings) -> float:
-    """Of the questions that are answered without an arm; 0 where nothing is asked anyway.
+    """The share of questions to ask in the background; 0 for none.
 
     Raises:
-        ServiceError: There is one, and no request log to keep what is found.
+        ServiceError: There is a share, but no request log for the results.
     """
     share = shadow_share(settings.arms)
     if share and settings.serve.request_log is None:
@@ -51,7 +51,7 @@ class _Shadowed:
 
     Attributes:
         key: Name of the API key that asked.
-        budget: Of that key, if it is bound to one.
+        budget: The key's budget, if it has one.
     """
 
     arm: RemoteArm
@@ -61,7 +61,7 @@ class _Shadowed:
 
 
 class Shadow:
-    """Asks one question after another; used by one event loop."""
+    """A queue of questions that are asked one after another; used by one event loop."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class Shadow:
         count: Callable[[str, str], None],
         spent: Callable[[str, ArmCall], None],
     ) -> None:
-        """Ask nothing yet.
+        """Keep the parts; `start` begins to ask.
 
         Args:
-            share: Of the questions that are answered without the arm, 0 to 1.
-            told: Writes what came of it.
-            count: Given an arm's name and what became of a question: asked, failed, busy, dropped.
-            spent: Given a collection and a call.
+            share: Share of the questions answered without the arm, 0 to 1.
+            told: Writes both rankings to the request log.
+            count: Called with an arm's name and an outcome: asked, failed, busy or dropped.
+            spent: Called with a collection and a call, to count its cost.
         """
         self.share = share
         self._told = told
@@ -86,12 +86,12 @@ class Shadow:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to ask, where there is a share."""
+        """Begin to ask, if the share is not 0."""
         if self.share:
             self._task = asyncio.create_task(self._work(), name="wye-shadow")
 
     async def stop(self) -> None:
-        """Ask no more; what waits is dropped, and a call that is under way is given up."""
+        """Stop asking; waiting questions are dropped, and the present call is cancelled."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -106,7 +106,7 @@ class Shadow:
         key: str,
         budget: Budget | None,
     ) -> None:
-        """An answer; perhaps what the router did without is asked later."""
+        """Offer an answer; by chance, the arm that the router avoided is asked for it later."""
         remote = result.remote
         if not self.share or remote is None or not remote.saved_by:
             return
@@ -121,10 +121,10 @@ class Shadow:
     async def _work(self) -> None:
         while True:
             one = await self._queue.get()
-            await asyncio.sleep(_AFTER)  # first the reply
+            await asyncio.sleep(_AFTER)  # let the reply go out first
             try:
                 await self._ask(one)
-            except Exception as error:  # noqa: BLE001 - the next question is another one
+            except Exception as error:  # noqa: BLE001 - the next question may succeed
                 LOG.error("shadow failed", exc_info=error, extra={"arm": one.arm.name})
                 self._count(one.arm.name, "failed")
 
@@ -133,7 +133,7 @@ class Shadow:
         if not arm.has_room:
             self._count(arm.name, "busy")
             return
-        # What the request allowed was for its answer.
+        # The request's limits applied only to its own answer.
         params = replace(result.params, max_cost=None, max_latency_ms=None)
         item = result.entry.item
         call = await gate.ask(arm, params, item, _SECONDS, one.budget)
@@ -159,7 +159,7 @@ class Shadow:
 
 
 def logged(arm: RemoteArm, call: ArmCall) -> dict[str, object]:
-    """What an arm said, as `wye train --from-log` reads it."""
+    """An arm's ranking, time and cost, in the form that `wye train --from-log` reads."""
     return {
         "arm": arm.name,
         "found": [[hit.id, hit.score] for hit in call.hits],

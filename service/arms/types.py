@@ -1,4 +1,4 @@
-"""What every kind of remote arm has in common."""
+"""The base of every kind of remote arm: its settings, its hits and its errors."""
 
 import json
 import math
@@ -23,30 +23,30 @@ Role = Literal["graph", "list", "simple"]
 
 
 class ArmConfig(BaseModel):
-    """A table `[arms.NAME]`: what there is to say of an arm, whatever its kind.
+    """A table `[arms.NAME]`: the settings that arms of every kind have.
 
     Attributes:
-        kind: Of `service.arms.kinds.KINDS`.
-        role: "graph" takes the graph's place; "list" is one more list in fusion; "simple" stands
-            for our text arms in a collection without an index.
-        collection: That it belongs to; the first without it.
-        timeout_ms: Longest time for a call, retries included; a request's deadline may be nearer.
-        price: Of one call, in whatever currency the operator counts; the most that it may be
-            where a reply tells what it was.
-        max_concurrency: Calls at the same time, from each worker.
-        retries: Further tries where the first cannot have done anything.
-        hedge_ms: Without an answer for so long, a second call is made, and the first to answer
-            counts; 0 makes none.
-        cache_seconds: How long an answer is kept for who asks the same; 0 keeps none.
-        cache_entries: Kept at most, by each worker.
-        cache_mb: Of memory that they may take, about.
-        scores: What its scores are: "cosine", "bm25" or "mass" are added to our own scores, while
-            of "rank" the order alone counts.
-        weight: Of its list in fusion, beside 1 for our own.
-        depth: Hits to ask for; more where a request wants more.
-        same_ids: Whether its ids are those of the collection, so that a passage of both is one.
+        kind: A name in `service.arms.kinds.KINDS`.
+        role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
+            arms in a collection without an index.
+        collection: The collection it belongs to; by default the first.
+        timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
+        price: Price of a call, in any currency; the greatest possible one if replies tell the
+            actual cost.
+        max_concurrency: Most concurrent calls of each worker.
+        retries: Most further attempts after errors that make another one safe.
+        hedge_ms: After so long without an answer, a second call is made, and the first answer
+            counts; 0 for no second call.
+        cache_seconds: How long an answer is kept for the same question; 0 keeps none.
+        cache_entries: Most answers that each worker keeps.
+        cache_mb: About how much memory these may take.
+        scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
+            "rank" only the order counts.
+        weight: Weight of its list in fusion; our own lists have 1.
+        depth: Hits to ask for, unless a request wants more.
+        same_ids: Whether it has the ids of the collection, so that equal ids are one passage.
         open_after: Failures in a row after which it is not asked for a while.
-        open_seconds: How long that is; then a single call tries whether it is back.
+        open_seconds: How long it is not asked; then a single call tries again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -78,11 +78,11 @@ class ArmConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RemoteHit:
-    """A passage that a remote arm gave, with its text.
+    """A passage that a remote arm returned.
 
     Attributes:
-        score: The arm's own; higher is better.
-        metadata: Flat.
+        score: The arm's own score; higher is better.
+        metadata: A flat mapping.
     """
 
     id: str
@@ -94,12 +94,12 @@ class RemoteHit:
 
 @dataclass(frozen=True, slots=True)
 class RemoteHits:
-    """What a remote arm gave.
+    """The answer of a remote arm.
 
     Attributes:
         hits: Best first.
         note: What it had to do without, or "".
-        cost: What the call cost, where the arm tells; None where it is the price.
+        cost: Cost of the call, if the arm reports it; None for the price.
     """
 
     hits: tuple[RemoteHit, ...]
@@ -108,14 +108,14 @@ class RemoteHits:
 
 
 class ArmError(ServiceError):
-    """A call that gave nothing; the message is for clients, and names neither address nor secret.
+    """A failed call; the message is for clients, and names neither address nor secret.
 
     Attributes:
         outcome: A word for metrics.
-        retry: Whether another try is safe: this one cannot have done anything.
-        charged: Whether the call has to be paid for, as far as one can tell.
-        fault: Whether it speaks against the arm, and not against the question.
-        wait: Seconds after which it wants to be asked again; None where it does not say.
+        retry: Whether another attempt is safe and may help.
+        charged: Whether the call probably has to be paid for.
+        fault: Whether the arm is at fault, rather than the question.
+        wait: Seconds after which the arm wants to be asked again; None if it does not say.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class ArmError(ServiceError):
         self.wait = wait
 
 
-class Garbled(ArmError):  # noqa: N818 - what came, not what went wrong here
+class Garbled(ArmError):  # noqa: N818 - it describes the reply
     """A reply that cannot be read."""
 
     def __init__(self, what: str) -> None:
@@ -147,51 +147,50 @@ C = TypeVar("C", bound=ArmConfig)
 
 
 class Kind(ABC, Generic[C]):
-    """How arms of one kind are asked; a subclass is all that a new kind takes.
+    """How arms of one kind are asked; a new kind is a subclass.
 
     Attributes:
-        Config: What its table in the file may say.
-        config: What it says.
-        embedder: Makes vectors of questions, if it compares vectors.
+        Config: Schema of its table in the arms file.
+        config: The table's settings.
+        embedder: Encodes questions, if the kind compares vectors.
     """
 
     Config: ClassVar[type[ArmConfig]]
     embedder: "Embedder | None" = None
 
     def __init__(self, config: C) -> None:
-        """Connect to nothing yet.
+        """Keep the settings; the first call connects.
 
         Raises:
-            ServiceError: What the table asks for is not there, such as a variable or a package.
+            ServiceError: A variable or package that the table needs is missing.
         """
         self.config = config
 
     def translate(self, filter_: object) -> Any:  # noqa: ANN401 - as the service wants it
-        """A filter in the words of the service, exactly.
+        """Translate a filter to the service's language, exactly.
 
         Args:
             filter_: Parsed JSON, well formed.
 
         Raises:
-            FilterError: It cannot be said there; says why.
+            FilterError: It cannot be expressed there; says why.
         """
         del filter_
         raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
 
     @abstractmethod
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k hits, best first.
+        """Find at most k hits, best first.
 
         Args:
-            filter_: Parsed JSON that `translate` takes; hits without the metadata that it asks for
-                are dropped.
+            filter_: Parsed JSON that `translate` accepts; the caller checks the hits against it.
 
         Raises:
             ArmError: There is no answer.
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close its connections."""
         if self.embedder is not None:
             await self.embedder.close()
 
@@ -199,10 +198,10 @@ class Kind(ABC, Generic[C]):
 def remote_hit(
     id_: object, text: object, title: object = "", score: object = None, metadata: object = None
 ) -> RemoteHit:
-    """A hit from parts of parsed JSON.
+    """Make a hit of parts of parsed JSON.
 
     Raises:
-        Garbled: There is no text, no id or one that is far too long, or the score is no number.
+        Garbled: The text or the id is missing, the id is too long, or the score is not a number.
     """
     if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
         raise Garbled("a passage has no id")
@@ -226,7 +225,7 @@ def remote_hit(
 
 
 def flat(metadata: object) -> Metadata:
-    """What of an object filters and replies know: values, and lists of them."""
+    """The entries of an object that filters and replies support: scalars and lists of them."""
     if not isinstance(metadata, Mapping):
         return {}
     found: dict[str, Any] = {}
@@ -240,10 +239,10 @@ def flat(metadata: object) -> Metadata:
 
 
 def parsed(body: bytes) -> object:
-    """A body as JSON.
+    """Parse a body as JSON.
 
     Raises:
-        Garbled: It is none.
+        Garbled: It is not JSON.
     """
     try:
         found: object = json.loads(body)
@@ -263,5 +262,5 @@ def _cleaned(value: object) -> object:
 
 
 def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON may hold and UTF-8 may not."""
+    """Replace halves of surrogate pairs, which JSON may hold but UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")

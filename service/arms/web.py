@@ -1,4 +1,4 @@
-"""Requests to one address of the arms file, and to no other."""
+"""HTTP requests to an address from the arms file, and to no other."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from service.arms.types import ArmConfig, ArmError, Garbled, Kind, parsed
 from service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
-"""Bytes of a reply; one that is longer is no list of passages."""
+"""Most bytes of a reply; no list of passages is longer."""
 _BUSY = (429, 503)
 _DENIED = (401, 403)
 _NOT_THE_QUESTIONS = (*_DENIED, 404, 405, 408)
@@ -26,14 +26,14 @@ def _an_address(url: str) -> str:
         raise ValueError("put no credentials into it; name their variable with key_env")
     if parts.fragment:
         raise ValueError("take out what follows #")
-    _ = parts.port  # one that is no number is a ValueError of its own
+    _ = parts.port  # raises a ValueError if it is not a number
     return url.rstrip("/")
 
 
 Address = Annotated[str, AfterValidator(_an_address)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 RemoteName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
-"""Of a collection and the like, as a part of an address."""
+"""Name of a collection or the like, as part of an address."""
 
 
 class WebConfig(ArmConfig):
@@ -42,7 +42,7 @@ class WebConfig(ArmConfig):
     Attributes:
         url: Its address; redirects are not followed.
         key_env: Name of the environment variable that holds its API key.
-        key_header: That carries the key, after "Bearer" where it is Authorization.
+        key_header: Header that carries the key; in Authorization, "Bearer" precedes it.
     """
 
     url: Address
@@ -51,10 +51,13 @@ class WebConfig(ArmConfig):
 
 
 def secret_of(variable: str, key: str = "key_env") -> str:
-    """What an environment variable holds; "" where none is named.
+    """The value of an environment variable; "" if none is named.
+
+    Args:
+        key: The key of the arms file that names it, for messages.
 
     Raises:
-        ServiceError: It is not set, or has what no header can; names the key of the file.
+        ServiceError: It is not set, or cannot be sent in a header.
     """
     if not variable:
         return ""
@@ -83,7 +86,7 @@ class WebClient:
     """A pool of connections to one arm."""
 
     def __init__(self, config: WebConfig) -> None:
-        """Connect to nothing yet.
+        """Prepare the client; it connects at the first request.
 
         Raises:
             ServiceError: The variable with the key is not set.
@@ -112,10 +115,10 @@ class WebClient:
         method: str = "POST",
         query: Mapping[str, Any] | None = None,
     ) -> object:
-        """The reply to a request, as parsed JSON.
+        """Send a request and return the reply as parsed JSON.
 
         Raises:
-            ArmError: There is none; says in words why, without what the arm wrote.
+            ArmError: It failed; the message does not repeat what the arm sent.
         """
         try:
             async with self._client.stream(
@@ -130,7 +133,7 @@ class WebClient:
         except httpx2.TimeoutException:
             raise ArmError("gave no answer in time", outcome="timeout") from None
         except httpx2.RemoteProtocolError:
-            # A pooled connection that was closed meanwhile ends like this; a search does no harm.
+            # A pooled connection that the arm had closed ends like this; repeating is harmless.
             raise ArmError("broke off", outcome="broken", retry=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
@@ -153,7 +156,11 @@ class WebKind(Kind[W]):
 
 
 def _refuse(reply: httpx2.Response) -> None:
-    """Let through what is a success."""
+    """Raise an error for a status that is no success.
+
+    Raises:
+        ArmError: Says how the arm refused.
+    """
     status = reply.status_code
     if 200 <= status < 300:
         return
@@ -176,7 +183,11 @@ def _refuse(reply: httpx2.Response) -> None:
 
 
 async def _whole(reply: httpx2.Response) -> bytes:
-    """The body, unless it is longer than any list of passages."""
+    """Read the body.
+
+    Raises:
+        Garbled: It is longer than any list of passages.
+    """
     pieces, length = [], 0
     async for piece in reply.aiter_bytes():
         length += len(piece)

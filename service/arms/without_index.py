@@ -1,4 +1,4 @@
-"""Answers where there is no index: by a simple arm, and by others where its answer will not do."""
+"""Answers without an index: by a simple arm, and by others if the route takes them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ from service.batching import Entry
 from service.search import QueuedQuestion, RouteParams, SearchParams, SearchResult
 
 Decide = Callable[[SearchParams | RouteParams, Returned], Awaitable[Decision]]
-"""Which route a question takes, by what the simple arm returned."""
+"""Decides which route a question takes, by what the simple arm returned."""
 NOTHING = "degraded: the simple arm gave nothing to decide by"
 
 
@@ -39,15 +39,15 @@ async def search(
     """Answer a question by remote arms alone.
 
     Args:
-        simple: Stands for our text arms.
-        others: Those that suit the route, as `gate.wanted` gives them.
-        seconds: That the answer may take.
-        budget: What whoever asks may spend in a day, if that is bound.
-        relevance: What was fitted for these arms, if anything.
+        simple: The arm that replaces our text arms.
+        others: The other arms that suit the route; see `gate.wanted`.
+        seconds: Time that the answer may take.
+        budget: The asking key's daily budget, if it has one.
+        relevance: The relevance model fitted for these arms, if any.
 
     Raises:
-        QuestionError: Relevance is asked for, of which nothing is known.
-        FilterError: The simple arm cannot hold to the filter.
+        QuestionError: `min_relevance` is given without a relevance model.
+        FilterError: The simple arm cannot apply the filter.
     """
     if params.min_relevance > 0 and relevance is None:
         raise QuestionError(NO_RELEVANCE)
@@ -89,10 +89,10 @@ async def route(
     decide: Decide,
     budget: Budget | None = None,
 ) -> tuple[Decision, RemoteOutcome]:
-    """Which route a question would take, and what asking the simple arm came to.
+    """Decide which route a question would take; also returns the outcome of the simple arm.
 
     Raises:
-        FilterError: The simple arm cannot hold to the filter.
+        FilterError: The simple arm cannot apply the filter.
     """
     if params.filter is not None:
         simple.check_filter(params.filter)
@@ -104,7 +104,7 @@ async def route(
 
 @dataclass(slots=True)
 class _SimpleSearch:
-    """What `gate.search` has for our own arms: a remote one, asked once for a question."""
+    """Takes the place of our own arms in `gate.search`: a remote arm, asked once a question."""
 
     arm: RemoteArm
     params: SearchParams
@@ -116,15 +116,15 @@ class _SimpleSearch:
     _asking: "asyncio.Task[SearchResult] | None" = None
 
     async def find(self, params: SearchParams, seconds: float) -> SearchResult:
-        """The arm's list, and a decision by it where the router is asked."""
-        del seconds  # the first call has all that there is
+        """The arm's list, with a decision by it if the router is asked."""
+        del seconds  # the first call may take all the time
         if self._asking is None:
             self._asking = asyncio.ensure_future(self._find())
         return replace(await self._asking, params=params)
 
     async def _find(self) -> SearchResult:
         own, arm, now = self.params, self.arm, monotonic()
-        # In the place of our text arms it is asked as deep as they are.
+        # It replaces our text arms, so it is asked to the depth of hybrid search.
         asking = replace(own, route=Route.HYBRID)
         self.call = await gate.ask(arm, asking, self.item, self.seconds, self.budget)
         found, passages = named(arm, self.call)

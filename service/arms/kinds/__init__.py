@@ -1,4 +1,4 @@
-"""Kinds of remote arms; a new one is a file here, and a line below."""
+"""Kinds of remote arms; a new one needs a file here and a line below."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,4 +28,4 @@ KINDS: Mapping[str, type[Kind[Any]]] = {
     "qdrant": QdrantKind,
     "wye": WyeKind,
 }
-"""By the word for it in the file."""
+"""Kinds by their name in the arms file."""

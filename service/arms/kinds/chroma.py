@@ -1,4 +1,4 @@
-"""A Chroma server, by its REST API."""
+"""Chroma, through its REST API."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ _LISTS = ("ids", "documents", "metadatas", "distances")
 
 
 class ChromaConfig(WebConfig, VectorConfig):
-    """A collection of Chroma's; `url` is where its server answers.
+    """A collection of a Chroma server, whose address is `url`.
 
     Attributes:
         remote_collection: Its name there.
-        tenant: That it belongs to.
-        database: Of the tenant.
-        title: Where it is in a passage's metadata; empty for none.
+        tenant: The tenant it belongs to.
+        database: The tenant's database.
+        title: Where the title is in a passage's metadata; empty for none.
     """
 
     remote_collection: RemoteName
@@ -40,7 +40,7 @@ class ChromaKind(WebKind[ChromaConfig]):
         self._id = ""
 
     def translate(self, filter_: object) -> dict[str, Any]:
-        """All but orders of texts can be said."""
+        """Translate a filter; only orders of texts cannot be expressed."""
 
         def compare(part: Comparison) -> dict[str, Any]:
             numbers_only(part)
@@ -52,7 +52,7 @@ class ChromaKind(WebKind[ChromaConfig]):
         return translated(filter_, compare, combine)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k documents."""
+        """Find at most k documents, nearest first."""
         own = self.config
         base = f"/api/v2/tenants/{own.tenant}/databases/{own.database}/collections"
         body: dict[str, Any] = {
@@ -70,7 +70,7 @@ class ChromaKind(WebKind[ChromaConfig]):
         try:
             reply = await self._web.ask(f"{base}/{self._id}/query", body)
         except ArmError:
-            self._id = ""  # one that was made anew has another
+            self._id = ""  # a collection that was made anew has another id
             raise
         lists = [at(reply, f"/{name}/0") for name in _LISTS]
         columns = [one for one in lists if isinstance(one, list)]

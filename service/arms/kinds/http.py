@@ -1,4 +1,4 @@
-"""Any search over HTTP, its request a template and its reply described by JSON pointers."""
+"""Any search over HTTP: a template makes the request, and JSON pointers read the reply."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -18,9 +18,9 @@ class HttpConfig(WebConfig, HitConfig):
 
     Attributes:
         method: "POST" sends the template as JSON, "GET" as parameters.
-        request: Template; "{question}", "{k}" and "{filter}" stand for what is asked.
-        tokens: Where the reply has the number of tokens that it took.
-        price_per_token: Of them, in place of the price of a call.
+        request: Template, with "{question}", "{k}" and "{filter}" as placeholders.
+        tokens: Where the reply has the number of tokens used.
+        price_per_token: Price of a token, in place of the price of a call.
     """
 
     method: Literal["POST", "GET"] = "POST"
@@ -56,7 +56,7 @@ class HttpConfig(WebConfig, HitConfig):
 
 
 class HttpKind(WebKind[HttpConfig]):
-    """Asks by template, reads by pointers."""
+    """Fills in the template, and reads the reply by pointers."""
 
     Config = HttpConfig
 
@@ -65,13 +65,13 @@ class HttpKind(WebKind[HttpConfig]):
         self._filters = FILTER in names_in(config.request)
 
     def translate(self, filter_: object) -> object:
-        """Taken where the template has a place for it."""
+        """Pass a filter on, if the template has a place for it."""
         if not self._filters:
             raise FilterError('its request has no place for a filter ("{filter}")')
         return filter_
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k hits."""
+        """Find at most k hits, in the reply's order."""
         own = self.config
         given = {QUESTION: question, K: k, FILTER: MISSING if filter_ is None else filter_}
         request: Any = filled(own.request, given)
@@ -82,7 +82,7 @@ class HttpKind(WebKind[HttpConfig]):
         return RemoteHits(own.read(reply, k), cost=self._cost(reply))
 
     def _cost(self, reply: object) -> float | None:
-        """What a reply cost by its tokens; None where it tells none."""
+        """Cost of a reply by its tokens; None if it does not count them."""
         tokens = found_at(reply, self.config.tokens)
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
             return None

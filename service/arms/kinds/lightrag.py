@@ -1,4 +1,4 @@
-"""LightRAG's server: the chunks that its graph comes to, without an answer of its own."""
+"""LightRAG's server: the chunks that its graph finds, without its answer."""
 
 from typing import Literal
 
@@ -6,15 +6,15 @@ from service.arms.pointers import at, list_at
 from service.arms.types import ArmError, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import HeaderName, WebConfig, WebKind
 
-_SHORTEST = 3  # characters that it wants of a question, blanks around it not among them
+_SHORTEST = 3  # least characters of a question that it accepts, without blanks around it
 
 
 class LightRagConfig(WebConfig):
-    """A LightRAG server; `url` is where it answers.
+    """A LightRAG server, whose address is `url`.
 
     Attributes:
-        mode: Of its own search.
-        key_header: As its `LIGHTRAG_API_KEY` is sent.
+        mode: Mode of its search.
+        key_header: Header for its `LIGHTRAG_API_KEY`.
     """
 
     mode: Literal["local", "global", "hybrid", "naive", "mix"] = "mix"
@@ -27,7 +27,7 @@ class LightRagKind(WebKind[LightRagConfig]):
     Config = LightRagConfig
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k chunks, in its order."""
+        """Find at most k chunks, in its order."""
         del filter_
         query = question.strip().ljust(_SHORTEST, "?")
         body = {"query": query, "mode": self.config.mode, "chunk_top_k": k}

@@ -1,4 +1,4 @@
-"""A search tool of any server that speaks the Model Context Protocol over HTTP."""
+"""A search tool of any server for the Model Context Protocol over HTTP."""
 
 from typing import Any, Self
 
@@ -18,8 +18,8 @@ class McpConfig(WebConfig, HitConfig):
     """A server of tools; `url` is its endpoint, such as http://HOST/mcp.
 
     Attributes:
-        tool: That searches.
-        arguments: Template; "{question}" and "{k}" stand for what is asked.
+        tool: Name of the tool that searches.
+        arguments: Template of its arguments, with "{question}" and "{k}" as placeholders.
     """
 
     tool: str = "search"
@@ -51,7 +51,7 @@ class McpKind(Kind[McpConfig]):
         )
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k hits."""
+        """Find at most k hits, in the tool's order."""
         del filter_
         own = self.config
         arguments: Any = filled(own.arguments, {QUESTION: question, K: k})
@@ -59,7 +59,7 @@ class McpKind(Kind[McpConfig]):
             transport = streamable_http_client(own.url, http_client=self._http)
             async with Client(transport) as client:
                 result = await client.call_tool(own.tool, arguments)
-        except Exception as error:  # noqa: BLE001 - of a protocol over several layers
+        except Exception as error:  # noqa: BLE001 - several layers have errors of their own
             raise _failure(error) from None
         if result.is_error:
             raise ArmError("says that its tool failed", fault=False)

@@ -1,4 +1,4 @@
-"""A vector store of OpenAI's, or of whoever speaks its protocol."""
+"""A vector store of OpenAI or of any server with its protocol."""
 
 import hashlib
 from typing import Any
@@ -9,15 +9,15 @@ from service.arms.pointers import MISSING, at, list_at
 from service.arms.types import RemoteHit, RemoteHits, remote_hit
 from service.arms.web import RemoteName, WebConfig, WebKind
 
-_MOST = 50  # results that it gives
+_MOST = 50  # most results that it returns
 
 
 class OpenAiVectorStoreConfig(WebConfig):
-    """A vector store; `url` is where it answers, up to and with /v1.
+    """A vector store; `url` is the server's address, including /v1.
 
     Attributes:
         store: Its id.
-        ranker: To rank with; the store's own choice without it.
+        ranker: The ranker to use; by default the store's own choice.
     """
 
     store: RemoteName
@@ -25,12 +25,12 @@ class OpenAiVectorStoreConfig(WebConfig):
 
 
 class OpenAiVectorStoreKind(WebKind[OpenAiVectorStoreConfig]):
-    """Asks `/vector_stores/{store}/search` for what is nearest."""
+    """Asks `/vector_stores/{store}/search` for the nearest passages."""
 
     Config = OpenAiVectorStoreConfig
 
     def translate(self, filter_: object) -> dict[str, Any]:
-        """All but orders of texts can be said."""
+        """Translate a filter; only orders of texts cannot be expressed."""
 
         def compare(part: Comparison) -> dict[str, Any]:
             numbers_only(part)
@@ -42,7 +42,7 @@ class OpenAiVectorStoreKind(WebKind[OpenAiVectorStoreConfig]):
         return translated(filter_, compare, combine)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k results, and no more than 50."""
+        """Find at most k results, and never more than 50."""
         own = self.config
         body: dict[str, Any] = {"query": question, "max_num_results": min(k, _MOST)}
         if filter_ is not None:
@@ -59,7 +59,7 @@ def _hit(result: object) -> RemoteHit:
     text = "\n".join(one for one in texts if isinstance(one, str))
     id_ = at(result, "/passage_id")
     if id_ is MISSING and isinstance(file, str) and file:
-        # Results have no ids of their own, and several may be of one file.
+        # Results have no ids of their own, and a file may have several.
         id_ = f"{file}#{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
     parts_of = (at(result, f"/{name}") for name in ("filename", "score", "attributes"))
     return remote_hit(id_, text, *parts_of)

@@ -1,4 +1,4 @@
-"""OpenSearch and Elasticsearch: words by BM25."""
+"""OpenSearch and Elasticsearch: lexical search with BM25."""
 
 from typing import Annotated, Any
 
@@ -13,12 +13,12 @@ from service.arms.web import RemoteName, WebKind
 
 
 class OpenSearchConfig(DocumentConfig):
-    """An index of OpenSearch or Elasticsearch; `url` is where it answers.
+    """An index of OpenSearch or Elasticsearch, whose address is `url`.
 
     Attributes:
         index: Its name there.
-        fields: That are searched, as in "title^2".
-        keyword: What the names of fields end with that hold texts unchanged, such as ".keyword".
+        fields: Fields to search, such as "title^2".
+        keyword: Suffix of the fields that hold unanalysed texts, such as ".keyword".
     """
 
     index: RemoteName
@@ -27,12 +27,12 @@ class OpenSearchConfig(DocumentConfig):
 
 
 class OpenSearchKind(WebKind[OpenSearchConfig]):
-    """Asks `_search` for what matches best."""
+    """Asks `_search` for the best matches."""
 
     Config = OpenSearchConfig
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k documents."""
+        """Find at most k documents, best first."""
         own = self.config
         match = {"multi_match": {"query": question, "fields": own.fields}}
         query: dict[str, Any] = {"bool": {"must": [match]}}
@@ -47,7 +47,7 @@ class OpenSearchKind(WebKind[OpenSearchConfig]):
         return RemoteHits(found, "it ran out of its own time" if late else "")
 
     def translate(self, filter_: object) -> dict[str, Any]:
-        """Every filter can be said."""
+        """Translate a filter; every one can be expressed."""
 
         def compare(part: Comparison) -> dict[str, Any]:
             is_text = any(isinstance(value, str) for value in part.values)

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL with a column of pgvector's."""
+"""A table of PostgreSQL with a column of vectors (pgvector)."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
@@ -39,13 +39,13 @@ class PgVectorConfig(VectorConfig):
     Attributes:
         dsn: Address, user and database, as postgresql://USER@HOST/DATABASE.
         password_env: Name of the environment variable that holds the password.
-        table: With its schema before a dot, if it has another than the first.
-        id: Column of the id, and so on.
-        text: The passage itself.
-        title: Empty for none.
-        vector: Of the passages.
-        columns: Further ones, which become metadata and can be filtered by.
-        distance: "cosine", "l2" or "inner", as the index of the column was made.
+        table: Its name, after its schema and a dot if the search path does not have the schema.
+        id: Column of the id.
+        text: Column of the passage's text.
+        title: Column of the title; empty for none.
+        vector: Column of the vector.
+        columns: Further columns, which become metadata and can be filtered by.
+        distance: "cosine", "l2" or "inner", as in the index of the column.
     """
 
     dsn: Annotated[str, AfterValidator(_a_dsn)]
@@ -60,7 +60,7 @@ class PgVectorConfig(VectorConfig):
 
 
 class PgVectorKind(Kind[PgVectorConfig]):
-    """Asks by one statement that only reads; names are quoted, values are parameters."""
+    """Asks with one statement that only reads; names are quoted, values are parameters."""
 
     Config = PgVectorConfig
 
@@ -78,7 +78,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         self._idle: list[AsyncConnection[Any]] = []
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k rows, the nearest first."""
+        """Find at most k rows, nearest first."""
         vector = await self._vectors.vector(question)
         connection = await self._connected()
         try:
@@ -91,7 +91,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         except self._psycopg.Error as error:
             await connection.close()
             raise ArmError(f"failed ({type(error).__name__})") from None
-        except BaseException:  # cancelled: what the server was asked for is still under way
+        except BaseException:  # cancelled: the server is still working on the statement
             await connection.close()
             raise
         self._idle.append(connection)
@@ -149,7 +149,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         return statement, [near, *values, near, k]
 
     def translate(self, filter_: object) -> "tuple[Composable, list[object]]":
-        """A condition with its values, where all keys are columns."""
+        """Translate a filter to a condition and its values; keys must be columns."""
         sql = self._psycopg.sql
         values: list[object] = []
 
@@ -166,7 +166,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
                 word = sql.SQL("IS NOT DISTINCT FROM" if part.type == "eq" else "IS DISTINCT FROM")
                 return sql.SQL("{} {} %s").format(column, word)
             order = sql.SQL(_ORDERS[part.type])
-            # By code points, as strings are compared here, and not by the language of the database.
+            # By code points, as Python compares strings, whatever the database's collation.
             texts = sql.SQL(' COLLATE "C"' if isinstance(part.values[0], str) else "")
             return sql.SQL("coalesce({}{} {} %s, false)").format(column, texts, order)
 
@@ -188,7 +188,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
 
 
 def _plain(value: object) -> object:
-    """A value as metadata has it: dates and the like as text."""
+    """A value for metadata; dates and the like become text."""
     if isinstance(value, str | int | float | list):
         return value
     as_number = getattr(value, "__float__", None)

@@ -1,4 +1,4 @@
-"""An object of Python's: a retriever of LangChain or LlamaIndex, or anything that searches."""
+"""A Python object: a retriever of LangChain or LlamaIndex, or anything that searches."""
 
 import asyncio
 import inspect
@@ -16,11 +16,12 @@ _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
 
 
 class PythonConfig(ArmConfig):
-    """An object of Python's.
+    """A Python object that searches.
 
     Attributes:
-        target: "module:object"; an object, or what makes one when it is called without arguments.
-        filters: Whether its `search` takes a filter, as a third argument.
+        target: "module:object", where the object searches, or is a class or function that makes one
+            without arguments.
+        filters: Whether its `search` takes a filter as a third argument.
     """
 
     target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
@@ -42,15 +43,15 @@ class PythonKind(Kind[PythonConfig]):
             raise ServiceError("filters: only an object with `search` can take a filter")
         self._call: Callable[..., Any] = getattr(found, name)
         self._is_search = name == "search"
-        # What runs in a thread cannot be stopped, so no more of them run than calls may.
+        # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
         self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
 
     def translate(self, filter_: object) -> object:
-        """Taken where the file says so."""
+        """Pass a filter on, if the arms file says that `search` takes one."""
         return filter_ if self.config.filters else super().translate(filter_)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k hits."""
+        """Find at most k hits, in the object's order."""
         given: tuple[object, ...] = (question, k) if self._is_search else (question,)
         if self.config.filters:
             given = (*given, filter_)
@@ -66,7 +67,7 @@ class PythonKind(Kind[PythonConfig]):
         return RemoteHits(tuple(map(_hit, hits)))
 
     async def close(self) -> None:
-        """End its threads, without waiting for what still runs there."""
+        """End its threads without waiting for calls in progress."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -78,14 +79,14 @@ def _loaded(target: str) -> object:
             found = getattr(found, name)
         made = inspect.isclass(found) or inspect.isfunction(found)
         return found() if made else found
-    except Exception as error:  # noqa: BLE001 - it is somebody else's code
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything
         raise ServiceError(
             f"target: {target} cannot be loaded ({type(error).__name__}: {error})"
         ) from None
 
 
 def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - of several libraries
-    """A hit of LlamaIndex (a scored node), of LangChain (a document), a mapping or an object."""
+    """Make a hit of a scored node (LlamaIndex), a document (LangChain), a dict or an object."""
     node = getattr(hit, "node", None)
     if node is not None:
         metadata = dict(node.metadata)

@@ -1,4 +1,4 @@
-"""Qdrant, by its REST API."""
+"""Qdrant, through its REST API."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from service.arms.web import HeaderName, RemoteName, WebKind
 
 
 class QdrantConfig(DocumentConfig, VectorConfig):
-    """A collection of Qdrant's; `url` is where it answers.
+    """A collection of a Qdrant server, whose address is `url`.
 
     Attributes:
         remote_collection: Its name there.
-        using: Name of the vector, if it has several.
+        using: Name of the vector to use, if points have several.
     """
 
     remote_collection: RemoteName
@@ -34,7 +34,7 @@ class QdrantKind(WebKind[QdrantConfig]):
         self.embedder = self._vectors = Embedder(config)
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k points."""
+        """Find at most k points, nearest first."""
         own = self.config
         body: dict[str, Any] = {
             "query": await self._vectors.vector(question),
@@ -54,7 +54,7 @@ class QdrantKind(WebKind[QdrantConfig]):
         )
 
     def translate(self, filter_: object) -> dict[str, Any]:
-        """All but orders of texts can be said."""
+        """Translate a filter; only orders of texts cannot be expressed."""
 
         def compare(part: Comparison) -> dict[str, Any]:
             numbers_only(part)

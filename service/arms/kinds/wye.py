@@ -1,4 +1,4 @@
-"""Another Wye."""
+"""Another Wye server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,16 +12,16 @@ from service.arms.web import WebConfig, WebKind
 from service.schemas.common import MOST_PASSAGES
 
 _PARTS = ("id", "text", "title", "score", "metadata")
-# Those of other routes are cosines, or sums on their scale.
+# Scores of other routes are cosines, or sums on their scale.
 _SCORES: Mapping[str, str] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25", Route.AUTO: "rank"}
 
 
 class WyeConfig(WebConfig):
-    """Another Wye; `url` is where it answers, without /v1.
+    """Another Wye; `url` is its address, without /v1.
 
     Attributes:
-        route: To take there; `scores` go by it unless the file says otherwise.
-        remote_collection: To search there; its first without it.
+        route: The route to take there; it also sets `scores`, unless the file does.
+        remote_collection: The collection to search there; by default its first.
     """
 
     route: str = "graph"
@@ -30,7 +30,7 @@ class WyeConfig(WebConfig):
     @model_validator(mode="before")
     @classmethod
     def _know_its_scores(cls, values: Any) -> Any:  # noqa: ANN401 - not validated yet
-        """Those of a Wye are known by its route; of `auto`, which takes several, the order is."""
+        """Set `scores` by the route; for `auto`, which takes several routes, only ranks count."""
         if isinstance(values, dict) and "scores" not in values:
             route = str(values.get("route", Route.GRAPH))
             known = _SCORES.get(route, "cosine")
@@ -51,11 +51,11 @@ class WyeKind(WebKind[WyeConfig]):
     Config = WyeConfig
 
     def translate(self, filter_: object) -> object:
-        """Every filter can be passed on."""
+        """Pass a filter on; every one is understood."""
         return filter_
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
-        """At most k passages."""
+        """Find at most k passages, best first."""
         own = self.config
         body = {
             "question": question,
