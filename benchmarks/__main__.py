@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME [options]`; without a name, the quick ones one after another."""
+"""`python -m benchmarks NAME [options]` runs a benchmark; without a name, the quick ones run."""
 
 import argparse
 import ast
@@ -18,7 +18,7 @@ QUICK = {
     "plans": "",
     "crash": "--kills 25",
 }
-"""Those that take no minutes with these options, and nothing but this repository."""
+"""Benchmarks that take less than minutes with these options, and need only this repository."""
 OTHERS = (
     "attacks",
     "fusion",
@@ -38,10 +38,10 @@ OTHERS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark that is named.
+    """Run the named benchmark, or the quick ones.
 
     Returns:
-        Its exit code; 2 where it cannot run, or there is none of that name.
+        Its exit code; 2 if it cannot run or the name is unknown.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments:
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def usage() -> str:
-    """What there is, and what it measures."""
+    """The help text: all benchmarks with what they measure."""
     lines = ["python -m benchmarks NAME [options]; NAME --help tells the options.", ""]
     for name in sorted((*QUICK, *OTHERS)):
         path = Path(__file__).with_name(f"{name}.py")

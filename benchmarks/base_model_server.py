@@ -1,12 +1,12 @@
-"""A base model in GGUF behind OpenAI's chat protocol, shown by example what to do.
+"""Serves a base model in GGUF over OpenAI's chat protocol, with a prompt of examples.
 
-A model that was never taught to chat says nothing to messages. Here it completes a text: two
-questions with their answers, then the last message, which is how `wye eval --answers` asks. It runs
-in any interpreter that has llama-cpp-python and imports nothing of ours:
+A model that was not trained to chat cannot answer messages. Here it completes a text: two questions
+with their answers, then the last message, in the form of `wye eval --answers`. The program runs in
+any interpreter with llama-cpp-python, and imports nothing of Wye:
 
     python benchmarks/base_model_server.py MODEL.gguf PORT
 
-Answers are one line and greedy, so that a run can be repeated.
+Answers are one line and greedy, so runs are repeatable.
 """
 
 import importlib
@@ -34,17 +34,17 @@ CONTEXT = 4096
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Completes what it is asked, one request after another."""
+    """Answers requests one after another."""
 
     model: ClassVar[Any]
 
     def do_POST(self) -> None:
-        """Answer a chat completion that does not stream."""
+        """Answer a chat completion without streaming."""
         size = int(self.headers["content-length"])
         messages = json.loads(self.rfile.read(size))["messages"]
         tokens = self.model.tokenize(f"{messages[-1]['content']}\nAnswer:".encode(), add_bos=False)
         before = self.model.tokenize(EXAMPLES.encode())
-        # What does not fit is left out of the first passages, not of the question.
+        # A prompt that is too long loses the start of its passages, not the question.
         room = CONTEXT - len(before) - TOKENS
         said = self.model([*before, *tokens[-room:]], max_tokens=TOKENS, stop=["\n"], temperature=0)
         message = {"role": "assistant", "content": said["choices"][0]["text"].strip() or "unknown"}

@@ -1,14 +1,14 @@
 """Kill a writer a thousand times, and check that the index never notices.
 
-Each run of an operation is a process of its own that is killed with SIGKILL: half of them at a
-moment drawn from its duration, half before or after a step that makes something durable (a sync of
-a file, a commit of the jobs' database). Then
+Each run of an operation is a process that is killed with SIGKILL: half of them at a random moment,
+half before or after a step that makes something durable (a sync of a file, a commit of the jobs'
+database). Then
 
-- the index opens, without repair, at a version that an undisturbed run passes through: no row of
-  another document is touched, and of what was acknowledged nothing is lost;
-- an upload that was acknowledged is a job that the next server takes up and ends;
+- the index opens, without repair, at a version that an undisturbed run also has: no row of another
+  document is touched, and nothing that was acknowledged is lost;
+- an acknowledged upload is a job that the next server resumes and ends;
 - every surface that is mentioned has its vector;
-- running the operation again completes, with the content that an undisturbed run ends with.
+- the operation can be run again, and ends with the content of an undisturbed run.
 """
 
 import argparse
@@ -62,22 +62,22 @@ DOCUMENTS = 24
 CHUNKS = 3
 _RETRIES = 8
 _PATIENCE = 60.0
-# Nothing has begun a thread in the process that is forked.
+# The process that is forked has no threads.
 warnings.filterwarnings("ignore", "lance is not fork-safe")
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
 Said = Callable[[str], None]
-"""Told of each acknowledgement: "done", or "accepted" of what a later one says is done."""
+"""Called with each acknowledgement: "done", or "accepted", which a later "done" follows."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add how often."""
+    """Add the number of kills."""
     parser.add_argument("--kills", type=int, default=1000, help="of all operations together")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Kill every operation equally often; returns 1 where one did harm, or did not land."""
+    """Kill every operation equally often; returns 1 if a kill did harm, or came too late."""
     each = -(-given.kills // len(OPERATIONS))
     harness.print_header(
         f"A writer killed {each * len(OPERATIONS)} times",
@@ -110,18 +110,17 @@ def run(given: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one kill did.
+    """The result of one kill.
 
     Attributes:
-        operation: What was running.
-        landed: Whether the kill came before the operation had ended.
-        state: How many of the operation's contents had been committed; None if the index held one
-            that no undisturbed run passes through.
-        opened: Whether there was an index where there must be one, with such a content.
-        kept: Whether everything that was acknowledged as done was there.
-        resumed: Whether the next server ended what was acknowledged as accepted.
-        cached: Whether every surface mentioned had its vector; of a migration, in the end.
-        completed: Whether running it again gave the content of an undisturbed run.
+        operation: The operation that was killed.
+        landed: Whether the kill came before the operation ended.
+        state: Which of the contents of an undisturbed run the index had, by position; None if
+            another, or if the index was missing.
+        kept: Whether everything acknowledged as done was there.
+        resumed: Whether the next server ended everything acknowledged as accepted.
+        cached: Whether every mentioned surface had its vector; for a migration, after its end.
+        completed: Whether running the operation again gave the content of an undisturbed run.
     """
 
     operation: str
@@ -134,18 +133,18 @@ class Trial:
 
     @property
     def opened(self) -> bool:
-        """Whether the index was in a state that an undisturbed run passes through."""
+        """Whether the index had a content that an undisturbed run also has."""
         return self.state is not None
 
     @property
     def survived(self) -> bool:
-        """Whether the kill did land, and did no harm."""
+        """Whether the kill landed and did no harm."""
         unharmed = self.opened and self.kept and self.resumed and self.cached and self.completed
         return self.landed and unharmed
 
 
 def edition(number: int) -> list[Passage]:
-    """A corpus as first published, or as later revised: some texts new, some chunks gone."""
+    """A corpus as first published, or revised, with new texts and fewer chunks."""
     passages = []
     for document in range(DOCUMENTS + 4 * number):
         chunks = CHUNKS - (number if document % 3 == 0 else 0)
@@ -164,7 +163,7 @@ def first_ingest(folder: Path, delay: float, keep: timedelta, said: Said) -> Non
 
 
 def upsert(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Bring a filled index up to the revised corpus."""
+    """Update a filled index to the revised corpus."""
     _ingest(edition(1), folder, delay, keep, said)
 
 
@@ -180,7 +179,7 @@ def delete(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
 
 
 def compact(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Rewrite all files after every few deletions."""
+    """Delete single passages, and compact after each."""
     index = PassageStore.open(folder)
     with index.writer() as writer:
         for document in range(1, 13):
@@ -216,7 +215,7 @@ def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noq
 
 
 def move(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noqa: ARG001
-    """Put the index on another analyser, which has vectors of another length."""
+    """Migrate the index to an analyser with vectors of another length."""
     analyser = HashAnalyser(12, name="other", delay=delay)
     index = PassageStore.open(folder)
     migrate(index, analyser, analyser.dimension, batch_passages=WINDOW)
@@ -234,15 +233,15 @@ OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
 
 
 class Bench:
-    """One of `OPERATIONS` with all that its trials share.
+    """One of `OPERATIONS`, with the state that its trials share.
 
     Attributes:
-        duration: Seconds that a run takes.
-        steps: How often a run makes something durable, before and after counted as two.
+        duration: Seconds of a run.
+        steps: Number of moments just before or after a durable step of a run.
     """
 
     def __init__(self, operation: str, folder: Path) -> None:
-        """Make the index to start from, below a folder, and learn what an undisturbed run does."""
+        """Make the initial index in a folder, and record an undisturbed run."""
         self.operation = operation
         self._base = folder / "base"
         self._scratch = folder / "scratch"
@@ -262,7 +261,7 @@ class Bench:
         if len(self._states) != len([*_runs(digests.values())]):
             raise RuntimeError(f"{operation} passes through the same content twice")
         places = {version: self._states.index(digest) for version, digest in digests.items()}
-        # State at least, once so much was acknowledged: at once, and when jobs have ended.
+        # The least state after so many acknowledgements: immediately, and once jobs have ended.
         self._at_once, self._in_the_end = [0], [0]
         for place, (word, version) in enumerate(acknowledged):
             late = word == "accepted"
@@ -271,18 +270,18 @@ class Bench:
 
     @property
     def commits(self) -> int:
-        """How many states with different content an undisturbed run passes through."""
+        """Number of distinct contents of an undisturbed run."""
         return len(self._states)
 
     def trial(self, moment: float, *, at_step: bool = False) -> Trial:
-        """Kill one run at a fraction of the operation's duration, or of its durable steps."""
+        """Kill one run after a fraction of the operation's duration, or of its durable steps."""
         for _ in range(_RETRIES):
             folder = self._restart()
             step = 1 + int(moment * self.steps) if at_step else 0
             landed, acknowledged = self._kill(folder, moment * self.duration, step)
             if landed:
                 break
-            moment *= 0.8  # this run was quicker than the one that was timed
+            moment *= 0.8  # this run was faster than the timed one
         state, cached = self._inspect(folder)
         kept = state is None or state >= self._at_once[acknowledged]
         resumed = True
@@ -293,13 +292,13 @@ class Bench:
             resumed = later is not None and later >= self._in_the_end[acknowledged]
         OPERATIONS[self.operation](folder, 0.0, timedelta(0), _to_nobody)
         completed = _digest(read_corpus(PassageStore.open(folder))) == self._states[-1]
-        if self.operation == "migrate":  # the new vectors come with its end
+        if self.operation == "migrate":  # its vectors are complete at the end
             completed &= not (folder / STAGED).exists()
             _, cached = self._inspect(folder)
         return Trial(self.operation, landed, state, kept, resumed, cached, completed)
 
     def _restart(self) -> Path:
-        """A fresh copy of the index to start from."""
+        """A fresh copy of the initial index."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         if self._base.exists():
             shutil.copytree(self._base, self._scratch)
@@ -315,9 +314,10 @@ class Bench:
         return time.perf_counter() - start, int(words[-1].split()[1])
 
     def _kill(self, folder: Path, after: float, step: int) -> tuple[bool, int]:
-        """Run and kill, after so many seconds or at a step; whether that came before the end.
+        """Run, and kill after so many seconds or at a step.
 
-        Also, how many acknowledgements it had given.
+        Returns:
+            Whether the kill came before the end, and the number of acknowledgements.
         """
         with _begun(self.operation, folder, step) as (process, heard):
             if not step:
@@ -328,23 +328,23 @@ class Bench:
         return landed, sum(word in ("done", "accepted") for word in words)
 
     def _inspect(self, folder: Path) -> tuple[int | None, bool]:
-        """How many contents an index has seen, and whether its surfaces all have vectors."""
+        """The index's content, by position in an undisturbed run; whether vectors are complete."""
         try:
             corpus = read_corpus(PassageStore.open(folder))
         except IndexNotFoundError:
-            # Right only for an index that was being created; nothing else may make one vanish.
+            # Only an index that is being created may be missing.
             return (0 if self.operation == "ingest" else None), True
         digest = _digest(corpus)
         state = self._states.index(digest) if digest in self._states else None
         if self.operation == "job":
-            return state, True  # a service keeps no such vectors unless it is told to
+            return state, True  # by default, a service keeps no such vectors
         titles = (surface for title in corpus.titles for surface in title_names(title))
         vectors = corpus.surface_vectors([*corpus.entities.names, *titles])
         return state, not np.isnan(vectors).any()
 
 
 class _Acknowledging(Silent):
-    """Progress, which is made when a window is committed."""
+    """Takes progress, which is made when a window is committed, as acknowledgement."""
 
     def __init__(self, said: Said) -> None:
         self._said = said
@@ -355,15 +355,15 @@ class _Acknowledging(Silent):
 
 @contextmanager
 def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
-    """A client of the service over an index, in this process and ready."""
+    """A client of a ready service over an index, in this process."""
     settings = ServiceSettings(
         serve=ServeSettings(refresh_seconds=0.02),
         documents=DocumentSettings(direct_passages=4, group_passages=4),
     )
     with (
         patch("router.session.Analyser", partial(FakeAnalyser, delay=delay)),
-        patch("service.ingest.job_runner._PAUSE", 0.01),  # nobody else wants the lock
-        patch.object(LOG, "disabled", True),  # no router goes with such models
+        patch("service.ingest.job_runner._PAUSE", 0.01),  # nobody waits for the lock
+        patch.object(LOG, "disabled", True),  # it would warn that no router fits these models
         TestClient(
             build(settings, {"default": partial(Session.open, settings, folder)}),
             base_url="http://localhost",
@@ -374,7 +374,7 @@ def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
 
 
 def _settle(folder: Path, client: TestClient) -> None:
-    """Wait until no job is left to do."""
+    """Wait until no job is left."""
     jobs = JobStore(folder, "default")
     _until(lambda: not jobs.unfinished())
     jobs.close()
@@ -391,7 +391,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _name(document: int) -> str:
-    """Of a document; some look like a part of another."""
+    """Id of a document; some look like a chunk's of another."""
     return f"d{document}" if document % 4 else f"d{document + 1}#x"
 
 
@@ -419,12 +419,12 @@ def _to_nobody(_: str) -> None:
 
 
 def _newest_version(folder: Path) -> int:
-    """Number of the newest version; 0 where there is no index."""
+    """Number of the newest version; 0 if there is no index."""
     return PassageStore.open(folder).version if folder.exists() else 0
 
 
 def _digests(folder: Path, since: int) -> dict[int, str]:
-    """Version from one on -> what it holds."""
+    """Version, from `since` on -> digest of its content."""
     index = PassageStore.open(folder)
     versions = [version.number for version in index.versions() if version.number >= since]
     dataset = index.snapshot()
@@ -443,7 +443,7 @@ def _runs(values: Iterator[str] | Any) -> Iterator[str]:  # noqa: ANN401
 
 
 def _digest(corpus: Corpus) -> str:
-    """A hash of all that an index version holds."""
+    """A hash of the content of an index version."""
     digest = hashlib.blake2b(digest_size=16)
     entities, phrases = corpus.entities, corpus.phrases
     plain = [corpus.ids, corpus.documents, [*corpus.metadata], list(corpus.iter_texts())]
@@ -461,7 +461,7 @@ def _digest(corpus: Corpus) -> str:
 def _begun(
     operation: str, folder: Path, step: int
 ) -> Iterator[tuple[multiprocessing.process.BaseProcess, Connection]]:
-    """A process that has begun, and what it says; it is gone afterwards."""
+    """Start a process, yield it with the connection it reports on, and end it afterwards."""
     heard, says = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_perform, args=(operation, folder, step, says))
     process.start()
@@ -476,7 +476,7 @@ def _begun(
 
 
 def _listen(heard: Connection) -> list[str]:
-    """All that a process says until it ends."""
+    """All messages of a process until it ends."""
     words = []
     while True:
         try:
@@ -486,7 +486,7 @@ def _listen(heard: Connection) -> list[str]:
 
 
 def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
-    """Run an operation, in the process that is to be killed, perhaps by itself at a step."""
+    """Run an operation in a process that is killed, or that kills itself at a step."""
     steps = count(1)
     last = [0]
 
@@ -504,7 +504,7 @@ def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
 
     def traced(*given: Any, **options: Any) -> sqlite3.Connection:  # noqa: ANN401
         database: sqlite3.Connection = connect(*given, **options)
-        # Told before a statement runs: at COMMIT, and at whatever comes after it.
+        # Called before a statement runs: at COMMIT, and at the BEGIN after it.
         database.set_trace_callback(
             lambda said: durable() if said.startswith(("BEGIN", "COMMIT")) else None
         )

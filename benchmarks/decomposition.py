@@ -1,7 +1,7 @@
-"""Plans that a language model makes of questions, in the place of those that syntax makes.
+"""Plans of questions by a language model, to compare with plans by syntax.
 
-The endpoint is any that speaks OpenAI's chat completions. It copies the descriptions out of the
-question that have to be looked up; how they lie within each other makes the plan.
+Any endpoint with OpenAI's chat completions will do. It copies from the question the descriptions
+that have to be looked up; their nesting makes the plan.
 """
 
 import json
@@ -24,10 +24,10 @@ PROMPT = (
 
 
 class LlmPlanner:
-    """Asks an endpoint for plans; stands where `QuestionReading.plans` does."""
+    """Asks an endpoint for plans; a replacement for `QuestionReading.plans`."""
 
     def __init__(self, url: str, model: str, key: str = "none", seconds: float = 60.0) -> None:
-        """Open a connection; nothing is sent yet.
+        """Create the client, without connecting.
 
         Args:
             url: Base of the API, such as http://localhost:8000/v1.
@@ -37,7 +37,7 @@ class LlmPlanner:
         self._known: dict[str, Plan] = {}
 
     def __call__(self, reading: QuestionReading, places: Sequence[int]) -> list[Plan]:
-        """A plan for each of some questions; none is asked for twice.
+        """Plans for some questions; each is asked for only once.
 
         Raises:
             BenchmarkError: The endpoint cannot be reached, or answers in another form.
@@ -70,9 +70,9 @@ class LlmPlanner:
 
 
 def planned(question: str, answer: str) -> Plan:
-    """The plan that a model's answer stands for; phrases that the question lacks are left out.
+    """The plan of a model's answer; phrases that the question lacks are left out.
 
-    Of two that cross, the shorter one stays, and so do at most `STEPS` in `LEVELS` levels.
+    Of two phrases that cross, the shorter stays. At most `STEPS` in `LEVELS` levels are kept.
     """
     kept: dict[Span, str] = {}
     for phrase, type_ in sorted(_phrases(answer), key=lambda one: len(one[0])):
@@ -100,7 +100,7 @@ def _crosses(span: Span, others: dict[Span, str]) -> bool:
 
 
 def _phrases(answer: str) -> list[tuple[str, str]]:
-    """Phrases with their types, wherever in an answer the list stands."""
+    """Phrases with their types, from the list in an answer; text around it is ignored."""
     text = answer[answer.find("[") : answer.rfind("]") + 1]
     try:
         rows = json.loads(text)

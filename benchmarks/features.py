@@ -1,8 +1,8 @@
-"""How long a question takes from text to features, stage by stage, on one thread.
+"""Times a question from text to features, stage by stage, on one thread.
 
-Questions are those of this repository, or one on each line of a file. "CPU p50" is processor time:
-where it is far below the p50 of the wall time, something else was using the machine. How good the
-trees are, `python -m training.constituency` measures.
+Questions are those of this repository, or of a file with one a line. "CPU p50" is processor time:
+if it is far below the p50 of wall time, something else used the machine. `python -m
+training.constituency` measures the quality of the trees.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Stages = dict[str, Callable[[Sequence[str]], object]]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add questions, rounds and the encoder's numbers."""
+    """Add options for questions, rounds and the encoder's type."""
     parser.add_argument("--questions", type=Path, help="one a line; default: this repository's")
     parser.add_argument("--rounds", type=int, default=3, help="times each is asked (default 3)")
     parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the encoder")
@@ -47,7 +47,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def print_times(questions: Sequence[str], rounds: int, dtype: str) -> None:
-    """Milliseconds by stage, alone and together, and seconds and megabytes of the models."""
+    """Print milliseconds by stage, alone and in batches, and the models' seconds and megabytes."""
     settings = load_settings().analyser
     analyser, loading = load(settings, dtype)
     tokens = np.mean([len(s.tokens) for s in analyser.syntax.parse(questions)])
@@ -73,12 +73,12 @@ def print_times(questions: Sequence[str], rounds: int, dtype: str) -> None:
 
 
 def load(settings: AnalyserSettings, dtype: str) -> tuple[Analyser, dict[str, float]]:
-    """An analyser that runs on one thread, and the seconds that each of its models took.
+    """An analyser that runs on one thread, and the seconds to load each model.
 
-    spaCy is imported before; its import is no model's time.
+    spaCy is imported before, so that its import is not counted.
 
     Raises:
-        ModelError: One is missing or damaged.
+        ModelError: A model is missing or damaged.
     """
     import spacy  # noqa: F401, PLC0415
 
@@ -96,7 +96,7 @@ def load(settings: AnalyserSettings, dtype: str) -> tuple[Analyser, dict[str, fl
 
 
 def stages_of(analyser: Analyser, questions: Sequence[str]) -> Stages:
-    """Stage -> what is done with a batch of questions, given what comes before it."""
+    """Stage -> its work on a batch of questions; results of earlier stages are given."""
     parses = analyser.parser.parse_questions(questions, tokens=True)
     parsed = dict(zip(questions, parses, strict=True))
     built = dict(zip(questions, analyser.syntax.build(parses), strict=True))
@@ -118,9 +118,9 @@ def _all(analyser: Analyser, texts: Sequence[str]) -> object:
 def time_stage(
     call: Callable[[Sequence[str]], object], questions: Sequence[str], batch: int, rounds: int
 ) -> tuple[float, float, float, float]:
-    """p50, p95, p99 of the wall time and p50 of the processor time, milliseconds a question.
+    """p50, p95 and p99 of wall time and p50 of processor time, in milliseconds a question.
 
-    Whole batches only, unless there are too few questions for one.
+    Only whole batches count, unless there are too few questions for one.
     """
     last = max(len(questions) - batch, 0)
     groups = [questions[start : start + batch] for start in range(0, last + 1, batch)]

@@ -1,10 +1,10 @@
-"""What each way of fusing gives, and whether it holds on questions unlike those it was fitted on.
+"""Compares ways of fusing, also on questions unlike those they were fitted on.
 
-Reads the replays of train and dev splits that `python -m training.data.replaying` has made; no test
-split can be read here. Whatever has something to fit is fitted on the train split of --fit. The
-first table is of its dev split, those after it of further datasets; the last is of all questions of
---fit, each dataset in it fused by what was fitted on the others. Means have 95 % bootstrap
-intervals; a star marks a difference to the graph arm that excludes 0.
+Reads replays of train and dev splits, made by `python -m training.data.replaying`; test splits
+cannot be read here. Parameters are fitted on the train split of --fit. The first table is of its
+dev split, the next ones are of further datasets. The last is of all questions of --fit, each
+dataset fused with parameters fitted on the others. Means have 95 % bootstrap intervals; a star
+marks a difference to the graph arm that excludes 0.
 """
 
 import argparse
@@ -45,20 +45,20 @@ RRF_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
 SHRINKAGE = 1e-3
-"""Weight of the squared weights beside the mean loss."""
+"""Weight of the L2 penalty beside the mean loss."""
 
 Fused = Callable[[Sequence[Replayed]], list[Ranking]]
 Form = Callable[[Sequence[Replayed]], Fused]
-"""Questions to fit on, to what answers others."""
+"""Fits on questions, and returns what fuses others."""
 
 
 def one_arm(arm: Route) -> Form:
-    """An arm by itself."""
+    """A single arm."""
     return lambda _: lambda asked: [one.results.rankings[arm] for one in asked]
 
 
 def by_settings(settings: FusionSettings) -> Form:
-    """What the fusion route does under some settings."""
+    """The fusion route under some settings."""
     return lambda _: lambda asked: fuse_all(_evidence(asked), settings, [None] * len(asked), K)
 
 
@@ -81,7 +81,7 @@ def best_rrf(fit: Sequence[Replayed]) -> Fused:
 
 
 def best_convex(fit: Sequence[Replayed]) -> Fused:
-    """Scores in log-PageRank space with the best two weights of a grid, the same for all."""
+    """Scores in log-PageRank space with the best two weights of a grid, equal for all questions."""
 
     def with_(scale: float, share: float) -> Fused:
         weights = (1.0, share, scale)
@@ -97,7 +97,7 @@ def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
 
 
 def oracle(_: Sequence[Replayed]) -> Fused:
-    """The better of hybrid and graph, known afterwards."""
+    """The better of hybrid and graph for each question, by its judgements."""
     return lambda asked: _routed(asked, _gains(asked).gains >= 0)
 
 
@@ -114,7 +114,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add replays, and what to fit on."""
+    """Add options for replays and datasets."""
     parser.add_argument("replays", type=Path, help="folder of replays")
     parser.add_argument("--fit", required=True, help="dataset to fit on; a union")
     parser.add_argument("--dataset", action="append", default=[], help="further ones to score")
@@ -149,7 +149,7 @@ def run(given: argparse.Namespace) -> None:
 def print_table(
     title: str, asked: Sequence[Replayed], answers: Mapping[str, list[Ranking]], seed: int
 ) -> None:
-    """One row a form, one column a measure, and one a dataset where there are several."""
+    """Print a row for each form, with a column for each measure and each of several datasets."""
     groups = np.array([one.question.group for one in asked])
     names = sorted(set(groups.tolist()))
     print(f"\n# {title}: {len(asked)} questions")
@@ -163,7 +163,7 @@ def print_table(
 
 
 def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:
-    """Each dataset's questions answered by the form as fitted on the other datasets."""
+    """Answer each dataset's questions with the form as fitted on the other datasets."""
     found: dict[int, Ranking] = {}
     for group in sorted({one.question.group for one in asked}):
         others = [one for one in asked if one.question.group != group]
@@ -175,11 +175,11 @@ def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """What the graph is worth on questions that it and the text arms answer differently.
+    """The graph's gains over the text arms, with the signals that may predict them.
 
     Attributes:
-        signals: (n, m) float64 in the order of `GRAPH_WEIGHT_SIGNALS`.
-        gains: (n,) measure of the graph's answer minus that of the text arms'; 0 says nothing.
+        signals: (n, m) float64, columns as in `GRAPH_WEIGHT_SIGNALS`.
+        gains: (n,) measure of the graph's answer minus that of the text arms'; 0 is ignored.
     """
 
     signals: Float64
@@ -187,15 +187,14 @@ class Gains:
 
 
 def fit_graph_weight(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
-    """The weights under which t is likeliest to say which of the two is better.
+    """Fit the graph weight's model by logistic regression: is the graph the better arm?
 
-    Each question counts by how much is at stake, |gain|. The questions that speak for the graph
-    and those that speak against it count the same in sum, whatever their number: which arm wins
-    how often is a fact about the training questions, and the next corpus has others. No weight is
-    below 0, so that no signal is read against its meaning where the data are few.
+    Questions are weighted by |gain|. Those for and those against the graph have equal total weight,
+    since how often each arm wins differs from corpus to corpus. Weights are at least 0, so that few
+    data cannot turn a signal against its meaning.
 
     Raises:
-        FitError: The gains are all of one sign, so that there is nothing to tell apart.
+        FitError: All gains have the same sign.
     """
     told = found.gains != 0
     for_graph = found.gains[told] > 0
@@ -247,7 +246,7 @@ def _routed(asked: Sequence[Replayed], to_graph: NDArray[np.bool_]) -> list[Rank
 
 
 def _gains(asked: Sequence[Replayed]) -> Gains:
-    """What the graph gains over the hybrid route, in the first of the measures."""
+    """Gains of the graph over the hybrid route, in the first measure."""
     results = _evidence(asked)
     graph = _measure(asked, [one.rankings[Route.GRAPH] for one in results])
     text = _measure(asked, fuse_text(results, SETTINGS, K))

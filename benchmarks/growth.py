@@ -1,11 +1,10 @@
-"""What becomes slow and large as an index grows: opening, memory, questions, and small writes.
+"""How costs grow with an index: opening, memory, questions, and small writes.
 
-An index is made of so many copies of the rows of another. In each copy ids, titles and names that
-few passages mention are renamed, in texts as well, and vectors are moved a little; names that many
-passages share stay shared. So sizes grow as in a corpus with more of the same kind, but recall
-means nothing, for each passage has near-duplicates. `--to` keeps the index for the next run.
-Memory is what a process has for itself: files that it maps are shared with
-others. Of a first process, it derives what the next one maps.
+The index consists of copies of another's rows. Each copy renames ids, titles, and names that few
+passages mention, also in texts, and moves vectors a little; common names stay shared. So sizes grow
+as in a larger corpus of the same kind, but recall means nothing, since each passage has
+near-duplicates. `--to` keeps the index for the next run. Memory is a process's own, without mapped
+files, which processes share. The first process derives what the next one maps.
 """
 
 import argparse
@@ -40,11 +39,11 @@ from router.settings import load_settings
 from router.types import Route
 
 RARE = 3
-"""Passages that mention a name which is renamed, at most."""
+"""Names are renamed if at most this many passages mention them."""
 MOVED = 0.3
 """Length of the noise that is added to a vector of length 1."""
 MODELS = ("encoding", "parsing")
-"""Stages that have nothing to do with the size of the index."""
+"""Stages that do not depend on the size of the index."""
 FILTER = {"type": "eq", "key": "copy", "value": 0}
 _LIST = pa.list_(pa.string())
 QUESTIONS = 200
@@ -52,7 +51,7 @@ _ANONYMOUS = re.compile(r"^Anonymous: *(\d+) kB", re.MULTILINE)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add data, sizes, and how long is measured."""
+    """Add options for data, sizes and durations."""
     harness.add_data(parser)
     parser.add_argument("--times", type=int, default=20, help="copies of each row (default 20)")
     parser.add_argument("--to", type=Path, help="folder of the index that is made, kept there")
@@ -72,17 +71,17 @@ def run(given: argparse.Namespace) -> None:
         harness.print_header("What grows with an index", seed=given.seed, data=data)
         print_opening(folder, questions[:QUESTIONS])
         print()
-        # Written to, and so a copy, with files that are not shared with it.
+        # A copy, since it is written to.
         written = Path(scratch) / "written"
         shutil.copytree(folder, written)
         asyncio.run(print_service(written, questions[:QUESTIONS], given.seconds))
 
 
 def grow(source: Path, folder: Path, times: int, seed: int) -> None:
-    """Write an index of so many copies of the rows of another.
+    """Write an index of `times` copies of another's rows.
 
     Raises:
-        BenchmarkError: It has no rows.
+        BenchmarkError: The other index has no rows.
     """
     store = PassageStore.open(source)
     rows = store.snapshot().to_table()
@@ -95,7 +94,7 @@ def grow(source: Path, folder: Path, times: int, seed: int) -> None:
 
 
 def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Copies of rows; the first is as they are but for a key of their metadata."""
+    """Yield copies of rows; the first changes only ids and metadata."""
     generator = np.random.default_rng(seed)
     schema = rows.schema
     plain = [name for name in schema.names if name not in ("vector", "sentences")]
@@ -129,7 +128,7 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 class _Names:
-    """Names of a passage that are renamed, wherever they stand in it."""
+    """The names of a passage to rename, in its texts and mentions."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
@@ -137,26 +136,26 @@ class _Names:
         self._pattern = re.compile("|".join(map(re.escape, longest))) if names else None
 
     def in_text(self, text: str, number: int) -> str:
-        """A text of a copy."""
+        """A text with the names of a copy."""
         if self._pattern is None or not number:
             return text
         return self._pattern.sub(lambda found: found[0] + _suffix(number), text)
 
     def among(self, mentions: Sequence[str], number: int) -> list[str]:
-        """Mentions of a copy."""
+        """Mentions with the names of a copy."""
         suffix = _suffix(number)
         return [name + suffix if name in self._names else name for name in mentions]
 
 
 def _suffix(number: int) -> str:
-    """What a name of a copy ends with; nothing for the first."""
+    """The ending of a copy's names; "" for the first copy."""
     return "q" + chr(97 + number // 26 % 26) + chr(97 + number % 26) if number else ""
 
 
 def _rare(
     texts: Sequence[dict[str, Any]], mentioned: dict[str, list[Any]], ends: Sequence[int]
 ) -> list[_Names]:
-    """Names of each passage that few passages mention."""
+    """The rare names of each passage."""
     each: list[set[str]] = []
     first = 0
     for row, last in zip(texts, ends, strict=True):
@@ -168,7 +167,7 @@ def _rare(
 
 
 def _renamed(row: dict[str, Any], names: _Names, number: int) -> dict[str, Any]:
-    """A row of a copy, but for what was found by an analyser."""
+    """The plain columns of a copy's row."""
     passage = Passage(
         f"{row['id']}~{number}",
         names.in_text(row["title"], number),
@@ -189,7 +188,7 @@ def _renamed(row: dict[str, Any], names: _Names, number: int) -> dict[str, Any]:
 
 
 def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> Float32:
-    """Vectors of a copy."""
+    """A copy's vectors: unit vectors with noise, unchanged for the first copy."""
     if not number:
         return vectors
     length = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
@@ -206,7 +205,7 @@ def _matrix(column: pa.FixedSizeListArray) -> Float32:
 
 
 def print_opening(folder: Path, questions: Sequence[str]) -> None:
-    """What opening costs a process, and questions without their models."""
+    """Print the costs of opening and of questions, without the models, in fresh processes."""
     table = Table(["opened in a process of its own", "first", "again"], width=36)
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         found = [pool.apply(opened, (folder, questions)) for _ in range(2)]
@@ -215,7 +214,7 @@ def print_opening(folder: Path, questions: Sequence[str]) -> None:
 
 
 def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
-    """Open an index and ask it; models are loaded before. Numbers by what they are of."""
+    """Open an index and ask it, with models loaded before; returns figures by name."""
     process = psutil.Process()
     with Session.open(load_settings(), folder) as session:
         parses = session.analyser.parse_questions(questions[:8])
@@ -238,7 +237,7 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
 def _milliseconds(
     session: Session, name: str, questions: Sequence[str], route: Route, filter_: object
 ) -> dict[str, float]:
-    """p50 and p95 of questions asked one by one, without what models take."""
+    """p50 and p95 of questions asked one by one, without the models' time."""
     seconds = []
     for question in questions:
         (reply,) = session.gateway.search([question], route, k=10, filter=filter_)
@@ -248,13 +247,13 @@ def _milliseconds(
 
 
 def own_memory(process: psutil.Process) -> float:
-    """What a process has for itself and not of a file, in MB."""
+    """A process's anonymous memory in MB, without mapped files."""
     listed = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     return float(_ANONYMOUS.findall(listed)[0]) / 1000
 
 
 class _Peak:
-    """The most memory that processes had for themselves while a `with` block ran, in MB."""
+    """The peak of a process family's own memory during a `with` block, in MB."""
 
     def __init__(self, process: int) -> None:
         self._process = psutil.Process(process)
@@ -280,7 +279,7 @@ class _Peak:
 
 
 async def print_service(folder: Path, questions: Sequence[str], seconds: float) -> None:
-    """Small writes, and searches meanwhile, over HTTP."""
+    """Print the times of small writes, and of searches meanwhile, over HTTP."""
     port = free_port()
     command = [*WYE, "serve", "--index", str(folder), "--port", str(port)]
     bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
@@ -311,13 +310,13 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
 
 
 def document(number: int) -> Passage:
-    """A short one, which names something that is new and something that is not."""
+    """A short passage, with a new name and a known one."""
     text = f"Town{number} has a bridge. It was opened in {1900 + number % 100} near London."
     return Passage(f"written-{number}", f"Bridge {number}", text)
 
 
 async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[float]]:
-    """Put documents one after the other; seconds until each is stored, and until it is found."""
+    """Put documents one by one; returns seconds until each is stored, and until it is found."""
     stored: list[float] = []
     found: list[float] = []
     start = time.perf_counter()
@@ -341,7 +340,7 @@ async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[
 
 
 async def delete(url: str, count: int) -> list[float]:
-    """Seconds until each of some documents that `put` wrote is deleted, and found no more."""
+    """Delete some documents that `put` wrote; returns the seconds of each deletion."""
     seconds = []
     async with httpx.AsyncClient(base_url=url, timeout=600) as http:
         for number in range(count):

@@ -1,7 +1,7 @@
-"""What all benchmarks share: their data, an index, times, and a table below a header.
+"""Shared by all benchmarks: data, an index, times, and tables below a header.
 
 A benchmark is a module with a docstring, whose first line is its help; `add_options`, which adds
-what it takes to a parser; and `run`, which prints tables and returns an exit code, None for 0.
+its options to a parser; and `run`, which prints tables and returns an exit code, None for 0.
 """
 
 import argparse
@@ -26,18 +26,18 @@ from training.evaluation.bootstrap import interval, resampled_means
 
 DEMO = Path(str(files("service"))) / "demo"
 WYE = (sys.executable, "-c", "from service.cli import main; main()")
-"""The command `wye` of this environment."""
+"""This environment's command `wye`."""
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 class BenchmarkError(Exception):
-    """It cannot run; the message says why."""
+    """A benchmark cannot run; the message says why."""
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add a dataset, which is the demo corpus unless another is named, and its index."""
+    """Add options for a dataset, by default the demo corpus, and its index."""
     parser.add_argument("dataset", nargs="?", type=Path, default=DEMO, help="BEIR folder")
     parser.add_argument("--index", type=Path, help="its index; made for the occasion if left out")
 
@@ -46,15 +46,15 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def index_of(
     given: argparse.Namespace, *, copied: bool = False, wye: Sequence[str] = WYE
 ) -> Iterator[Path]:
-    """Folder of the index that was named, or of a new one of the dataset.
+    """Folder of the named index, or of a new, temporary one of the dataset.
 
     Args:
-        given: With the options of `add_data`.
-        copied: Give a copy of the named index, because the benchmark writes to it.
-        wye: The command that makes a new one.
+        given: Parsed options of `add_data`.
+        copied: Copy the named index, because the benchmark writes to it.
+        wye: The command that makes a new index.
 
     Raises:
-        BenchmarkError: It cannot be made.
+        BenchmarkError: The index cannot be made.
     """
     if given.index is not None and not copied:
         yield given.index
@@ -73,12 +73,12 @@ def index_of(
 
 
 def data_name(given: argparse.Namespace) -> str:
-    """Of the index that was named, or else of the dataset."""
+    """Name of the named index, or else of the dataset."""
     return str((given.index or given.dataset).resolve().name)
 
 
 def read_questions(path: Path) -> list[str]:
-    """Questions of a BEIR folder, or of a file with one on each line.
+    """Read the questions of a BEIR folder, or of a file with one a line.
 
     Raises:
         BenchmarkError: There are none.
@@ -101,8 +101,8 @@ def print_header(title: str, *, seed: int | None, data: str) -> None:
 
     Args:
         title: What is measured.
-        seed: Of everything drawn at random; None when nothing is.
-        data: Which data, and how much of it.
+        seed: Seed of everything drawn at random; None if nothing is.
+        data: Which data, and how much.
     """
     memory = psutil.virtual_memory().total / 2**30
     libraries = (f"{name} {version(name)}" for name in _LIBRARIES)
@@ -119,11 +119,11 @@ def print_header(title: str, *, seed: int | None, data: str) -> None:
 
 
 class Table:
-    """A table that is printed row by row, so that a long benchmark shows what it has.
+    """A table that is printed row by row, so that a long benchmark shows its progress.
 
     Args:
-        columns: The first is aligned left, the others right.
-        width: Of the first column; the others are as wide as their name, and at least 9.
+        columns: Names; the first column is aligned left, the others right.
+        width: Width of the first column; the others are as wide as their name, and at least 9.
     """
 
     def __init__(self, columns: Sequence[str], width: int = 24) -> None:
@@ -132,10 +132,10 @@ class Table:
         self._print(["-" * wide for wide in self._widths])
 
     def row(self, *cells: str | float) -> None:
-        """Print a row; a float gets a number of decimals that suits its size.
+        """Print a row; floats are formatted by `number`.
 
         Raises:
-            ValueError: There are more or fewer cells than columns.
+            ValueError: The number of cells differs from that of columns.
         """
         if len(cells) != len(self._widths):
             raise ValueError(f"{len(cells)} cells in a table of {len(self._widths)} columns.")
@@ -148,7 +148,7 @@ class Table:
 
 
 def number(value: float) -> str:
-    """A number with thousands separated, and about three digits of a small one; "-" for NaN."""
+    """A number with thousands separators, and about three digits if small; "-" for NaN."""
     if np.isnan(value):
         return "-"
     if isinstance(value, int | np.integer) or abs(value) >= 1000:
@@ -159,9 +159,9 @@ def number(value: float) -> str:
 
 
 def intervals(values: Float64, baseline: Float64, *, seed: int) -> list[str]:
-    """Means of (n, c) values with 95 % bootstrap intervals, over the same n questions.
+    """Means of (n, c) values over n questions, with 95 % bootstrap intervals, as text.
 
-    A star marks a paired difference to the (n, c) baseline that excludes 0.
+    A star marks columns whose paired difference to the (n, c) baseline excludes 0.
     """
     drawn = resampled_means(np.hstack([values, values - baseline]), seed=seed)
     cells = []
@@ -173,7 +173,7 @@ def intervals(values: Float64, baseline: Float64, *, seed: int) -> list[str]:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Seconds that one call takes."""
+    """Seconds of one call."""
     start = perf_counter()
     call()
     return perf_counter() - start
@@ -186,7 +186,7 @@ def percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _commit() -> str:
-    """The commit that runs, marked when files differ from it."""
+    """The checked-out commit, marked if files differ from it."""
     found = _git("rev-parse", "--short=12", "HEAD")
     if not found:
         return "not a git checkout"
@@ -203,7 +203,7 @@ def _git(*arguments: str) -> str:
 
 
 def _processor() -> str:
-    """The processor's name; `platform` does not know it on Linux."""
+    """The processor's name, which `platform` lacks on Linux."""
     if _CPUINFO.is_file():
         for line in _CPUINFO.read_text().splitlines():
             if line.startswith("model name"):

@@ -1,6 +1,6 @@
-"""An analyser without models: fast, repeatable, and good enough for all that surrounds the models.
+"""An analyser without models: fast, repeatable, and sufficient for everything around the models.
 
-Benchmarks use it to time storage alone, and the crash tests to run many ingests in seconds.
+Benchmarks use it to time only storage, and crash tests to run many ingests in seconds.
 """
 
 import re
@@ -35,7 +35,13 @@ class HashAnalyser:
     """Vectors from a hash of the text; capitalised words are entities, long words are phrases."""
 
     def __init__(self, dimension: int = 8, *, name: str = "hash", delay: float = 0.0) -> None:
-        """Give vectors of so many numbers a fingerprint, and sleep so many seconds a passage."""
+        """Configure the analyser.
+
+        Args:
+            dimension: Length d of the vectors.
+            name: Part of the fingerprint.
+            delay: Seconds to sleep for each passage.
+        """
         self._dimension = dimension
         self._name = name
         self._delay = delay
@@ -47,7 +53,7 @@ class HashAnalyser:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Tells apart analysers with different names."""
+        """Differs for analysers with different names."""
         return {"encoder": self._name, "parser": "split-1"}
 
     def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
@@ -59,7 +65,7 @@ class HashAnalyser:
         return results
 
     def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
-        """The same, a passage at a time."""
+        """`analyse`, one passage per step."""
         results = []
         for passage in passages:
             yield
@@ -72,12 +78,12 @@ class HashAnalyser:
         return np.array(vectors, np.float32).reshape(-1, self._dimension)
 
     def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
-        """The same."""
+        """`encode_surfaces` in one step."""
         yield
         return self.encode_surfaces(surfaces)
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
-        """Nothing: it takes no time."""
+        """Do nothing, since encoding takes no time."""
 
     def _analyse(self, passage: Passage) -> PassageAnalysis:
         sentences = []
@@ -95,26 +101,26 @@ class HashAnalyser:
 
 
 class FakeAnalyser(HashAnalyser):
-    """Stands where the models would: hashes for vectors, capitalised words for entities."""
+    """A stand-in for the models: hashes as vectors, capitalised words as entities."""
 
     def __init__(self, settings: AnalyserSettings, *, delay: float = 0.0) -> None:
-        """Load nothing; sleep so many seconds a passage."""
+        """Load nothing; sleep `delay` seconds for each passage."""
         super().__init__(delay=delay)
         self._sentence_vectors = settings.sentence_vectors
         self.seconds = {"parsing": 0.0, "encoding": 0.0}
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Tells apart analysers that store different rows."""
+        """Differs for analysers that store different rows."""
         return {**super().fingerprint, "sentence_vectors": self._sentence_vectors}
 
     @property
     def syntax_fingerprint(self) -> dict[str, str]:
-        """Of no parser at all."""
+        """A fingerprint without a parser."""
         return {"tree": "none"}
 
     def encode_passages_in_steps(self, passages: Sequence[Passage]) -> Steps[Float32]:
-        """(n, d) unit vectors of passages, as an index has them."""
+        """(n, d) unit vectors of passages, as in an index."""
         return self.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
@@ -122,13 +128,13 @@ class FakeAnalyser(HashAnalyser):
         return self.encode_surfaces(texts)
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The same, without tokens."""
+        """Encoded texts, in order, without tokens."""
         none = np.zeros((0, self.dimension), np.float32)
         vectors = self.encode_questions(texts)
         return [EncodedText(text, own, none, ()) for text, own in zip(texts, vectors, strict=True)]
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
-        """(n, d) unit vectors of stretches of a text, each by itself."""
+        """(n, d) unit vectors of spans of a text, each encoded by itself."""
         return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def parse_questions(
@@ -154,7 +160,7 @@ class FakeAnalyser(HashAnalyser):
         return [Syntax((), (), (), (), 0) for _ in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
-        """Do something here."""
+        """Do the work at once, in this thread."""
         done: Future[T] = Future()
         done.set_result(work())
         return done

@@ -1,14 +1,14 @@
-"""The public reference implementation of LinearRAG on a dataset of ours, with models of ours.
+"""Runs the public reference implementation of LinearRAG on our datasets and models.
 
-Runs a checkout that you provide, in an interpreter that has what it needs (igraph, openai, httpx,
-pandas, tqdm, torch, sentence-transformers, spaCy and its pipeline). Nothing of it is imported here,
-and only its `index` and `retrieve` run, with the defaults of its configuration.
+It runs a checkout that you provide, in an interpreter with its dependencies (igraph, openai, httpx,
+pandas, tqdm, torch, sentence-transformers, spaCy and its pipeline). It is not imported here; only
+its `index` and `retrieve` run, with its default configuration.
 
-Passages are given to it as "title newline text" in the order of the file. It links neighbours in
-that order, and public multi-hop corpora, as published, hold the evidence of one question side by
-side: what it finds then says little about a corpus of one's own. --shuffle breaks the order,
---no-neighbours leaves those links out. Processor seconds are printed beside wall seconds: on one
-thread they are what an otherwise idle machine would need.
+It gets passages as "title newline text" in the order of the file, and links neighbours in that
+order. Public multi-hop corpora have the evidence of one question side by side, so results in file
+order say little about another corpus. --shuffle breaks the order, --no-neighbours omits those
+links. Processor seconds are printed beside wall seconds: on one thread they are what an otherwise
+idle machine would need.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SHOWN = ("R@5", ALL_EVIDENCE, "Success@1")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the dataset, and where and how the reference runs."""
+    """Add options for the dataset and the reference."""
     parser.add_argument("dataset", nargs="?", type=Path, default=harness.DEMO, help="BEIR folder")
     parser.add_argument("--checkout", type=Path, required=True, help="of the reference's source")
     parser.add_argument("--python", required=True, help="an interpreter with its dependencies")
@@ -86,13 +86,13 @@ def run(given: argparse.Namespace) -> None:
 def ask_reference(
     given: argparse.Namespace, passages: Sequence[str], questions: Sequence[str]
 ) -> dict[str, Any]:
-    """What `linearrag_driver.run` returns.
+    """Run the driver, and return the result of `linearrag_driver.run`.
 
     Raises:
-        BenchmarkError: It failed; its output says why.
+        BenchmarkError: The driver failed; its output says why.
     """
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    # One hash seed, since it orders results by sets; no network; no progress bars.
+    # It orders results by sets, so the hash seed is fixed; no network and no progress bars.
     environment = {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
     environment |= dict.fromkeys(pools, str(given.threads))
     with tempfile.TemporaryDirectory(prefix="wye-bench-") as work:
@@ -116,7 +116,7 @@ def ask_reference(
 
 
 def print_quality(datasets: Sequence[Dataset], run: Run) -> None:
-    """Means over the questions that were asked, by split and over all."""
+    """Print means over the questions asked, by split and over all."""
     table = Table(["split", "questions", *SHOWN])
     judged = {
         data.split: {id_: gold for id_, gold in data.judgements.items() if id_ in run}

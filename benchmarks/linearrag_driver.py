@@ -1,7 +1,7 @@
-"""Runs inside the interpreter and the checkout of the reference LinearRAG; see `linearrag`.
+"""Runs the reference LinearRAG in its own interpreter and checkout; see `linearrag`.
 
-It imports nothing of ours and nothing of theirs by name, and only calls `index` and `retrieve`: no
-language model takes part. `python linearrag_driver.py JOB.json RESULT.json`.
+It imports nothing of Wye, and calls only `index` and `retrieve`, which use no language model.
+`python linearrag_driver.py JOB.json RESULT.json`.
 """
 
 import importlib
@@ -15,14 +15,14 @@ from typing import Any
 
 
 class CallTimer:
-    """Seconds spent inside the calls it wraps: wall time, and this process's processor time."""
+    """Counts wall and processor seconds spent in the calls it wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.cpu_seconds = 0.0
 
     def wrap(self, owner: Any, method: str) -> None:  # noqa: ANN401 - objects of the checkout
-        """Count what a method of an object takes from now on."""
+        """Count the time of an object's method from now on."""
         call: Callable[..., object] = getattr(owner, method)
 
         def counted(*args: object, **kwargs: object) -> object:
@@ -37,7 +37,7 @@ class CallTimer:
 
 
 class Clocked(list[dict[str, str]]):
-    """Questions that note when each is taken, which times a loop that cannot be reached into."""
+    """Questions that note when each is read, to time a loop in code that is not ours."""
 
     def __init__(self, questions: list[str]) -> None:
         super().__init__({"question": text, "answer": ""} for text in questions)
@@ -57,7 +57,7 @@ class Clocked(list[dict[str, str]]):
 
     @property
     def cpu_seconds(self) -> list[float]:
-        """This process's processor time for each question."""
+        """Processor time of each question."""
         return [end - start for start, end in pairwise(self._cpu)]
 
     def _note(self) -> None:
@@ -66,16 +66,16 @@ class Clocked(list[dict[str, str]]):
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Index and retrieve with the settings that the checkout's configuration has by default.
+    """Index and retrieve with the default settings of the checkout's configuration.
 
     Args:
         job: checkout, work (a folder for its files), encoder (a folder), pipeline (a spaCy
             package), passages and questions (lists of texts), neighbours (whether it links
-            passages that follow each other in the file, as it does by itself).
+            consecutive passages of the file, as it does by default).
 
     Returns:
-        wall and processor, each with the seconds of parsing, encoding and total, and of each of
-        the questions; found, for each question the places in `passages`, best first.
+        wall and processor, each with the seconds of parsing, encoding, total, and each question;
+        found, for each question the positions in `passages`, best first.
     """
     sys.path.insert(0, job["checkout"])
     encoder = importlib.import_module("sentence_transformers").SentenceTransformer(

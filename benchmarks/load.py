@@ -1,7 +1,7 @@
-"""`wye serve` under load: latency alone, throughput of many clients, stages, and too much to do.
+"""`wye serve` under load: latency alone, throughput of many clients, stages, and overload.
 
-Starts a server of its own and asks it over HTTP, as clients do; it sees nothing of its inside but
-/metrics. Client and server share the machine's processors, so figures are those of both.
+Starts a server and asks it over HTTP, as clients do, and reads /metrics. Client and server share
+the machine's processors, so figures include both.
 """
 
 import argparse
@@ -36,12 +36,12 @@ _STAGE = re.compile(r'^wye_stage_seconds_(sum|count)\{stage="(\w+)"\} (\S+)$', r
 
 @dataclass(slots=True)
 class Sample:
-    """What came of many requests.
+    """The results of many requests.
 
     Attributes:
-        seconds: Status -> how long each reply with it took.
+        seconds: Status -> seconds of each reply.
         span: Seconds from the first request to the last reply.
-        batch: Size of the batch of each answered question.
+        batch: Batch size of each answered question.
     """
 
     seconds: dict[int, list[float]] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class Sample:
 
     @property
     def refused(self) -> list[float]:
-        """Seconds of those told to come back."""
+        """Seconds of refusals."""
         return [taken for status in REFUSED for taken in self.seconds.get(status, [])]
 
     @property
     def failed(self) -> int:
-        """How many replies were neither."""
+        """Number of replies that are neither."""
         kept = len(self.answered) + len(self.refused)
         return sum(map(len, self.seconds.values())) - kept
 
@@ -75,15 +75,15 @@ class Sample:
 
 
 class Client:
-    """Asks one server.
+    """A client of one server.
 
-    Questions go over plain connections that are kept: an HTTP library's client spends as much
-    processor time on a request as the server does on refusing it, which on the same machine would
-    be measured as the server's.
+    It keeps plain connections open for questions. An HTTP library's client spends as much processor
+    time on a request as the server does to refuse it, which on one machine would distort the
+    figures.
     """
 
     def __init__(self, url: str) -> None:
-        """Connect to nothing yet."""
+        """Create the client, without connecting."""
         self._http = httpx.AsyncClient(base_url=url, timeout=PATIENCE)
         self._host = httpx.URL(url)
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
@@ -96,7 +96,7 @@ class Client:
             await writer.wait_closed()
 
     async def ask(self, sample: Sample, body: Mapping[str, object]) -> None:
-        """Ask one question and note what came of it; a connection that breaks is status 0."""
+        """Ask one question and record the result; a broken connection is status 0."""
         content = json.dumps(body).encode()
         request = _HEAD.format(host=self._host.netloc.decode(), length=len(content)).encode()
         started = time.perf_counter()
@@ -117,7 +117,7 @@ class Client:
             sample.batch.append(int(found[1]) if found else 0)
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One that is kept, unless the server has closed it for having been idle, or a new one."""
+        """An open connection that the server has not closed, or else a new one."""
         while self._idle:
             reader, writer = self._idle.pop()
             if not reader.at_eof():
@@ -126,7 +126,7 @@ class Client:
         return await asyncio.open_connection(self._host.host, self._host.port)
 
     async def stages(self) -> dict[str, tuple[float, float]]:
-        """Stage -> seconds spent on it so far, and questions."""
+        """Stage -> seconds so far, and number of questions."""
         text = (await self._http.get("/metrics")).text
         found: dict[str, dict[str, float]] = {}
         for kind, stage, value in _STAGE.findall(text):
@@ -142,7 +142,7 @@ class Client:
 async def closed_loop(
     client: Client, bodies: Sequence[Mapping[str, object]], clients: int, seconds: float
 ) -> Sample:
-    """So many clients, each asking its next question when it has the answer to the last."""
+    """Run clients that each ask their next question once the last one is answered."""
     sample = Sample()
     start = time.perf_counter()
 
@@ -159,7 +159,7 @@ async def closed_loop(
 async def open_loop(
     client: Client, bodies: Sequence[Mapping[str, object]], rate: float, seconds: float
 ) -> Sample:
-    """So many questions a second, whether or not the server keeps up."""
+    """Ask `rate` questions a second, whether or not the server keeps up."""
     sample = Sample()
     start = time.perf_counter()
     tasks = []
@@ -173,7 +173,7 @@ async def open_loop(
 
 
 async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[str, float]]:
-    """A sample, and milliseconds a question by stage while it was taken."""
+    """A sample, with milliseconds a question by stage during it."""
     before = await client.stages()
     sample = await work
     after = await client.stages()
@@ -186,7 +186,7 @@ async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[s
 
 @contextmanager
 def server(index: Path, *options: str) -> Iterator[str]:
-    """A `wye serve` of its own; its address, once it is ready.
+    """Start a `wye serve`, and yield its address once it is ready.
 
     Raises:
         BenchmarkError: It ended, or was not ready in time.
@@ -198,7 +198,7 @@ def server(index: Path, *options: str) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -206,7 +206,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
-    """Address and process id of a server that is started for it, once it is ready.
+    """Start a server, and yield its address and process id once it is ready.
 
     Raises:
         BenchmarkError: It ended, or was not ready in time.
@@ -235,7 +235,7 @@ def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add data, servers and load."""
+    """Add options for data, servers and load."""
     harness.add_data(parser)
     parser.add_argument("--url", help="of a server that runs already, instead of one of its own")
     parser.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
@@ -264,13 +264,13 @@ def run(given: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One row: what some clients got.
+    """The results of one load, a row of the table.
 
     Attributes:
-        route: That was asked for.
-        clients: How many at once; 0 for an open loop.
+        route: The requested route.
+        clients: Number of clients; 0 for an open loop.
         sample: All replies.
-        stages: Stage -> milliseconds a question, where it was run.
+        stages: Stage -> milliseconds a question, over questions that ran it.
     """
 
     route: str
@@ -282,7 +282,7 @@ class Load:
 async def measure(
     url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
 ) -> list[Load]:
-    """Every route with every number of clients, printed as they come, then the overload."""
+    """Measure every route with every number of clients, printing each, then the overload."""
     client = Client(url)
     loads: list[Load] = []
     try:
@@ -310,7 +310,7 @@ async def measure(
 
 
 def print_load(table: Table, load: Load) -> None:
-    """A row of the first table."""
+    """Print a row of the first table."""
     sample = load.sample
     counts = load.clients, len(sample.answered), sample.failed + len(sample.refused)
     batch = float(np.mean(sample.batch)) if sample.batch else np.nan
@@ -319,7 +319,7 @@ def print_load(table: Table, load: Load) -> None:
 
 
 def print_stages(loads: Sequence[Load]) -> None:
-    """Where the time of a question goes."""
+    """Print the time of a question by stage."""
     stages = list(dict.fromkeys(stage for load in loads for stage in load.stages))
     print("\nMilliseconds a question by stage, where it was run; a batch's time is shared equally.")
     table = Table(["route, clients", *stages], width=16)
@@ -329,7 +329,7 @@ def print_stages(loads: Sequence[Load]) -> None:
 
 
 def print_overload(load: Load, given: argparse.Namespace) -> None:
-    """How soon answers and refusals come when there is too much to do."""
+    """Print the latency of answers and refusals under overload."""
     print(
         f"\nOverload: {given.overload:g} times the questions that each can answer, "
         f"with {given.deadline_ms} ms each."

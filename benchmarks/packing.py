@@ -1,8 +1,8 @@
-"""Which sentences a language model is shown: how often one with the answer stays at half the room.
+"""Compares ways to choose sentences for a language model: how often half the room has an answer.
 
-Of the graph's first ten passages, with their stored sentences, for questions of which one of these
-has a right answer. Every way fills the same room, half of all characters, from its best sentence
-on. `pack` is what serves; Chunk-Zoom is ZoomRAG's, from the entities that the graph activates.
+Sentences are those stored for the graph's first ten passages, for questions with a right answer in
+one of them. Every way fills the same room, half of all characters, with its best sentences. `pack`
+is the one in use; Chunk-Zoom is ZoomRAG's, from the entities that the graph activates.
 """
 
 import argparse
@@ -35,14 +35,15 @@ def chunk_zoom(
 ) -> Float64:
     """(s,) scores of sentences by ZoomRAG's equation 10, with restart 0.9.
 
-    Links between sentences are half by meaning and half by place, with a deviation of one sentence.
+    Links between sentences are half by similarity and half by distance, with a deviation of one
+    sentence.
 
     Args:
-        vectors: (s, d) of the sentences.
-        passage: (s,) whose they are, ascending.
+        vectors: (s, d) vectors of the sentences.
+        passage: (s,) the passage of each sentence, ascending.
         mentions: (s, e) 1 where a sentence mentions an entity.
-        active: (e,) restart mass of the entities; without any, it is e^cos on the sentences.
-        question: (d,)
+        active: (e,) restart mass of the entities; if all 0, the sentences have e^cos instead.
+        question: (d,) vector of the question.
     """
     size = len(vectors)
     place = np.arange(size)
@@ -64,12 +65,12 @@ def _columns(matrix: Float64) -> Float64:
 
 
 def _level(matrix: Float64) -> Float64:
-    """The same with an average of 1 over what is not 0."""
+    """Scale a matrix so that its nonzero entries average 1."""
     return matrix * (np.count_nonzero(matrix) / matrix.sum()) if matrix.any() else matrix
 
 
 def _filled(texts: Sequence[str], scores: Sequence[float] | Float64, room: int) -> list[str]:
-    """The best of some texts that have room."""
+    """The best texts that fit into `room` characters."""
     kept = []
     for at in np.argsort(-np.asarray(scores), kind="stable").tolist():
         if len(texts[at]) <= room:
@@ -79,7 +80,7 @@ def _filled(texts: Sequence[str], scores: Sequence[float] | Float64, room: int) 
 
 
 def _kept(session: Session, part: Sequence[Question]) -> list[tuple[Mapping[str, float], float]]:
-    """For each question with an answer, which ways keep it, and milliseconds of `pack`."""
+    """For each question with an answer, the ways that keep it, and the milliseconds of `pack`."""
     reading = QuestionReading([one.text for one in part], lambda: session.analyser)
     batch = Batch(session.snapshot, reading, None, (Route.GRAPH,), session.settings.fusion)
     results = batch.results((Route.GRAPH,), range(len(part)), _DEPTH)
@@ -129,13 +130,13 @@ def _kept(session: Session, part: Sequence[Question]) -> list[tuple[Mapping[str,
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of this benchmark."""
+    """Add options for sources."""
     parser.add_argument("sources", nargs="+", metavar="DATASET=INDEX")
     parser.add_argument("--limit", type=int, help="questions of each split")
 
 
 def run(given: argparse.Namespace) -> None:
-    """Print a row for each dataset, of train and dev questions."""
+    """Print a row for each dataset, over its train and dev questions."""
     harness.print_header("Packing", seed=None, data=", ".join(given.sources))
     table: Table | None = None
     for source in given.sources:

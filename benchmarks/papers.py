@@ -1,10 +1,10 @@
 """The tables of four papers in their own shape: EA-GraphRAG, LinearRAG, Clue-RAG and ZoomRAG.
 
-Every method answers the same questions over the same index without a language model; a "-" stands
-where a column cannot be had, and the line below the table says why. Questions are analysed before
-the clock starts, but for EA-GraphRAG's table of times. The first dataset is the one of ablations,
-sweeps and batches. An index is FOLDER/NAME.index for the dataset NAME; LinearRAG as published also
-needs one that was written with WYE_PRESET=published, FOLDER/NAME-published.index.
+Every method answers the same questions over the same index without a language model. A "-" marks a
+column that cannot be measured; the line below the table says why. Questions are analysed before the
+clock starts, except in EA-GraphRAG's table of times. Ablations, sweeps and batches use the first
+dataset. An index is FOLDER/NAME.index for the dataset NAME; LinearRAG as published also needs one
+that was written with WYE_PRESET=published, FOLDER/NAME-published.index.
 """
 
 import argparse
@@ -47,14 +47,14 @@ DEPTH = 10
 BATCH = 32
 BATCHES = (1, 4, 16, 64, 256)
 LISTED = 100
-"""Hits of a list that is added to another."""
+"""How many hits of a list are added to another."""
 WEIGHTS = (0.01, 0.02, 0.04, 0.08)
 QUALITY = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
 PUBLISHED = "LinearRAG, published"
 
 SHARES = (0.25, 0.5, 0.75)
 CUT = 0.5
-"""A router's score above it is the graph's."""
+"""Above this score, a router chooses the graph."""
 SEVERAL = """\
 Does one passage hold the answer, or does it take several?
 
@@ -86,9 +86,9 @@ class Asked:
     """A dataset's questions with its index.
 
     Attributes:
-        folder: Of the dataset, with its other splits.
-        router_url: Of a language model that routes; "" for none.
+        folder: Folder of the dataset, with its other splits.
         published: An index written with WYE_PRESET=published, if there is one.
+        router_url: Address of a language model that routes; "" for none.
     """
 
     folder: Path
@@ -104,16 +104,16 @@ class Asked:
 
     @property
     def texts(self) -> list[str]:
-        """Of the questions."""
+        """The text of each question."""
         return [question.text for question in self.dataset.questions]
 
     @cached_property
     def rankings(self) -> dict[str, list[Ranking] | None]:
-        """What each method finds; None for one that lacks its index."""
+        """Method -> its rankings; None if its index is missing."""
         return {name: method(self) for name, method in METHODS.items()}
 
     def measure(self, rankings: Sequence[Ranking], names: Sequence[str]) -> Float64:
-        """(n, names) measures of every question."""
+        """(n, len(names)) measures of every question."""
         run = {
             question.id: [hit.id for hit in ranking.hits]
             for question, ranking in zip(self.dataset.questions, rankings, strict=True)
@@ -141,7 +141,7 @@ class Asked:
 
 
 def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
-    """Questions as the arms take them."""
+    """Questions as queries of the arms."""
     reading = QuestionReading(texts, lambda: session.analyser)
     places = range(len(texts))
     reading.encode()
@@ -151,23 +151,23 @@ def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
 
 
 def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> list[Ranking]:
-    """What questions asked so many at a time find."""
+    """Rankings of questions that are asked `size` at a time."""
     parts = (queries[start : start + size] for start in range(0, len(queries), size))
     return [ranking for part in parts for ranking in search(part)]
 
 
 def by_arm(arm: Callable[[Asked], Retriever], asked: Asked) -> list[Ranking]:
-    """What an arm finds."""
+    """An arm's rankings."""
     return in_batches(partial(arm(asked).search, k=DEPTH), asked.queries)
 
 
 def by_route(route: Route, asked: Asked) -> list[Ranking]:
-    """What a route finds."""
+    """A route's rankings."""
     return [one.ranking for one in asked.session.gateway.search(asked.texts, route, DEPTH)]
 
 
 def as_published(asked: Asked) -> list[Ranking] | None:
-    """What LinearRAG finds as its public code runs, on an index of its own."""
+    """Rankings of LinearRAG with the settings of its public code, on an index of its own."""
     if asked.published is None:
         return None
     queries = analysed(asked.published, asked.texts)
@@ -195,7 +195,7 @@ METHODS: Mapping[str, Callable[[Asked], list[Ranking] | None]] = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add datasets, their indexes, and which tables."""
+    """Add options for datasets, their indexes, and tables."""
     parser.add_argument("datasets", type=Path, nargs="+", help="BEIR folders")
     parser.add_argument("--indexes", type=Path, required=True, help="folder with NAME.index")
     parser.add_argument("--split", default="dev", help="whose questions are asked (default dev)")
@@ -256,7 +256,7 @@ def print_recall(sets: Sequence[Asked], seed: int) -> None:
 
 
 def print_accuracy(sets: Sequence[Asked], seed: int) -> None:
-    """Method by dataset: whether the first five passages hold an answer."""
+    """Method by dataset: share of questions with an answer in the first five passages."""
     del seed
     columns = [f"{one.dataset.name} {name}" for one in sets for name in ("Acc.", "GPT-Acc.")]
     table = Table(["method", *columns], width=26)
@@ -271,7 +271,7 @@ def print_accuracy(sets: Sequence[Asked], seed: int) -> None:
 
 
 def print_times(sets: Sequence[Asked], seed: int) -> None:
-    """Strategy by seconds a question, reading and routing included, each asked alone."""
+    """Strategy by milliseconds a question, with analysis and routing, one question at a time."""
     del seed
     table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
     asked = sets[0]
@@ -309,13 +309,13 @@ def print_times(sets: Sequence[Asked], seed: int) -> None:
 def print_variants(
     variants: Mapping[str, Callable[[Asked], Search]], sets: Sequence[Asked], seed: int
 ) -> None:
-    """Variant by measure, with a star where the paired difference to the first excludes 0."""
+    """Variant by measure; a star marks a paired difference to the first that excludes 0."""
     asked = sets[0]
     table = Table(["variant", *(name.rjust(20) for name in QUALITY), "CPU ms"], width=34)
     baseline: Float64 | None = None
     for name, make in variants.items():
         search = make(asked)
-        search(asked.queries[:1])  # what is built at the first question is not its time
+        search(asked.queries[:1])  # so that what is built on first use is not timed
         start = process_time()
         found = in_batches(search, asked.queries)
         spent = 1e3 * (process_time() - start) / len(found)
@@ -330,7 +330,7 @@ def graph_with(settings: TriGraphSettings) -> Callable[[Asked], Search]:
 
 
 def binary(asked: Asked) -> Search:
-    """The graph arm on edges that say whether a passage mentions a name, not how often."""
+    """The graph arm on binary edges: whether a passage mentions a name, not how often."""
     graph = asked.session.snapshot.graph.graph
     own = graph.passages.plain()
     once = replace(
@@ -342,7 +342,7 @@ def binary(asked: Asked) -> Search:
 
 
 def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
-    """LinearRAG's ablations, prunings, and sweeps."""
+    """Yield LinearRAG's ablations, prunings and sweeps."""
     default = TriGraphSettings()
     settings = {
         "default": default,
@@ -413,7 +413,7 @@ ZOOMS = {
 
 
 def print_zoom_index(sets: Sequence[Asked], seed: int) -> None:
-    """What the graph of each further arm takes, beside the index that is there."""
+    """Time and memory of each further arm's graph, beside the index."""
     del seed
     table = Table(["arm", "dataset", "first search s", "MB", "tokens in", "tokens out"], width=26)
     for one in sets:
@@ -431,7 +431,7 @@ def print_zoom_index(sets: Sequence[Asked], seed: int) -> None:
 
 
 def print_batches(sets: Sequence[Asked], seed: int) -> None:
-    """Processor milliseconds a question by how many are asked at once."""
+    """Processor milliseconds a question by size of the batch."""
     del seed
     asked = sets[0]
     table = Table(["arm", *(f"batch {size}" for size in BATCHES)], width=26)
@@ -446,7 +446,7 @@ def print_batches(sets: Sequence[Asked], seed: int) -> None:
 
 
 def print_lists(sets: Sequence[Asked], seed: int) -> None:
-    """Gains in Recall@5 and nDCG@10 of fusion and of steps where one more list is added to them."""
+    """Gains in Recall@5 and nDCG@10 when one more list is added to fusion or steps."""
     names = ("R@5", "nDCG@10")
     for asked in sets:
         table = Table(
@@ -467,7 +467,7 @@ def print_lists(sets: Sequence[Asked], seed: int) -> None:
 
 
 def with_list(base: Ranking, extra: Ranking, weight: float) -> Ranking:
-    """A ranking with one more list: the logarithm of its share of the best mass, by a weight."""
+    """Add a list to a ranking: a weight times the logarithm of its share of the best mass."""
     own = np.array([hit.score for hit in base.hits])
     mass = np.array([hit.score for hit in extra.hits])
     parts = [(base, own - own.min(initial=0.0))]
@@ -478,7 +478,7 @@ def with_list(base: Ranking, extra: Ranking, weight: float) -> Ranking:
 
 
 def print_coupled(sets: Sequence[Asked], seed: int) -> None:
-    """Walks side by side, and walks that meet in one graph with all questions of a batch."""
+    """Separate walks against walks in one graph that has all questions of a batch as nodes."""
     variants: dict[str, Callable[[Asked], Search]] = {
         "decoupled": zoom_with(ZoomSettings()),
         f"coupled, {BATCH} at a time": lambda asked: partial(
@@ -489,7 +489,7 @@ def print_coupled(sets: Sequence[Asked], seed: int) -> None:
 
 
 def coupled(arm: ZoomRetriever, queries: Sequence[Query]) -> list[Ranking]:
-    """ZoomRAG's walks where all questions are nodes of one graph, so that they meet."""
+    """Rankings of ZoomRAG's walks in one graph that has all questions as nodes."""
     filtered = arm.graph.filtered(None)
     shared = arm.shared(filtered)
     edges = arm.edges(queries, filtered, shared)[0]
@@ -499,7 +499,7 @@ def coupled(arm: ZoomRetriever, queries: Sequence[Query]) -> list[Ranking]:
 
 
 def coupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
-    """(b, n + e) mass after walks from each of b questions over a graph that has all of them."""
+    """(b, n + e) mass after walks from each of b questions in a graph that has all of them."""
     own = sparse.csr_array(edges)
     whole = sparse.block_array([[None, own], [own.T, shared.edges]], format="csr")
     sums: Float64 = whole.sum(axis=0)
@@ -513,7 +513,7 @@ def coupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int
 
 
 def _spent(search: Search, queries: Sequence[Query], size: int) -> float:
-    """Processor milliseconds a question; of single ones a quarter is asked."""
+    """Processor milliseconds a question; for batches of one, over every fourth question."""
     some = queries if size > 1 else queries[::4]
     in_batches(search, some[:size], size)
     start = process_time()
@@ -525,7 +525,7 @@ Router = Callable[[Sequence[str]], Float64]
 
 
 def print_front(sets: Sequence[Asked], seed: int) -> None:
-    """Router by nDCG@10 where the questions that it scores highest go from hybrid to steps."""
+    """Router by nDCG@10 when the questions it scores highest take steps and the others hybrid."""
     del seed
     asked = sets[0]
     simple, gains = hybrid_and_gains(asked)
@@ -548,7 +548,7 @@ def print_front(sets: Sequence[Asked], seed: int) -> None:
 
 
 def hybrid_and_gains(asked: Asked) -> tuple[Float64, Float64]:
-    """(n,) nDCG@10 of hybrid, and what steps have more."""
+    """(n,) nDCG@10 of hybrid, and (n,) what steps gain over it."""
     simple, graph = (
         asked.measure(by_route(route, asked), ("nDCG@10",))[:, 0]
         for route in (Route.HYBRID, Route.STEPS)
@@ -557,7 +557,7 @@ def hybrid_and_gains(asked: Asked) -> tuple[Float64, Float64]:
 
 
 def gain_at(gains: Float64, scores: Float64, share: float) -> float:
-    """Mean gain where that share of the questions, the highest scores first, goes in steps."""
+    """Mean gain when this share of the questions, by highest score, takes steps."""
     room, gained = share * len(gains), 0.0
     for value in np.unique(scores)[::-1]:
         own = gains[scores == value]
@@ -568,9 +568,9 @@ def gain_at(gains: Float64, scores: Float64, share: float) -> float:
 
 
 def routers(asked: Asked) -> dict[str, Router]:
-    """The one that ships, a language model, and those that learn from train questions.
+    """The router that ships, a language model, and routers trained on train questions.
 
-    These are the ones on which steps and hybrid differ; a network is also calibrated on dev.
+    Training uses the questions on which steps and hybrid differ. The network is calibrated on dev.
     """
     session = asked.session
 
@@ -615,7 +615,7 @@ def routers(asked: Asked) -> dict[str, Router]:
 
 
 def said_several(client: openai.OpenAI, texts: Sequence[str]) -> Float64:
-    """(n,) 1 where a language model says that a question takes several passages."""
+    """(n,) 1 where a language model says that a question needs several passages."""
     said = []
     for text in texts:
         reply = client.chat.completions.create(

@@ -1,11 +1,11 @@
-"""A routed answer beside plain dense retrieval as people write it, in one process and over HTTP.
+"""Compares routed retrieval with plain dense retrieval, in one process and over HTTP.
 
-"plain" is sentence-transformers' `encode` and a flat FAISS index, with the encoder and the vectors
-of our index and the texts in memory; over HTTP it is the same behind FastAPI and uvicorn. Systems
-take turns question by question, and servers slice by slice. What counts are the ratios to plain,
-with 95 % bootstrap intervals over questions, on a machine that does nothing else: on a busy one
-plain waits for the last of its threads. The floor is the encoder alone in process, and over HTTP
-lexical search, which runs no model. `--wye other/bin/wye` adds the server of another commit.
+"plain" is sentence-transformers' `encode` and a flat FAISS index, with our index's encoder and
+vectors, and texts in memory; over HTTP it runs behind FastAPI and uvicorn. Systems take turns
+question by question, and servers slice by slice. Look at the ratios to plain, with 95 % bootstrap
+intervals over questions, from an otherwise idle machine: on a busy one, plain waits for the last of
+its threads. The lower bound is the encoder alone in process, and over HTTP lexical search, which
+runs no model. `--wye other/bin/wye` adds the server of another commit.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from training.evaluation.measures import MEASURES, score
 
 PLAIN = "plain"
 DRAWS = 2_000
-"""Of the bootstrap."""
+"""Number of bootstrap resamples."""
 WARM_UP = 5
 BATCH = 32
 QUALITY = ("R@5", "nDCG@10")
@@ -45,11 +45,11 @@ Ask = Callable[[str], object]
 
 
 class Plain:
-    """Plain dense retrieval, as its tutorials have it."""
+    """Plain dense retrieval, as in tutorials."""
 
     def __init__(self, folder: Path) -> None:
-        """Load what `write_plain` wrote, and the encoder."""
-        import torch  # noqa: PLC0415 - the command's help need not wait for it
+        """Load the files of `write_plain`, and the encoder."""
+        import torch  # noqa: PLC0415 - slow; --help need not wait for it
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415
 
         self.threads = torch.get_num_threads()
@@ -64,7 +64,7 @@ class Plain:
         return self.search_many([question], k)[0]
 
     def search_many(self, questions: Sequence[str], k: int) -> list[list[dict[str, object]]]:
-        """The same for several questions."""
+        """The k nearest passages of several questions."""
         vectors = self._model.encode(questions, normalize_embeddings=True)
         scores, rows = self._index.search(vectors, k)
         return [
@@ -74,7 +74,7 @@ class Plain:
 
     @contextmanager
     def on_threads(self, count: int) -> Iterator[None]:
-        """Have PyTorch use so many threads; what else is in this process may want others."""
+        """Have PyTorch use so many threads inside the block."""
         import torch  # noqa: PLC0415
 
         before = torch.get_num_threads()
@@ -93,7 +93,7 @@ def write_plain(session: Session, folder: Path) -> None:
 
 
 def serve(folder: Path, port: int) -> None:
-    """The same over HTTP, at the address of `wye serve`."""
+    """Serve plain dense retrieval over HTTP, at the path of `wye serve`."""
     import uvicorn  # noqa: PLC0415
     from fastapi import FastAPI  # noqa: PLC0415
     from pydantic import BaseModel  # noqa: PLC0415
@@ -116,7 +116,7 @@ def serve(folder: Path, port: int) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add data, systems, and how much is asked."""
+    """Add options for data, systems, and numbers of questions."""
     harness.add_data(parser)
     parser.add_argument("--splits", default="dev,test", help="whose questions are asked")
     parser.add_argument("--questions", type=int, default=300, help="asked in process (default 300)")
@@ -160,7 +160,7 @@ def run(given: argparse.Namespace) -> None:
 def print_process(
     session: Session, plain: Plain, questions: Sequence[str], given: argparse.Namespace
 ) -> None:
-    """Milliseconds of one question after another, and where they go."""
+    """Print milliseconds of questions asked one by one, in total and by stage."""
     opened = wye.Index(session)
 
     def by_plain(threads: int, question: str) -> None:
@@ -197,7 +197,7 @@ def print_process(
 
 
 def in_turns(asks: Mapping[str, Ask], questions: Sequence[str]) -> dict[str, Float64]:
-    """Seconds of each system for each question; who is asked first changes with the question."""
+    """(n,) seconds of each system for each question; their order changes with the question."""
     for ask in asks.values():
         for question in questions[:WARM_UP]:
             ask(question)
@@ -211,7 +211,7 @@ def in_turns(asks: Mapping[str, Ask], questions: Sequence[str]) -> dict[str, Flo
 
 
 def ratio_of_medians(own: Float64, other: Float64, *, seed: int) -> tuple[float, str]:
-    """Ratio of the medians of (n,) times of the same questions, with its bootstrap interval."""
+    """Ratio of the medians of (n,) times for the same questions, with its bootstrap interval."""
     drawn = np.random.default_rng(seed).integers(len(own), size=(DRAWS, len(own)))
     ratios = np.median(own[drawn], axis=1) / np.median(other[drawn], axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
@@ -219,7 +219,7 @@ def ratio_of_medians(own: Float64, other: Float64, *, seed: int) -> tuple[float,
 
 
 def print_quality(opened: wye.Index, plain: Plain, dataset: Dataset, routes: Sequence[str]) -> None:
-    """What each finds, over all questions of a split."""
+    """Print the quality of each system, over all questions of a split."""
     ids = [question.id for question in dataset.questions]
     texts = [question.text for question in dataset.questions]
     nearest = plain.search_many(texts, 10)
@@ -241,7 +241,7 @@ def print_http(
     questions: Sequence[str],
     given: argparse.Namespace,
 ) -> None:
-    """Every server with every number of clients, slice by slice in turns; then their memory."""
+    """Print the load of each server with each number of clients, in turn; then their memory."""
     with ExitStack() as stack:
         port = load.free_port()
         own = [sys.executable, "-m", "benchmarks.plain_dense", str(folder), str(port)]
@@ -290,7 +290,7 @@ async def slices(
     questions: Sequence[str],
     given: argparse.Namespace,
 ) -> dict[tuple[str, str, int], list[load.Sample]]:
-    """Samples of each server, route and number of clients, one for each round."""
+    """(server, route, clients) -> samples, one for each round."""
     clients = {name: load.Client(url) for name, (url, _) in servers.items()}
     found: dict[tuple[str, str, int], list[load.Sample]] = {}
     try:
@@ -311,7 +311,7 @@ async def slices(
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process and of those that it started."""
+    """Resident bytes of a process and its descendants."""
     process = psutil.Process(pid)
     family = [process, *process.children(recursive=True)]
     return sum(one.memory_info().rss for one in family)

@@ -1,9 +1,9 @@
-"""How often the plan of a question is the one that a person wrote for it.
+"""Compares the plans of questions with plans written by a person.
 
-Questions and their plans are those of tests/featurizer/plans.jsonl, where {kind type: …} stands
-around each step. A fixed half of them is for development; the other is held out, and never looked
-at to change the code. Each plan is read off the constituency tree and, to compare, off a tree that
-is made of the dependencies.
+Questions and plans are those of tests/featurizer/plans.jsonl, which marks each step as
+{kind type: …}. A fixed half of them is for development; the other is held out, and never looked at
+to change the code. Plans are read from the constituency tree and, for comparison, from a tree made
+of the dependencies.
 """
 
 import argparse
@@ -26,13 +26,13 @@ PLANS = Path(__file__).parents[1] / "tests" / "featurizer" / "plans.jsonl"
 HALVES = ("development", "held out")
 _MARK = re.compile(r"\{(\w+) (\w+): |\}")
 
-# First character, last, kind and type of a step.
+# Start, end, kind and type of a step.
 Key = tuple[int, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedPlan:
-    """A question with its plan as a person wrote it."""
+    """A question with the plan that a person wrote."""
 
     group: str
     question: str
@@ -46,12 +46,12 @@ class JudgedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How plans agree with those of people.
+    """How well plans agree with those of a person.
 
     Attributes:
-        groups: For each group, number of questions and of those with exactly the same plan.
-        precision: Share of the steps found that are right in place, kind and type.
-        recall: Share of the steps written that were found so.
+        groups: Group -> number of questions, and of those with exactly the same plan.
+        precision: Share of the found steps with the right position, kind and type.
+        recall: Share of the written steps that were found so.
         wrong: Questions with another plan.
     """
 
@@ -68,7 +68,7 @@ class Accuracy:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add whether to list what is wrong."""
+    """Add an option to list the errors."""
     parser.add_argument(
         "--wrong", action="store_true", help="list the questions of the first half that are wrong"
     )
@@ -98,18 +98,18 @@ def run(given: argparse.Namespace) -> None:
 
 
 def read_planned(path: Path = PLANS) -> list[JudgedPlan]:
-    """The questions of a file, in order."""
+    """Read the questions of a file, in order."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [JudgedPlan(row["group"], *_unmarked(row["marked"])) for row in rows]
 
 
 def by_dependencies(syntaxes: Sequence[Syntax]) -> list[Plan]:
-    """The plans that are read off the dependencies, as the route of steps takes them."""
+    """Plans from the dependencies, as the route steps uses them."""
     return [plan_by_dependencies(syntax.tokens, syntax.sentences) for syntax in syntaxes]
 
 
 def measure(planned: Sequence[JudgedPlan], plans: Sequence[Plan], half: str) -> Accuracy:
-    """How plans agree with those of people, over one half of the questions."""
+    """How well plans agree with a person's, over one half of the questions."""
     groups: dict[str, tuple[int, int]] = {}
     counts: Counter[str] = Counter()
     wrong = []
@@ -131,7 +131,7 @@ def _key(step: Step) -> Key:
 
 
 def _unmarked(marked: str) -> tuple[str, frozenset[Key]]:
-    """A question without its marks, and the steps that they stood around."""
+    """A question without its marks, and the steps that they mark."""
     text, place = "", 0
     open_steps: list[tuple[int, str, str]] = []
     steps: set[Key] = set()

@@ -1,13 +1,13 @@
-"""A remote graph arm behind a delay and a price: what routing saves of it, and what faults do.
+"""A remote graph arm with a delay and a price: what routing saves, and what faults do.
 
-Another `wye serve` over the same index is the arm, behind a proxy that waits as long as a GraphRAG
-server takes and fails as it is told to. Always asking it is the route fusion; `auto` asks it where
-the router does not do without. Quality is nDCG@10, with the 95 % bootstrap interval of the paired
-difference to always asking. In the table of faults each call meets one of them by the probability
---faulty; 503 and 504 are replies of a gateway that had no time for its own arms. The last table
-asks the arm alone, one question at a time: through the gateway with the route graph, and directly,
-which of them first in turns. There the proxy gives one reply of the arm again and again, so that
-what differs is the gateway. Delays are scaled by --scale.
+The arm is another `wye serve` over the same index, behind a proxy that delays replies as long as a
+GraphRAG server takes, and fails on demand. The route fusion always asks it; `auto` asks only if the
+router wants it. Quality is nDCG@10, with the 95 % bootstrap interval of the paired difference to
+always asking. In the table of faults, each call meets one with the probability --faulty; 503 and
+504 are replies of a gateway that had no time for its own arms. The last table asks only the arm,
+one question at a time, alternately through the gateway with the route graph and directly. There the
+proxy repeats one reply of the arm, so that only the gateway makes a difference. Delays are scaled
+by --scale.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from training.evaluation.bootstrap import resampled_means
 from training.evaluation.measures import MEASURES, score
 
 DELAY = 3.0
-"""Seconds that a GraphRAG server takes for a question."""
+"""Seconds that a GraphRAG server takes to answer a question."""
 PRICE = 0.02
 FAULTS = ("refused", "hanging", "slow", "garbled", "busy", "broken")
 DEPTH = 10
@@ -45,7 +45,7 @@ _HEAD = "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add dataset, index, splits, and how the arm behaves."""
+    """Add options for dataset, index, splits, and the arm's behaviour."""
     harness.add_data(parser)
     parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
     parser.add_argument("--every", type=int, default=1, help="ask only each such question")
@@ -87,7 +87,7 @@ async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm
 
 
 def declared(url: str, timeout_ms: int) -> str:
-    """The arms file of the gateway."""
+    """The text of the gateway's arms file."""
     return (
         f'[arms.remote]\nkind = "wye"\nrole = "graph"\nroute = "graph"\nurl = "{url}"\n'
         f"timeout_ms = {max(timeout_ms, 500)}\nprice = {PRICE}\nmax_concurrency = 64\n"
@@ -97,11 +97,11 @@ def declared(url: str, timeout_ms: int) -> str:
 
 @dataclass(slots=True)
 class Asked:
-    """What came of one question.
+    """The result of one question.
 
     Attributes:
-        status: Of the reply.
-        reply: Its body; empty where it is an error.
+        status: Status of the reply.
+        reply: Its body; empty for an error.
     """
 
     status: int
@@ -126,7 +126,7 @@ async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> As
 async def ask_all(
     url: str, questions: Sequence[str], clients: int, **fields: object
 ) -> list[Asked]:
-    """Ask every question once, so many at the same time; in their order."""
+    """Ask every question once with several clients; results in the questions' order."""
     found: dict[int, Asked] = {}
     places = iter(range(len(questions)))
 
@@ -151,7 +151,7 @@ def quality(dataset: Dataset, asked: Sequence[Asked]) -> Float64:
 async def _print_saved(given: argparse.Namespace, dataset: Dataset, url: str) -> None:
     texts = [question.text for question in dataset.questions]
     deadline = round(4000 * DELAY * given.scale + 10_000)
-    for route in ("hybrid", "fusion"):  # whatever is loaded at the first question
+    for route in ("hybrid", "fusion"):  # load what is loaded on first use
         await ask_all(url, texts[: 2 * given.clients], given.clients, route=route)
     table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
     baseline: Float64 | None = None
@@ -197,7 +197,7 @@ async def _print_faults(
         )
         answered = [one for one in asked if one.status == 200 and one.reply["passages"]]
         missing = [one for one in answered if one.reply["missing"]]
-        # Without its list and without a word about it.
+        # The arm's list is missing, and the reply does not say so.
         untold = [
             one
             for one in answered
@@ -247,15 +247,15 @@ async def _print_overhead(
 
 
 class Proxy:
-    """Passes requests on to a server, later and not always.
+    """Forwards requests to a server with delays and faults.
 
     Attributes:
-        url: Where it listens.
+        url: Its address.
         delay: Seconds before each reply.
-        faulty: Share of the calls that meet one of the faults.
-        faults: That there are.
-        met: How often each was met.
-        repeats: Whether it gives its last reply again, and asks nobody.
+        faulty: Share of the calls that meet a fault.
+        faults: The faults to choose among.
+        met: Fault -> number of calls that met it.
+        repeats: Whether to repeat the last reply instead of forwarding.
     """
 
     def __init__(self, target: str, delay: float, seed: int) -> None:
@@ -275,16 +275,16 @@ class Proxy:
             while await self._answer(reader, writer):
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the other side went away, or the benchmark is over
+            pass  # the client left, or the benchmark is over
         finally:
             writer.close()
 
     async def close(self) -> None:
-        """Let go of the server."""
+        """Close the connections to the server."""
         await self._client.aclose()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection goes on."""
+        """Answer one request; returns whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         method, path, _ = head.split(" ", 2)
         lengths = [
@@ -324,7 +324,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxied(target: str, delay: float, seed: int) -> AsyncIterator[Proxy]:
-    """A proxy of a server on a free port."""
+    """Run a proxy of a server on a free port."""
     proxy = Proxy(target, delay, seed)
     listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]

@@ -1,12 +1,11 @@
-"""An index dealt to shards beside the whole one: recall, rankings that are the same, milliseconds.
+"""Compares an index split into shards with the whole one: recall, equal rankings, milliseconds.
 
-Documents are dealt by a hash of their ids. The shards are in this process, so milliseconds are the
-processor time of all of them and of who asks; nothing is sent. With one shard lost, the others
-answer for what they have.
+A hash of its id assigns each document to a shard. The shards are in this process, so milliseconds
+are the processor time of all shards and their client, without a network. If one shard is lost, the
+others answer from what they have.
 
-With `--http`, servers instead: a `wye serve` of each part and one that asks them, beside one of the
-whole; the same questions one after another, in turns. Then a shard is stopped where it stands
-(SIGSTOP), and killed.
+With `--http`, it uses servers: a `wye serve` for each shard and one that asks them, against one of
+the whole, with the same questions in turn. Then one shard is stopped (SIGSTOP), and killed.
 """
 
 import argparse
@@ -44,14 +43,14 @@ DEPTH = 10
 _ROWS = 1_000
 R5 = MEASURES.index("R@5")
 PATIENT = "WYE_SERVE__DEADLINE_MS=60000"
-"""A slow machine is not an overloaded server."""
+"""A long deadline, so that a slow machine does not look like an overloaded server."""
 _COLUMNS = [
     f"{what}, {of}" for what in ("p50 ms", "p95 ms", "processor ms") for of in ("whole", "shards")
 ]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add dataset, index, splits and the number of shards."""
+    """Add options for dataset, index, splits and shards."""
     harness.add_data(parser)
     parser.add_argument("--splits", nargs="+", default=["dev"], help="of judged questions")
     parser.add_argument("--shards", type=int, default=4)
@@ -61,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Print recall by route: whole, of shards, and without one of them; or times over HTTP."""
+    """Print recall by route: whole, sharded, and with one shard lost; or times over HTTP."""
     with harness.index_of(given) as index, tempfile.TemporaryDirectory() as scratch:
         settings = load_settings(index=index)
         deal(index, Path(scratch), given.shards)
@@ -97,21 +96,21 @@ def run(given: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What answers at an address: a server, and those that it asks."""
+    """A server with the processes of those that it asks."""
 
     url: str
     pids: tuple[int, ...]
 
     def spent(self) -> float:
-        """Seconds of processor time so far."""
+        """Processor seconds so far."""
         times = [psutil.Process(pid).cpu_times() for pid in self.pids]
         return float(sum(one.user + one.system for one in times))
 
     def ask(self, questions: Sequence[str], route: str) -> tuple[list[float], dict[str, Any]]:
-        """Seconds of each question, and the last reply.
+        """Ask questions one by one; returns the seconds of each, and the last reply.
 
         Raises:
-            HTTPError: It does not answer, or with an error.
+            HTTPError: The server does not answer, or with an error.
         """
         seconds, reply = [], httpx.Response(200, json={})
         with httpx.Client(base_url=self.url, timeout=60) as client:
@@ -127,7 +126,7 @@ class Servers:
 def print_http(
     index: Path, folders: Sequence[Path], questions: Sequence[str], routes: Sequence[str]
 ) -> None:
-    """Milliseconds of a question to a server, and to one that asks others; then with one lost."""
+    """Print milliseconds of questions to the whole and to the shards; then with a shard lost."""
     with ExitStack() as stack:
 
         def started(*words: str) -> tuple[str, int]:
@@ -138,7 +137,7 @@ def print_http(
         url, pid = started("env", f"WYE_INDEX={index}", PATIENT)
         whole = Servers(url, (pid,))
         parts = [started("env", f"WYE_INDEX={folder}", PATIENT) for folder in folders]
-        # Ended after those that it asks.
+        # Started last, so that it is ended before those that it asks.
         urls = ",".join(url for url, _ in parts)
         url, pid = started("env", f"WYE_SERVE__SHARDS={urls}", PATIENT)
         dealt = Servers(url, (pid, *(pid for _, pid in parts)))
@@ -166,7 +165,7 @@ def print_http(
                 (first,), _ = dealt.ask(questions[:1], Route.FUSION)
                 later, reply = dealt.ask(questions, Route.FUSION)
             finally:
-                os.kill(lost, signal.SIGCONT)  # or it would not end either
+                os.kill(lost, signal.SIGCONT)  # a stopped process could not end
             why = "; ".join(one["reason"] for one in reply["missing"])
             table.row(name, 1000 * first, 1000 * float(np.median(later)), why)
             while name == "stopped" and "missing" in dealt.ask(questions[:1], Route.FUSION)[1]:
@@ -174,7 +173,7 @@ def print_http(
 
 
 class LocalClient:
-    """A shard in this process, that can be lost."""
+    """A shard in this process, which can be marked as lost."""
 
     def __init__(self, name: str, shard: Shard) -> None:
         self.name = name
@@ -182,24 +181,24 @@ class LocalClient:
         self._shard = shard
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Its answer.
+        """The shard's answer.
 
         Raises:
-            ShardError: It is lost.
+            ShardError: The shard is lost.
         """
         if self.is_lost:
             raise ShardError("is lost")
         return self._shard.call(name, arguments)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 @contextmanager
 def sharded(
     clients: Sequence[LocalClient], settings: Settings, whole: Session
 ) -> Iterator[Gateway]:
-    """A gateway over shards, with the models and the router of the whole."""
+    """A gateway over shards, with the models and the router of the whole index."""
     shards = Shards(clients)
     arms = ShardedArms(shards, settings)
 
@@ -216,7 +215,7 @@ def sharded(
 
 
 def deal(index: Path, target: Path, shards: int) -> None:
-    """Make an index of each part of the rows of another; whole documents go to one."""
+    """Split an index into shards; a document's passages go to the same one."""
     whole = PassageStore.open(index)
     for number in range(shards):
         part = PassageStore.create(target / f"{number}", whole.dimension, whole.fingerprint)
@@ -235,10 +234,10 @@ def _shard_of(document: str, shards: int) -> int:
 def answers(
     gateway: Gateway, route: Route, datasets: Sequence[Dataset]
 ) -> tuple[dict[str, list[str]], float]:
-    """Ids of the passages for each question, and seconds of processor time of one."""
+    """Question id -> ids of its passages, and processor seconds a question."""
     asked = {one.id: one.text for dataset in datasets for one in dataset.questions}
     ids, found = list(asked), dict[str, list[str]]()
-    gateway.search([asked[ids[0]]], route, DEPTH)  # what is made once is not counted
+    gateway.search([asked[ids[0]]], route, DEPTH)  # so that what is built on first use is not timed
     started = process_time()
     for start in range(0, len(ids), BATCH):
         part = ids[start : start + BATCH]

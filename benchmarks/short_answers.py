@@ -1,8 +1,8 @@
-"""What the evidence of short answers weighs: fitted on train questions, measured on dev ones.
+"""Fits the weights of short answers' evidence on train questions, and measures them on dev.
 
-Of a question whose right answers are known, the softmax of the candidates' scores is how sure of
-each the model is; the weights maximise the mean logarithm of what that gives for the F1 of the
-answer. The output below "weights" is the table of `router/answers/weights.py`.
+The model's probability of each candidate is the softmax of the candidates' scores. The weights
+maximise the mean logarithm of the expected F1 of the answer. The output below "weights" is the
+table of `router/answers/weights.py`.
 """
 
 import argparse
@@ -26,9 +26,9 @@ from training.evaluation.answer_measures import exact_match, token_f1
 
 _BATCH = 32
 _FIRST = 5
-# Penalty of squared weights; others were tried between .0003 and .02.
+# Penalty on squared weights; values from .0003 to .02 were tried.
 _RIDGE = 1e-3
-# A weight that is closer to 0 is left out.
+# Weights closer to 0 are left out.
 _LEAST = 0.1
 
 
@@ -37,9 +37,10 @@ class Judged:
     """The candidates of one question.
 
     Attributes:
-        group: Dataset.
+        group: The question's dataset.
+        found: The n candidates.
         values: (n,) F1 of each candidate as the answer.
-        exact: (n,) whether it is a right one.
+        exact: (n,) exact match of each, 0 or 1.
     """
 
     group: str
@@ -48,12 +49,12 @@ class Judged:
     exact: Float64
 
     def matrix(self, names: Sequence[str]) -> Float64:
-        """(n, m) the evidence."""
+        """(n, m) evidence of each candidate, by name; 0 where it is missing."""
         return np.array([[one.evidence.get(name, 0.0) for name in names] for one in self.found])
 
 
 def judged(source: str, split: str) -> Iterator[Judged]:
-    """Candidates of the open questions of a split, from the first five passages that auto finds."""
+    """Yield candidates for the open questions of a split, from the first five passages of auto."""
     named = parse_source(source, None)
     data = read_dataset(named.dataset, split)
     with Session.open(load_settings(), index_of(named)) as session:
@@ -76,7 +77,7 @@ def judged(source: str, split: str) -> Iterator[Judged]:
 
 
 def fit(questions: Sequence[Judged], names: Sequence[str]) -> Float64:
-    """(m,) weights of evidence, from questions of which a candidate is nearly right."""
+    """(m,) weights of evidence, fitted on questions with a candidate that is nearly right."""
     known = [
         (one.matrix(names), one.values) for one in questions if one.values.max(initial=0) > 0.5
     ]
@@ -97,12 +98,12 @@ def fit(questions: Sequence[Judged], names: Sequence[str]) -> Float64:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of this benchmark."""
+    """Add options for sources."""
     parser.add_argument("sources", nargs="+", metavar="DATASET=INDEX")
 
 
 def run(given: argparse.Namespace) -> None:
-    """Fit, and print EM and F1 of the surest candidates, and the weights."""
+    """Fit, and print EM and F1 of the best candidates, and the weights."""
     train, dev = (
         [one for source in given.sources for one in judged(source, split)]
         for split in ("train", "dev")

@@ -1,9 +1,9 @@
-"""Hours in minutes: reads, writes, hostile documents, clients that hang up, workers that die.
+"""A soak test: reads, writes, hostile documents, clients that hang up, workers that die.
 
-Starts a server of its own over a copy of an index and knows it by HTTP alone. Each client owns its
-documents, so it knows what must be there. One more sends what is costly or malformed, one document
-after another. A worker is killed with SIGKILL every so often; the oldest is spared for half of the
-run, so that growth shows. The exit code is the number of kinds of faults that were seen.
+Starts a server over a copy of an index, and uses only HTTP. Each client owns its documents, so it
+knows what must be there. One more client sends costly or malformed documents. Now and then a worker
+is killed with SIGKILL; the oldest is spared for half of the run, so that growth shows. The exit
+code is the number of kinds of faults that were seen.
 """
 
 import argparse
@@ -27,22 +27,22 @@ from benchmarks.harness import Table
 from benchmarks.load import server
 
 REFUSALS = (409, 429, 503)
-# What may be said to a document that cannot be stored.
+# Allowed replies to a document that cannot be stored.
 REFUSED = (400, 404, 413, 415, 422)
 ROUTES = ("dense", "lexical", "graph", "fusion")
 TAGS = ("red", "green", "blue")
 WORDS = ("bridge", "river", "tower", "harbour", "museum", "painter", "engine", "island", "castle")
-# How long a client insists on a change, and how long it waits before it asks again.
+# How long a client retries a change, and the longest wait between two tries, in seconds.
 PATIENCE, LONGEST_WAIT = 120.0, 2.0
 BULK = 40
-# The longest that a question may wait for the models, whatever is being stored, and that a server
-# may take over a hostile document.
+# The longest that a question may wait for the models, whatever is being stored, and the longest
+# that a server may take for a hostile document.
 LONGEST_QUEUE_MS = 2_000.0
 HOSTILE_SECONDS = 1_500.0
-# Seconds after which a worker is taken to have loaded its models.
+# After so many seconds, a worker should have loaded its models.
 LOADED = 20.0
 
-# What must not happen, and is printed even where it did not.
+# Faults that must not happen; they are listed even if they did not.
 WANTED = (
     "lost document",
     "lost revision",
@@ -56,7 +56,7 @@ WANTED = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add data, and how long and how hard."""
+    """Add options for data, duration and load."""
     harness.add_data(parser)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=32)
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Soak a server, and print what must not happen with how often it did."""
+    """Soak a server, and print how often each fault happened."""
     harness.print_header(
         f"{given.clients} clients, {given.workers} workers, {given.minutes:g} minutes",
         seed=given.seed,
@@ -86,14 +86,14 @@ def run(given: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class Known:
-    """One document as its only owner knows it.
+    """What its only owner knows of a document.
 
     Attributes:
-        revision: Newest that was sent.
-        sure: Newest that was acknowledged; 0 before any was.
-        gone: The version of the index that has it no more, once its deletion was acknowledged.
-        leaving: Whether its deletion was asked for, and perhaps done.
-        tag: To filter by.
+        revision: Newest revision that was sent.
+        sure: Newest revision that was acknowledged; 0 for none.
+        gone: The first index version without it, once its deletion was acknowledged everywhere.
+        leaving: Whether its deletion was requested.
+        tag: Metadata to filter by.
     """
 
     revision: int
@@ -105,11 +105,11 @@ class Known:
 
 @dataclass(slots=True)
 class OracleState:
-    """All documents of all clients, and what went wrong with them.
+    """The documents of all clients, and the faults seen.
 
     Attributes:
-        documents: By id; an id is never used again after a deletion.
-        faults: Kind -> what was seen.
+        documents: Documents by id; the id of a deleted one is not used again.
+        faults: Kind -> descriptions of the faults.
     """
 
     documents: dict[str, Known] = field(default_factory=dict)
@@ -117,11 +117,11 @@ class OracleState:
     counts: Counter[str] = field(default_factory=Counter)
 
     def fault(self, kind: str, what: str) -> None:
-        """Note something that must not happen."""
+        """Record a fault."""
         self.faults.setdefault(kind, []).append(what)
 
     def living(self, prefix: str) -> list[str]:
-        """Ids of a client's documents that are there for sure."""
+        """Ids of a client's documents that must be there."""
         return [
             id_
             for id_, known in self.documents.items()
@@ -129,18 +129,18 @@ class OracleState:
         ]
 
     def deleted(self) -> dict[str, int]:
-        """Ids whose deletion was acknowledged, with the version that has them no more."""
+        """Id -> the first version without it, for acknowledged deletions."""
         return {id_: known.gone for id_, known in self.documents.items() if known.gone is not None}
 
     def check_reply(
         self, reply: Mapping[str, Any], deleted: Mapping[str, int], tag: str | None
     ) -> None:
-        """Look for passages that a reply must not have.
+        """Check that a reply has no passage that it must not have.
 
         Args:
-            reply: Of /v1/retrieve.
-            deleted: What `deleted` said before the question was sent.
-            tag: Every passage must have it; None when nothing was filtered.
+            reply: A reply of /v1/retrieve.
+            deleted: Result of `deleted` from before the question was sent.
+            tag: The tag that the filter asked for; None without a filter.
         """
         version = reply["index"]["version"]
         if (waited := reply["timings_ms"]["queue"]) > LONGEST_QUEUE_MS:
@@ -154,7 +154,7 @@ class OracleState:
                 self.fault("filtered-out passage in a reply", f"{id_}: {passage['metadata']}")
 
     def check_stored(self, stored: Iterable[Mapping[str, Any]]) -> None:
-        """Compare with the documents of /v1/documents when all is quiet."""
+        """Compare with the documents of /v1/documents, after all changes have ended."""
         revisions = {each["id"]: each["metadata"].get("revision", 0) for each in stored}
         for id_, known in self.documents.items():
             if known.gone is not None:
@@ -168,10 +168,10 @@ class OracleState:
 
 
 class Soak:
-    """Clients, and what they saw."""
+    """The clients of a run, with their measurements."""
 
     def __init__(self, url: str, given: argparse.Namespace) -> None:
-        """Send nothing yet."""
+        """Prepare the clients."""
         self.oracle = OracleState()
         self.statuses = Counter[str]()
         self.seconds: dict[str, list[float]] = {}
@@ -219,13 +219,13 @@ class Soak:
             await asyncio.sleep(0.1)
 
     def _question(self, chance: random.Random, prefix: str) -> str:
-        """About a document of one's own, so that a deleted one would be found if it were there."""
+        """A question about an own document; it would find a deleted one that is still there."""
         mine = [id_ for id_ in self.oracle.documents if id_.startswith(prefix)]
         about = chance.choice(mine) if mine and chance.random() < 0.7 else "nothing"
         return f"What does {about} say of the {chance.choice(WORDS)}?"
 
     async def _put(self, chance: random.Random, prefix: str) -> None:
-        """A new document, or a new revision of one."""
+        """Put a new document, or a new revision of one."""
         documents = self.oracle.documents
         living = self.oracle.living(prefix)
         if living and chance.random() < 0.5:
@@ -279,7 +279,7 @@ class Soak:
                 known.gone = self._gone(reply)
 
     def _gone(self, reply: httpx.Response) -> int | None:
-        """The version without it; None where a process is behind, so that nothing is promised."""
+        """The version without it; None if a process was behind, so that nothing is promised."""
         said = reply.json()
         if not said["everywhere"]:
             self.oracle.counts["deletions not seen everywhere in time"] += 1
@@ -287,7 +287,7 @@ class Soak:
         return int(said["index_version"])
 
     async def _bulk(self, chance: random.Random, prefix: str) -> None:
-        """A job, whose documents count as stored once it is accepted."""
+        """Upload a job, whose documents count as stored once it is accepted."""
         start = len(self.oracle.documents)
         ids = [f"{prefix}{start + n}" for n in range(BULK)]
         new = {id_: Known(1, tag=chance.choice(TAGS)) for id_ in ids}
@@ -304,7 +304,7 @@ class Soak:
             self.jobs.append(reply.json()["id"])
 
     async def _hang_up(self, chance: random.Random, prefix: str) -> None:
-        """Ask, and go away before there is an answer."""
+        """Ask, and hang up before there is an answer."""
         body = {"question": self._question(chance, prefix), "route": "graph"}
         with suppress(TimeoutError):
             async with asyncio.timeout(chance.uniform(0.001, 0.03)):
@@ -313,16 +313,16 @@ class Soak:
         self.statuses["hung up"] += 1
 
     async def begin(self) -> None:
-        """Store a document with the keys of all filters: those that no passage has are refused."""
+        """Store a document with the keys of all filters, since unknown keys are refused."""
         body = self._body(random.Random(self._seed), "first-0", Known(1, tag=TAGS[0]))
         if not await self._insist("put", "PUT", _path("first-0"), json=body):
             raise harness.BenchmarkError("The server stores nothing; run it by hand.")
         await asyncio.sleep(3)  # until every worker has seen it
 
     async def hostile(self) -> None:
-        """One client until the end, whose documents are costly, malformed, or called like others.
+        """Send costly and malformed documents, and ones with ids like others', until the end.
 
-        They are gone again before the next, or the index would grow without end.
+        Each is deleted before the next, so that the index does not grow without end.
         """
         chance, number = random.Random(self._seed), 0
         while time.monotonic() < self.ends:
@@ -349,7 +349,7 @@ class Soak:
                 await self._insist("delete", "DELETE", _path(id_), may=True)
 
     async def _ended(self, job: str, seconds: float) -> None:
-        """Wait for a job that may fail, but has to end."""
+        """Wait for a job, which may fail but must end."""
         give_up = time.monotonic() + seconds
         while time.monotonic() < give_up:
             reply = await self._send("job", "GET", f"/v1/jobs/{job}")
@@ -368,7 +368,7 @@ class Soak:
         may: bool = False,
         **options: Any,  # noqa: ANN401
     ) -> httpx.Response | None:
-        """Ask until it is done, or refused where it `may` be; None when that takes too long."""
+        """Retry a request until it succeeds, or is refused if it `may` be; None if neither is."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
             reply = await self._send(kind, method, path, may=may, **options)
@@ -390,7 +390,7 @@ class Soak:
         may: bool = False,
         **options: Any,  # noqa: ANN401
     ) -> httpx.Response | None:
-        """One request; None when the connection broke."""
+        """Send one request; None if the connection broke."""
         started = time.perf_counter()
         try:
             reply = await self.http.request(method, path, **options)
@@ -436,7 +436,7 @@ HOSTILE = 8
 
 
 def hostile_documents(chance: random.Random) -> list[tuple[str, dict[str, Any] | bytes]]:
-    """`HOSTILE` kinds: what is put as JSON, or uploaded as a file of that name."""
+    """`HOSTILE` kinds of documents: JSON bodies to put, or files to upload, by name."""
     marks = "".join(chance.choices("\"!,()?;:'*/", k=96_000))
     full = {f"key{n}": "x" * 100 for n in range(62)}
     noise = chance.randbytes(50_000)
@@ -448,19 +448,19 @@ def hostile_documents(chance: random.Random) -> list[tuple[str, dict[str, Any] |
         ("wide.csv", b'"' + b'a,b",' * 100_000 + b"\n" + b"," * 100_000),
         ("junk.pdf", b"%PDF-1.7\n1 0 obj " + b"[" * 50_000 + noise + b"\n%%EOF"),
         ("junk.docx", b"PK\x03\x04" + noise),
-        ("script.txt", b'."""' * 500_000),  # minutes, of which no question may notice anything
+        ("script.txt", b'."""' * 500_000),  # takes minutes, which no question may notice
     ]
 
 
 def workers_of(serving: psutil.Process) -> list[psutil.Process]:
-    """Processes that answer, oldest first."""
+    """The worker processes, oldest first."""
     children = [child for child in serving.children() if child.status() != psutil.STATUS_ZOMBIE]
     answering = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     return sorted(answering, key=lambda child: child.create_time())
 
 
 async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random.Random) -> None:
-    """Kill a worker now and then, but the oldest only once, in the middle of the run."""
+    """Kill workers now and then, but the oldest only once, in the middle of the run."""
     middle = time.monotonic() + (soak.ends - time.monotonic()) / 2
     is_late = False
     while True:
@@ -474,7 +474,7 @@ async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random
             if not victims:
                 continue
             victim = chance.choice(victims)
-            # Otherwise nobody would answer until both have loaded their models.
+            # Otherwise no worker could answer until both have loaded their models.
             if any(
                 time.time() - other.create_time() > LOADED for other in found if other != victim
             ):
@@ -506,7 +506,7 @@ async def watch(soak: Soak, serving: psutil.Process, every: float) -> None:
 
 
 async def soak_server(url: str, serving: psutil.Process, given: argparse.Namespace) -> OracleState:
-    """All clients until the end, then the comparison."""
+    """Run all clients until the end, then compare what is stored."""
     soak = Soak(url, given)
     chance = random.Random(given.seed)
     print("Memory and file handles are those of the oldest worker.")

@@ -1,8 +1,7 @@
-"""`wye search` in a process of its own by route, and `wye serve` until it is ready.
+"""Times `wye search` in a process of its own, by route, and `wye serve` until it is ready.
 
-Several `wye` take turns, and each route has another question in every round. A first call of each
-is not counted: it finds the files in no cache, and an index that it may write to without its
-derived files.
+Several `wye` take turns, and each round asks each route another question. The first call of each is
+not counted: no file is cached then, and a writable index has no derived files yet.
 """
 
 import argparse
@@ -22,7 +21,7 @@ ROUTES = "dense,lexical,hybrid,graph,fusion,auto"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add data, commands and rounds."""
+    """Add options for data, commands and rounds."""
     harness.add_data(parser)
     parser.add_argument("--wye", action="append", default=[], help="a `wye`; several take turns")
     parser.add_argument("--routes", default=ROUTES)
@@ -30,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Print medians by route, then those of servers."""
+    """Print medians by route, then of servers."""
     questions = harness.read_questions(given.dataset)
     np.random.default_rng(given.seed).shuffle(questions)
     data = f"{harness.data_name(given)}, {given.rounds} rounds"
@@ -64,10 +63,10 @@ def run(given: argparse.Namespace) -> None:
 
 
 def cost_of(command: Sequence[str]) -> tuple[float, float]:
-    """Seconds of a command by the clock and of processors.
+    """Wall seconds and processor seconds of a command.
 
     Raises:
-        BenchmarkError: It failed.
+        BenchmarkError: The command failed.
     """
     before, started = _spent(), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -78,7 +77,7 @@ def cost_of(command: Sequence[str]) -> tuple[float, float]:
 
 
 def _ready(command: Sequence[str]) -> tuple[float, float]:
-    """The same of a server until it is ready, its end included in what processors spent."""
+    """Wall seconds of a server until it is ready, and processor seconds until its end."""
     port, before, started = free_port(), _spent(), time.perf_counter()
     with running([*command, "--port", str(port)], port):
         taken = time.perf_counter() - started
@@ -86,7 +85,7 @@ def _ready(command: Sequence[str]) -> tuple[float, float]:
 
 
 def _spent() -> float:
-    """Seconds of processors that the processes which ended so far took."""
+    """Processor seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

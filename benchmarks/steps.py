@@ -1,12 +1,11 @@
-"""Questions taken apart by their syntax, beside fusion: quality by hops, searches, milliseconds.
+"""Compares steps with fusion: quality by hops and by kinds of steps, searches, milliseconds.
 
-Hops are the passages that answer a question. A star marks a paired difference to fusion whose 95 %
-bootstrap interval excludes 0. Milliseconds in a batch are a question's share of 32 of the same
-hops; alone they are medians over questions that both routes answer one after the other, of the
-fastest of three times. Ratios are of processor time.
-A question's kinds are those of its plan's steps; some have several. With --ablation, parts of the
-steps are left out or changed, one at a time. Rivals: Clue-RAG, and plans that a
-language model makes, where --plans-url names an endpoint.
+Hops are the number of passages that answer a question. A star marks a paired difference to fusion
+whose 95 % bootstrap interval excludes 0. Milliseconds in a batch are a question's share of 32 with
+the same number of hops; alone, they are medians over questions of the fastest of three times, with
+both routes in turn. Ratios are of processor time. A question's kinds are those of its plan's steps.
+--ablation leaves out or changes parts of the steps, one at a time, and adds rivals: Clue-RAG, and
+with --plans-url plans by a language model.
 """
 
 import argparse
@@ -57,7 +56,7 @@ ABLATION: Mapping[str, StepSettings] = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add dataset, index, splits, and the further table."""
+    """Add options for dataset, index, splits, and the ablation."""
     harness.add_data(parser)
     parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
     parser.add_argument("--every", type=int, default=1, help="ask only each such question")
@@ -76,7 +75,7 @@ def run(given: argparse.Namespace) -> None:
             data=f"{dataset.name} ({dataset.split}), {session.count:,} passages, "
             f"{len(dataset.questions)} questions",
         )
-        ask(session, dataset, Route.STEPS)  # so that neither has to wait for models and arms
+        ask(session, dataset, Route.STEPS)  # loads models and builds arms before timing
         fused = ask(session, dataset, Route.FUSION)[0]
         stepped = ask(session, dataset, Route.STEPS)[0]
         baseline = quality(dataset, fused)
@@ -94,7 +93,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def read_splits(given: argparse.Namespace) -> Dataset:
-    """The questions of all splits that are named, as one dataset."""
+    """The questions of all named splits, as one dataset."""
     parts = [read_dataset(given.dataset, split) for split in given.splits.split(",")]
     questions = [question for part in parts for question in part.questions][:: given.every]
     judged = {id_: own for part in parts for id_, own in part.judgements.items()}
@@ -113,7 +112,7 @@ def ask(
     settings: StepSettings | None = None,
     plans: Planner = QuestionReading.plans,
 ) -> tuple[list[Reply], list[float]]:
-    """Replies, and milliseconds and processor milliseconds a question."""
+    """Replies, and wall and processor milliseconds a question."""
     gateway = Gateway(
         lambda: session.snapshot,
         lambda: session.analyser,
@@ -131,7 +130,7 @@ def ask(
 
 
 def quality(dataset: Dataset, replies: Sequence[Reply]) -> Float64:
-    """(n, 2) of `QUALITY` for each question."""
+    """(n, 2) the measures of `QUALITY` for each question."""
     run = {
         question.id: [hit.id for hit in reply.ranking.hits]
         for question, reply in zip(dataset.questions, replies, strict=True)
@@ -140,17 +139,17 @@ def quality(dataset: Dataset, replies: Sequence[Reply]) -> Float64:
 
 
 def searches(replies: Sequence[Reply]) -> float:
-    """Mean of the searches beside the one for the whole question."""
+    """Mean number of searches beside the one for the whole question."""
     return float(np.mean([reply.searches for reply in replies]))
 
 
 def print_hops(dataset: Dataset, fused: Float64, stepped: Float64, seed: int) -> None:
-    """Quality of both by hops."""
+    """Print the quality of both routes by hops."""
     _print_groups("hops", by_hops(dataset), fused, stepped, seed)
 
 
 def by_hops(dataset: Dataset) -> dict[str, NDArray[np.bool_]]:
-    """(n,) masks of the questions with so many hops, and of all."""
+    """Number of hops -> (n,) mask of its questions; and a mask of all."""
     hops = np.array(
         [
             sum(value > 0 for value in dataset.judgements[question.id].values())
@@ -163,7 +162,7 @@ def by_hops(dataset: Dataset) -> dict[str, NDArray[np.bool_]]:
 def print_kinds(
     session: Session, dataset: Dataset, fused: Float64, stepped: Float64, seed: int
 ) -> None:
-    """Quality of both by the kinds of the steps in a question's plan."""
+    """Print the quality of both routes by the kinds of steps in the plans."""
     reading = QuestionReading([one.text for one in dataset.questions], lambda: session.analyser)
     plans = reading.plans(range(len(dataset.questions)))
     kinds = [{step.kind for step in walk(plan.steps)} or {_unplanned(plan)} for plan in plans]
@@ -193,7 +192,7 @@ def _print_groups(
 
 
 def time_alone(session: Session, question: str) -> list[float]:
-    """Milliseconds and processor milliseconds by fusion, then by steps; the fastest of three."""
+    """Wall and processor milliseconds by fusion, then by steps; the fastest of three."""
     times: dict[Route, list[tuple[float, float]]] = {Route.FUSION: [], Route.STEPS: []}
     for _ in range(3):
         for route, own in times.items():
@@ -206,7 +205,7 @@ def time_alone(session: Session, question: str) -> list[float]:
 def print_time_by_hops(
     session: Session, dataset: Dataset, alone: Float64, stepped: Sequence[Reply]
 ) -> None:
-    """Searches and milliseconds by hops, alone and in batches."""
+    """Print searches and milliseconds by hops, alone and in batches."""
     columns = [f"{what} {way}" for way in ("fusion", "steps") for what in ("ms", "CPU ms")]
     names = [f"{how}: {name}" for how in ("alone", "batch") for name in (*columns, "CPU ratio")]
     table = Table(["hops", "questions", "taken apart", "searches", *names], width=6)
@@ -223,7 +222,7 @@ def print_time_by_hops(
 
 
 def print_time_by_levels(alone: Float64, stepped: Sequence[Reply]) -> None:
-    """Milliseconds of questions asked one by one, by the levels of their plans."""
+    """Print milliseconds of questions asked one by one, by the levels of their plans."""
     levels = np.array([max((s.level for s in reply.chain), default=0) for reply in stepped])
     columns = [f"{what} {way}" for way in ("fusion", "steps") for what in ("ms", "CPU ms")]
     table = Table(["levels", "questions", "searches", *columns, "ratio", "CPU ratio"], width=6)
@@ -238,7 +237,7 @@ def print_time_by_levels(alone: Float64, stepped: Sequence[Reply]) -> None:
 def print_ablation(
     session: Session, dataset: Dataset, fused: Float64, given: argparse.Namespace
 ) -> None:
-    """Quality and searches with parts of the steps left out or changed, and those of rivals."""
+    """Print quality and searches of ablations of steps, and of rivals."""
     table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=44)
 
     def row(name: str, replies: Sequence[Reply]) -> None:
@@ -256,7 +255,7 @@ def print_ablation(
 
 
 def by_constituency(analyser: Analyser) -> Planner:
-    """Plans off constituency trees."""
+    """A planner that uses constituency trees."""
 
     def plans(reading: QuestionReading, places: Sequence[int]) -> list[Plan]:
         texts = [reading.questions[place] for place in places]

@@ -1,8 +1,8 @@
-"""Attacks on `wye serve` and its commands: what held, and what broke.
+"""Attacks `wye serve` and its commands, and says what held and what broke.
 
-Each attack is performed from outside, over HTTP, sockets, signals, files and commands, on a small
-index that the attacked program makes. Name the `wye` of several commits to compare them:
-`--wye one/bin/wye --wye other/bin/wye`. The exit code is 1 where the last one did not hold.
+Attacks come from outside, over HTTP, sockets, signals, files and commands, on a small index that
+the attacked program makes. Name the `wye` of several commits to compare them:
+`--wye one/bin/wye --wye other/bin/wye`. The exit code is 1 if the last one did not hold.
 """
 
 import argparse
@@ -25,13 +25,13 @@ ATTACKS: dict[str, Callable[[Target], AttackOutcome]] = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add programs and attacks."""
+    """Add options for programs and attacks."""
     parser.add_argument("--wye", action="append", default=[], help="a `wye`; several are compared")
     parser.add_argument("--only", action="append", choices=ATTACKS, metavar="NAME", default=[])
 
 
 def run(given: argparse.Namespace) -> int:
-    """Attack every program, and print what came of it; 1 where the last did not hold."""
+    """Attack every program, and print the outcomes; returns 1 if the last did not hold."""
     harness.print_header("Attacks", seed=None, data="a dozen made-up documents")
     commands = [[path] for path in given.wye] or [list(WYE)]
     for number, command in enumerate(commands):
@@ -54,7 +54,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def attempt(name: str, target: Target) -> AttackOutcome:
-    """What comes of one attack, with the seconds that it took; one that fails is not held."""
+    """The outcome of one attack, with its seconds; an attack that cannot run counts as not held."""
     started = time.monotonic()
     try:
         outcome = ATTACKS[name](target)

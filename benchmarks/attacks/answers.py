@@ -1,4 +1,4 @@
-"""Attacks by a language model's endpoint, and on what it is told."""
+"""Attacks by a language model's endpoint, and on its prompt."""
 
 import re
 import time
@@ -10,7 +10,7 @@ _ASKED = {"question": "Which bridge crosses the river?", "route": "lexical"}
 
 
 def odd_generator(target: Target) -> AttackOutcome:
-    """JSON that is not the protocol has passages quoted instead, not a fault."""
+    """If the endpoint's JSON is not the protocol's, passages are quoted instead of an error."""
     seen = []
     for choices in (5, ["a", "b"], {"a": 1}, [{"delta": 7}]):
 
@@ -60,7 +60,7 @@ def endless_keepalive(target: Target) -> AttackOutcome:
 
 
 def upstream_error_text(target: Target) -> AttackOutcome:
-    """What the endpoint says in an error stays here."""
+    """The text of the endpoint's errors reaches no client."""
 
     def refuse(request: BaseHTTPRequestHandler) -> None:
         content = b'{"error": {"message": "bad key sk-SECRETKEY123 for org"}}'
@@ -90,7 +90,7 @@ def prompt_injection_fence(target: Target) -> AttackOutcome:
     told = [each["messages"][-1]["content"] for each in target.generator.asked]
     own = {"Passages:": 1}
     bare = [line for line in forged if told and _starts(line, told[0]) > own.get(line, 0)]
-    fenced = len({*told}) > 1  # by something that nobody can guess
+    fenced = len({*told}) > 1  # unguessable, as it differs each time
     said = (
         f"{len(bare)} of 3 forged lines stand as they are; {'a' if fenced else 'no'} random fence"
     )
@@ -98,7 +98,7 @@ def prompt_injection_fence(target: Target) -> AttackOutcome:
 
 
 def _starts(line: str, prompt: str) -> int:
-    """How many lines of a prompt begin like this."""
+    """Number of lines of a prompt that begin with this text."""
     return len(re.findall(f"^{re.escape(line)}", prompt, re.MULTILINE))
 
 

@@ -31,7 +31,7 @@ def full_request_log(target: Target) -> AttackOutcome:
 
 
 def damaged_data_file(target: Target) -> AttackOutcome:
-    """Commands on a data file that is damaged say so in a sentence."""
+    """Commands say in a sentence that a data file is damaged."""
     index = target.index()
     for path in (index / "passages.lance" / "data").glob("*.lance"):
         content = path.read_bytes()
@@ -82,7 +82,7 @@ def full_temporary_disk(target: Target) -> AttackOutcome:
 
 
 def clock_stepped_back(target: Target) -> AttackOutcome:
-    """Jobs are done in the order in which they were accepted, whatever the clock says."""
+    """Jobs run in the order in which they were accepted, whatever the clock says."""
     server = target.ready()
 
     def send(name: str, text: str) -> str:
@@ -113,7 +113,7 @@ def clock_stepped_back(target: Target) -> AttackOutcome:
 
 
 def newest_manifest_gone(target: Target) -> AttackOutcome:
-    """Where the newest version is missing or cut, the one before is not taken in silence."""
+    """If the newest version is missing or truncated, the former one is not used silently."""
     seen, held = [], True
     for damage in ("missing", "cut"):
         index = target.index()

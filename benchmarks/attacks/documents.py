@@ -1,4 +1,4 @@
-"""Attacks with what is sent to be stored."""
+"""Attacks with documents to be stored."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def document_of_quotes(target: Target) -> AttackOutcome:
 
 
 def sigterm_while_busy(target: Target) -> AttackOutcome:
-    """SIGTERM ends all processes in SHUTDOWN_SECONDS, whatever they analyse."""
+    """SIGTERM ends all processes within SHUTDOWN_SECONDS, whatever they analyse."""
     with target.serve(SERVE__SHUTDOWN_SECONDS="3") as server:
         server.wait()
         files = {"file": ("a.txt", b'."""' * 200_000)}
@@ -51,7 +51,7 @@ def sigterm_while_busy(target: Target) -> AttackOutcome:
 
 
 def row_of_another_document(target: Target) -> AttackOutcome:
-    """A document whose id looks like a part of another leaves it whole, and is left whole."""
+    """A document whose id looks like another's chunk neither damages it nor is damaged by it."""
     mine = "I am a document of my own and must survive."
     long = "A sentence of the long document. " * 400
 
@@ -73,7 +73,7 @@ def row_of_another_document(target: Target) -> AttackOutcome:
 
 
 def body_of_numbers(target: Target) -> AttackOutcome:
-    """6 MB of JSON in one go are refused, and nobody waits while they are read."""
+    """A body of 6 MB of JSON is refused, and nobody waits while it is read."""
     body = '{"text": "t", "metadata": {"a": [' + "1," * 3_000_000 + "1]}}"
     with target.probing() as seen:
         kind = {"content-type": "application/json"}
@@ -89,7 +89,7 @@ def body_of_numbers(target: Target) -> AttackOutcome:
 
 
 def newline_in_id(target: Target) -> AttackOutcome:
-    """An id that is accepted can be read and deleted by it."""
+    """A document can be read and deleted by any id that is accepted."""
     status, _ = target.send("POST", "/v1/documents", json={"id": "new\nline", "text": "A bridge."})
     read, _ = target.send("GET", "/v1/documents/new%0Aline")
     target.send("POST", "/v1/documents/delete", json={"ids": ["new\nline"]})
@@ -97,7 +97,7 @@ def newline_in_id(target: Target) -> AttackOutcome:
 
 
 def terminal_controls(target: Target) -> AttackOutcome:
-    """A title with C1 controls and bidi overrides reaches no terminal as it is."""
+    """A title's C1 controls and bidi overrides do not reach the terminal."""
     target.put("controls", "Wombatine.", title="\u009b31mred \u202egnp.exe")
     words = ("search", "wombatine", "--route", "lexical", "--index", str(target.ready().index))
     shown = target.run(*words).stdout
@@ -107,7 +107,7 @@ def terminal_controls(target: Target) -> AttackOutcome:
 
 
 def upload_client_leaves(target: Target) -> AttackOutcome:
-    """A document whose sender leaves while the models are at it is not stored."""
+    """A document is not stored if its sender leaves while it is analysed."""
     server = target.ready()
     body = {"text": '"' * 96_000}
     status, _ = target.send("PUT", "/v1/documents/left", json=body, timeout=0.5)
@@ -123,7 +123,7 @@ def upload_client_leaves(target: Target) -> AttackOutcome:
 
 
 def empty_password_pdf(target: Target) -> AttackOutcome:
-    """A PDF file that anybody's reader opens, with an empty password, is taken."""
+    """A PDF file with an empty password, which any reader opens, is accepted."""
     writer = PdfWriter()
     writer.add_blank_page(300, 300)
     writer.append(io.BytesIO(_PDF))
@@ -135,7 +135,7 @@ def empty_password_pdf(target: Target) -> AttackOutcome:
 
 
 def docx_entity(target: Target) -> AttackOutcome:
-    """A DOCX file with an entity that nobody declares is refused, or read to its end."""
+    """A DOCX file with an external entity is refused, or read to its end."""
     kind = '<!DOCTYPE w:document [<!ENTITY nobody SYSTEM "file:///etc/hostname">]><w:document '
     content = _docx(
         lambda xml: xml.replace("<w:document ", kind, 1).replace("MIDDLE", "middle &nobody; ENDING")
@@ -147,7 +147,7 @@ def docx_entity(target: Target) -> AttackOutcome:
 
 
 def gridspan(target: Target) -> AttackOutcome:
-    """A table whose one cell spans 2,000,000,000 columns costs neither seconds nor a gigabyte."""
+    """A table cell that spans 2,000,000,000 columns costs neither seconds nor a gigabyte."""
     cell = (
         '<w:tbl><w:tblGrid><w:gridCol/></w:tblGrid><w:tr><w:tc><w:tcPr><w:gridSpan w:val="'
         '2000000000"/></w:tcPr><w:p><w:r><w:t>A bridge.</w:t></w:r></w:p></w:tc></w:tr></w:tbl>'
@@ -163,7 +163,7 @@ def gridspan(target: Target) -> AttackOutcome:
 
 def _upload(target: Target, name: str, content: bytes) -> tuple[int, str]:
     reply = target.send("POST", "/v1/documents", files={"file": (name, content)})
-    target.ready()  # ready again, where that was too much
+    target.ready()  # restarts it if that killed it
     return reply
 
 
@@ -174,7 +174,7 @@ def _detail(text: str) -> str:
 
 
 def _docx(change: Callable[[str], str]) -> bytes:
-    """A DOCX file of three paragraphs whose XML was changed."""
+    """A DOCX file of three paragraphs with changed XML."""
     document, made, kept = docx.Document(), io.BytesIO(), io.BytesIO()
     for text in ("FIRST bridge.", "MIDDLE", "LAST bridge."):
         document.add_paragraph(text)

@@ -14,7 +14,7 @@ _START = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def endless_header(target: Target) -> AttackOutcome:
-    """A head ends at 64 kB or so, whether it is one header or many; nobody waits for it."""
+    """A request's head is cut off at about 64 kB, in one header or many; nobody waits for it."""
     server, sent = target.ready(), 0
     before = server.memory_mb()
     pieces = (b"X-A: " + b"a" * 65_536, b"X-B: b\r\n" * 8_192)
@@ -31,12 +31,12 @@ def endless_header(target: Target) -> AttackOutcome:
     wait, _ = longest(seen)
     grown = server.memory_mb() - before
     said = f"took {most[0]:.1f} and {most[1]:.1f} MB, grew by {grown:.0f} MB, wait {wait:.1f} s"
-    # What lies in buffers of the machine counts as sent too.
+    # The operating system's buffers count as sent too.
     return AttackOutcome(max(most) < 8, said)
 
 
 def slow_header(target: Target) -> AttackOutcome:
-    """A connection that does not finish its head is closed in 15 s."""
+    """A connection that does not finish its head is closed within 15 s."""
     started = time.monotonic()
     with target.ready().connect(20) as connection:
         connection.sendall(_START[:20])
@@ -52,7 +52,7 @@ def slow_header(target: Target) -> AttackOutcome:
 
 
 def sigterm_two_workers(target: Target) -> AttackOutcome:
-    """SIGTERM under load resets nobody who was connected."""
+    """SIGTERM under load resets no open connection."""
     with target.serve(SERVE__WORKERS="2") as server:
         server.wait()
         time.sleep(3)
@@ -86,7 +86,7 @@ def sigterm_two_workers(target: Target) -> AttackOutcome:
 
 
 def withdrawn_key(target: Target) -> AttackOutcome:
-    """A key that is taken out of the file counts no more, even where a line is garbage."""
+    """A key that is removed from the file stops working, even if another line is garbage."""
     target.ready()  # has read the file
     whole = target.keys_file.read_text(encoding="utf-8")
     before, _ = target.send("POST", "/v1/retrieve", key="boss", json=QUICK)
@@ -107,7 +107,7 @@ def withdrawn_key(target: Target) -> AttackOutcome:
 
 
 def writable_keys_file(target: Target) -> AttackOutcome:
-    """No key goes into a file that others can write to, unless that is told or mended."""
+    """A key is not written to a file that others can write to, without a warning or a fix."""
     path = target.folder / "open-keys"
     path.touch()
     path.chmod(0o666)
@@ -121,7 +121,7 @@ def writable_keys_file(target: Target) -> AttackOutcome:
 
 
 def paths_without_key(target: Target) -> AttackOutcome:
-    """Whoever has no key learns no path while the index is away, and what fails is not "ready"."""
+    """While the index is missing, clients without a key learn no path, and /ready says so."""
     server = target.ready()
     away = server.index.with_name("away")
     server.index.rename(away)
@@ -140,14 +140,14 @@ def paths_without_key(target: Target) -> AttackOutcome:
         for _, text in replies
         if word in text
     ]
-    # What is in memory may go on being answered.
+    # Questions may still be answered from memory.
     held = not told and (dense == 200 or (dense, replies[0][0]) == (503, 503))
     said = f"/ready {replies[0][0]}, dense {dense}, told {', '.join({*told}) or 'no path'}"
     return AttackOutcome(held, said)
 
 
 def cors_star(target: Target) -> AttackOutcome:
-    """Without keys, web pages of any origin are refused at the start."""
+    """Without keys, the server refuses to start with CORS for any origin."""
     with target.serve(SERVE__CORS_ORIGINS="*") as server:
         with suppress(Exception):
             server.wait(60)
@@ -164,7 +164,7 @@ def cors_star(target: Target) -> AttackOutcome:
 
 
 def forged_log_line(target: Target) -> AttackOutcome:
-    """No address makes a line of the log, nor colours one."""
+    """No address can forge or colour a line of the log."""
     server = target.ready()
     with server.connect() as connection:
         head = "GET /v1/x%0A2026-01-01T00:00:00Z%20info%20forged%1B[31m HTTP/1.1\r\nHost: localhost"
@@ -178,7 +178,7 @@ def forged_log_line(target: Target) -> AttackOutcome:
 
 
 def reader_hogs(target: Target) -> AttackOutcome:
-    """12 questions of 4,096 quotes by one key keep no other key waiting for 2 s."""
+    """12 clients of one key with questions of 4,096 quotes delay no other key by 2 s."""
     body = {"question": '"' * 4_096, "route": "dense", "k": 3, "deadline_ms": 60_000}
     done = threading.Event()
 
@@ -202,13 +202,13 @@ def reader_hogs(target: Target) -> AttackOutcome:
 
 
 def k_as_string(target: Target) -> AttackOutcome:
-    """`"5"` and `true` are no numbers."""
+    """`"5"` and `true` are refused as numbers."""
     found = [target.send("POST", "/v1/retrieve", json={**QUICK, "k": k})[0] for k in ("5", True)]
     return AttackOutcome(found == [422, 422], f"{found}")
 
 
 def too_many_connections(target: Target) -> AttackOutcome:
-    """Connections that do nothing take no descriptor that changes of documents need."""
+    """Idle connections do not use up the file descriptors that changes of documents need."""
     with target.serve(files=200) as server, ExitStack() as stack:
         server.wait()
         client = stack.enter_context(httpx.Client(base_url=server.url, timeout=30))
@@ -226,7 +226,7 @@ def too_many_connections(target: Target) -> AttackOutcome:
 
 
 def metrics_folder(target: Target) -> AttackOutcome:
-    """What a killed server of two workers leaves in the temporary folder goes with the next one."""
+    """The next server removes what a killed one of two workers left in the temporary folder."""
     before = {*target.temporary.iterdir()}
 
     def left() -> set[Path]:
@@ -245,7 +245,7 @@ def metrics_folder(target: Target) -> AttackOutcome:
 
 
 def filtered_key(target: Target) -> AttackOutcome:
-    """A key that is bound to a filter is told nothing of what the filter keeps out."""
+    """A key that is bound to a filter learns nothing of what the filter excludes."""
     target.ready()
     words = ["keys", "new", "--name", f"guest{len(target.keys)}", "--filter", "acl=public"]
     made = target.run(*words, "--file", str(target.keys_file))

@@ -1,6 +1,6 @@
-"""A `wye` under attack: its commands, a server, and what stands beside it; all from outside.
+"""A `wye` under attack, used from outside: its commands, a server, and a language model's endpoint.
 
-Nothing of the program is imported, so any commit can be attacked by the path of its `wye`.
+The program is not imported, so any commit can be attacked by the path of its `wye`.
 """
 
 import http.server
@@ -24,13 +24,13 @@ import psutil
 from benchmarks.harness import BenchmarkError
 
 START = 180.0
-"""Seconds for a server to be ready; models are loaded on a busy machine."""
+"""Seconds that a server may take to be ready; a busy machine loads models slowly."""
 QUICK = {"question": "Which bridge crosses the river?", "route": "lexical", "k": 3}
 """A question that needs no model."""
 
 _TOWNS = ("Mostar", "London", "Vienna", "Prague", "Ulm", "Bern", "Lyon", "Turin", "Oslo", "Porto")
 _SCOPES = {"admin": "read,write,admin", "reader": "read", "hog": "read", "boss": "read"}
-# Python loads it before anything else: the clock of a program stands where a file says.
+# Python loads this first, as sitecustomize: it shifts the program's clock as a file says.
 _CLOCK = """\
 import time
 from pathlib import Path
@@ -47,23 +47,23 @@ time.time_ns = lambda: int(_shifted() * 1e9)
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """What came of an attack: whether it was held off, and what was seen."""
+    """The outcome of an attack: whether the program held, and what was seen."""
 
     held: bool
     seen: str
 
 
 class AttackedServer:
-    """A `wye serve` in a process group of its own, ready.
+    """A `wye serve` in a process group of its own.
 
     Attributes:
-        url: Where it listens.
-        index: What it serves; its own copy.
-        lines: What it has logged.
+        url: Its address.
+        index: Its own copy of the index.
+        lines: The lines of its log.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], index: Path) -> None:
-        """Start it; `wait` until it is ready."""
+        """Start the server; `wait` waits until it is ready."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -82,10 +82,10 @@ class AttackedServer:
         threading.Thread(target=self._read, daemon=True).start()
 
     def wait(self, seconds: float = START) -> None:
-        """Until it is ready.
+        """Wait until the server is ready.
 
         Raises:
-            BenchmarkError: It ended, or was not in time.
+            BenchmarkError: It ended, or was not ready in time.
         """
         end = time.monotonic() + seconds
         while not self.is_ready():
@@ -95,19 +95,19 @@ class AttackedServer:
             time.sleep(0.1)
 
     def is_ready(self) -> bool:
-        """Whether it says so."""
+        """Whether /ready says so."""
         with suppress(httpx.HTTPError):
             return httpx.get(f"{self.url}/ready", timeout=5).status_code == 200
         return False
 
     def kill(self) -> None:
-        """End it and all that it started, at once."""
+        """Kill the server and everything it started."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def family(self) -> list[psutil.Process]:
-        """Processes of its group that live."""
+        """Living processes of its group."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, ProcessLookupError):
@@ -117,12 +117,12 @@ class AttackedServer:
         return found
 
     def memory_mb(self) -> float:
-        """Of its first process."""
+        """Resident memory of its first process in MB."""
         return float(psutil.Process(self.process.pid).memory_info().rss / 2**20)
 
     @contextmanager
     def files_up_to(self, most: int) -> Iterator[None]:
-        """As on a disk without room: no file can be written beyond so many bytes."""
+        """Simulate a full disk: no file can grow beyond `most` bytes."""
         process = psutil.Process(self.process.pid)
         _, hard = process.rlimit(psutil.RLIMIT_FSIZE)
         process.rlimit(psutil.RLIMIT_FSIZE, (most, hard))
@@ -132,7 +132,7 @@ class AttackedServer:
             process.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
 
     def connect(self, timeout: float = 5.0) -> socket.socket:
-        """A connection of bytes."""
+        """Open a plain TCP connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     def _read(self) -> None:
@@ -142,16 +142,16 @@ class AttackedServer:
 
 
 class Generator:
-    """A language model's endpoint that replies as it is told to.
+    """A language model's endpoint with replies to choose.
 
     Attributes:
-        url: To be named in WYE_GENERATOR__URL.
-        reply: Is given the open request, and writes.
-        asked: Bodies that it was sent.
+        url: Value for WYE_GENERATOR__URL.
+        reply: Called with the open request, to write the reply.
+        asked: Bodies of its requests.
     """
 
     def __init__(self) -> None:
-        """Listen, in a thread of its own."""
+        """Start to listen, in a thread of its own."""
         self.asked: list[dict[str, Any]] = []
         self.reply: Callable[[http.server.BaseHTTPRequestHandler], None] = say("Yes [1].")
         outer = self
@@ -171,7 +171,7 @@ class Generator:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -184,12 +184,12 @@ def begin(request: http.server.BaseHTTPRequestHandler) -> None:
 
 
 def event(value: object) -> bytes:
-    """One of a stream."""
+    """One server-sent event."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def say(text: str) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
-    """A reply as it should be."""
+    """A correct streamed reply with this text."""
 
     def reply(request: http.server.BaseHTTPRequestHandler) -> None:
         begin(request)
@@ -204,8 +204,8 @@ class Target:
     """One program under attack.
 
     Attributes:
-        command: Of the program `wye`.
-        folder: Scratch, deleted afterwards.
+        command: The command `wye` to attack.
+        folder: A scratch folder, which is deleted afterwards.
         keys: Name -> API key of the shared server.
     """
 
@@ -243,21 +243,21 @@ class Target:
 
     @property
     def keys_file(self) -> Path:
-        """Of the shared server."""
+        """The shared server's file of keys."""
         return self.folder / "keys"
 
     @property
     def request_log(self) -> Path:
-        """Of the shared server."""
+        """The shared server's request log."""
         return self.folder / "requests.jsonl"
 
     @property
     def temporary(self) -> Path:
-        """The temporary folder of all that runs."""
+        """The temporary folder of all processes."""
         return self.folder / "tmp"
 
     def shift_clock(self, seconds: float) -> None:
-        """Move the clock of the shared server."""
+        """Shift the shared server's clock."""
         (self.folder / "clock" / "seconds").write_text(str(seconds), encoding="utf-8")
 
     def index(self) -> Path:
@@ -268,7 +268,7 @@ class Target:
         return copy
 
     def run(self, *words: str, seconds: float = 90.0) -> "subprocess.CompletedProcess[str]":
-        """A command, until it ends or is killed with all that it started (exit code -9)."""
+        """Run a command; one that takes too long is killed with all it started (exit code -9)."""
         with subprocess.Popen(
             [*self.command, *words],
             stdout=subprocess.PIPE,
@@ -286,9 +286,11 @@ class Target:
 
     @contextmanager
     def serve(self, files: int | None = None, **settings: str) -> Iterator[AttackedServer]:
-        """A server of its own, perhaps not ready, with settings such as SERVE__WORKERS.
+        """Start a separate server, perhaps not ready yet.
 
-        It may open so many files.
+        Args:
+            files: Most files that it may open.
+            settings: Settings such as SERVE__WORKERS.
         """
         command = [*self.command]
         if files is not None:
@@ -300,9 +302,9 @@ class Target:
             server.kill()
 
     def ready(self) -> AttackedServer:
-        """The shared server, begun anew where it has not survived.
+        """The shared server, started again if it died.
 
-        It has keys, logs as text, a request log and a generator.
+        It has keys, a text log, a request log and a generator.
         """
         if self._shared is not None and not self._shared.is_ready():
             with suppress(BenchmarkError):
@@ -329,7 +331,7 @@ class Target:
             self._shared = None
 
     def close(self) -> None:
-        """End all."""
+        """End the shared server and the generator."""
         self.stop()
         self.generator.close()
 
@@ -343,7 +345,7 @@ class Target:
         server: AttackedServer | None = None,
         **options: Any,  # noqa: ANN401
     ) -> tuple[int, str]:
-        """Status and text of a reply of the shared server, or of another; 0 without a reply."""
+        """Status and text of a reply of the shared server, or another; status 0 without a reply."""
         headers = dict(options.pop("headers", {}))
         if key is not None:
             headers["authorization"] = f"Bearer {self.keys[key]}"
@@ -355,12 +357,12 @@ class Target:
         return reply.status_code, reply.text
 
     def put(self, id_: str, text: str, **fields: object) -> int:
-        """Store a document whose id is as in a URL; the status."""
+        """Store a document, its id encoded as in a URL; returns the status."""
         body = {"text": text, **fields}
         return self.send("PUT", f"/v1/documents/{id_}", json=body)[0]
 
     def has_ended(self, job: str, seconds: float = 60.0) -> bool:
-        """Whether a job does in so many seconds."""
+        """Whether a job ends within so many seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             status, text = self.send("GET", f"/v1/jobs/{job}")
@@ -371,7 +373,7 @@ class Target:
 
     @contextmanager
     def probing(self, body: Mapping[str, object] = QUICK) -> Iterator[list[tuple[float, int]]]:
-        """Ask as another reader all the while; seconds and status of each reply."""
+        """Ask continually as another reader; the list fills with seconds and status of replies."""
         server, seen, done = self.ready(), list[tuple[float, int]](), threading.Event()
 
         def probe() -> None:
@@ -401,7 +403,7 @@ class Target:
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> bool:
-    """Whether something holds within so many seconds."""
+    """Wait for a condition; returns whether it held within so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -411,7 +413,7 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
 
 
 def longest(seen: Sequence[tuple[float, int]]) -> tuple[float, dict[int, int]]:
-    """Of probes: the longest wait in seconds, and status -> how many."""
+    """The longest wait of probes in seconds, and status -> number of replies."""
     statuses: dict[int, int] = {}
     for _, status in seen:
         statuses[status] = statuses.get(status, 0) + 1
@@ -420,7 +422,7 @@ def longest(seen: Sequence[tuple[float, int]]) -> tuple[float, dict[int, int]]:
 
 @contextmanager
 def attacked(command: Sequence[str], folder: Path) -> Iterator[Target]:
-    """A program, ready to be attacked."""
+    """A program to attack, whose processes are ended afterwards."""
     with ExitStack() as stack:
         target = Target(command, folder)
         stack.callback(target.close)
