@@ -21,7 +21,7 @@ class Route(StrEnum):
 
     Hybrid fuses the dense and the lexical arm; fusion fuses the arms named in the settings; steps
     runs fusion for a question and for its parts, one after another. Clue and zoom are further
-    arms, see `FURTHER`.
+    arms, which no other route uses unless the settings name them.
     """
 
     AUTO = "auto"
@@ -71,7 +71,7 @@ class Candidate:
     """A name that may replace a phrase.
 
     Attributes:
-        name: As its passage writes it.
+        name: The name, as in its passage.
         confidence: From 0 to 1: its passage's score over the best passage's, less for a title.
         passage: Id of the passage that has it.
         row: Row of the sentence that has it, in this index version; -1 for a title.
@@ -92,7 +92,7 @@ class ChainStep:
     """The names found for one phrase of a question.
 
     Attributes:
-        phrase: As the question has it.
+        phrase: The phrase, as in the question.
         asked: The text that was searched for: the phrase, its inner phrases replaced by the names
             found for them; in a comparison, the question about one of the things compared.
         level: 1 for a phrase without inner phrases.

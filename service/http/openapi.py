@@ -67,7 +67,7 @@ class ProblemValue(BaseModel):
     detail: str = Field(description="What is wrong, and what to do.")
     request_id: str
     errors: list[FaultValue] = Field(default=[], description="The faults and where they are.")
-    error: dict[str, str | None] = Field(description="The error for clients of OpenAI's API.")
+    error: dict[str, str | None] = Field(description="The same for clients of OpenAI's API.")
 
 
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:

@@ -10,7 +10,7 @@ from backends.types import Passage
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -37,8 +37,8 @@ async def answer(
     language model; without one, the names of the last turn are appended. `retrieval.question` is
     what was searched for.
 
-    Without a language model, the answer quotes the sentences that bear most on the question. The
-    same happens if the language model fails. `note` says which.
+    Without a language model, or if it fails, the answer quotes the sentences that bear most on the
+    question, and `note` says why.
     """
     params = params_of(service.collection(asked.collection).name, asked.route, asked)
     history = [Message(turn.role, turn.content) for turn in asked.history]

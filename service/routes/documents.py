@@ -134,7 +134,8 @@ async def listed(
     service: Served,
     collection: Named = None,
     after: Annotated[
-        str, Query(max_length=512, description="`next` of the last page; empty for the first page.")
+        str,
+        Query(max_length=512, description="`next` of the page before; empty for the first page."),
     ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most documents on a page.")] = 100,
     prefix: Annotated[

@@ -18,7 +18,12 @@ JobId = Annotated[str, Path(max_length=64)]
 
 
 @router.get("", dependencies=READ, summary="List jobs", operation_id="list_jobs")
-async def listed(service: Served, collection: Annotated[CollectionName, Query()] = None) -> JobList:
+async def listed(
+    service: Served,
+    collection: Annotated[
+        CollectionName, Query(description="Only jobs of this collection; default: of all.")
+    ] = None,
+) -> JobList:
     """Lists jobs that wait, run or ended recently, newest first, of all collections or of one."""
     target = None if collection is None else service.collection(collection)
     return JobList(data=[job_value(job) for job in await service.jobs.jobs(target)])

@@ -35,7 +35,7 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 async def retrieve(
     wanted: RetrieveRequest, request: Request, response: Response, service: Served
 ) -> RetrieveReply:
-    """Finds passages by the requested route, or by the one that suits the question's score.
+    r"""Finds passages by the requested route, or by the one that suits the question's score.
 
     Questions that arrive together are processed as one batch, without waiting for more to come. If
     the queue is too long to answer in time, the reply is 503 at once, with `Retry-After`.
@@ -74,7 +74,7 @@ async def route(
     )
 
 
-@router.get("/features", summary="What the router's numbers mean", operation_id="list_features")
+@router.get("/features", summary="List the router's features", operation_id="list_features")
 async def features() -> FeatureList:
     """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
     meanings = {

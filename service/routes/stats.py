@@ -33,7 +33,7 @@ QUESTIONS = 30
 _MINUTE = 60.0
 
 
-@router.get("/stats", summary="What happened lately", operation_id="stats")
+@router.get("/stats", summary="Figures of recent answers", operation_id="stats")
 async def stats(service: Served) -> StatsReply:
     """Returns routes, times and scores of the last thousand answers, which the worker remembers.
 

@@ -16,7 +16,7 @@ DocumentId = Annotated[
     Field(
         min_length=1,
         max_length=512,
-        description="Unique in its collection. A document with a known id replaces the old one.",
+        description="Unique in its collection. Storing a document under a known id replaces it.",
     ),
 ]
 MetadataField = Annotated[

@@ -100,9 +100,9 @@ class RouteValue(BaseModel):
     reason: str = Field(
         description=(
             "What decided: `score`; `plan: …` if the question can be taken apart; `forced` if the "
-            "request named the route; `unfamiliar: …` if the score says nothing about such a "
-            "question; `budget: …` for a limit on time or cost; `degraded: …` if something failed "
-            "or was late."
+            "request named the route; `unfamiliar: …` if the router learned from no question like "
+            "it; `budget: …` for a limit on time or cost; `degraded: …` if something failed or was "
+            "late."
         )
     )
     score: float | None = Field(
@@ -204,7 +204,7 @@ class ArmValue(BaseModel):
 
 
 class IndexValue(BaseModel):
-    """What was searched."""
+    """The collection and version that were searched."""
 
     collection: str
     version: int = Field(description="Version of the index; it grows with every write.")
@@ -251,7 +251,7 @@ class RetrieveReply(BaseModel):
         ),
     )
     spent: float | None = Field(
-        default=None, exclude_if=_is_none, description="What calls of remote arms cost."
+        default=None, exclude_if=_is_none, description="What this question's remote calls cost."
     )
     saved: float | None = Field(
         default=None,
@@ -295,7 +295,7 @@ class FeatureValue(BaseModel):
 
     name: str = Field(description="Name of the feature, as in `route.contributions`.")
     group: Group = Field(
-        description="What it is about: what the question names, the first passages, or its syntax."
+        description="What it is about: names in the question, the first passages, or syntax."
     )
     meaning: str
 

@@ -20,12 +20,13 @@ class FilesValue(BaseModel):
     """Files of an index."""
 
     fragments: dict[str, int] = Field(
-        description="Fragments of the searched version: `count`, `rows`, and `deleted rows` in it."
+        description="Fragments of the searched version: `count`, `rows`, `deleted rows` of these."
     )
     derived: dict[str, int] = Field(
         description=(
-            "Derived files, which every process that opens the index maps: the version they are "
-            "`of version`, their `bytes`, and the bytes of each part. Empty if none are kept."
+            "Derived files, which every process that opens the index maps: `of version` is the "
+            "version they belong to, `bytes` their size, and the rest the size of each part. Empty "
+            "if none are kept."
         )
     )
     mapped_bytes: int | None = Field(
@@ -68,8 +69,8 @@ class ScoresValue(BaseModel):
     )
     error: str = Field(
         description=(
-            "Why the newest index or thresholds file is not in use, but the one before it; empty "
-            "if nothing is wrong."
+            "What is wrong with the newest index or thresholds file, so that the former one stays "
+            "in use; empty if nothing is wrong."
         )
     )
 
@@ -116,9 +117,9 @@ class StatsReply(BaseModel):
     uptime_seconds: int
     answered: int = Field(description="Questions that this worker answered since it started.")
     remembered: int = Field(
-        description="How many of the last answers the figures of routes and scores are about."
+        description="Number of latest answers, at most a thousand, that routes and scores cover."
     )
-    last_minute: int = Field(description="How many of these are of the last minute.")
+    last_minute: int = Field(description="Remembered answers of the last minute.")
     queue_depth: int = Field(description="Questions that are waiting.")
     routes: dict[Route, RouteTimesValue] = Field(
         description="Remembered answers, by the route that answered."
