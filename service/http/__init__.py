@@ -1,1 +1,1 @@
-"""What stands between a socket and the addresses: keys, limits, problems, metrics."""
+"""What every HTTP request passes through: connections, keys, limits, problems and metrics."""

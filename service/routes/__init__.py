@@ -1,1 +1,1 @@
-"""Addresses, one file for each group of them."""
+"""The addresses of the HTTP API, one file for each group."""

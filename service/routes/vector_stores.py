@@ -132,7 +132,7 @@ async def _store(service: Service, collection: Collection) -> Store:
     else:
         seen, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
         count = len(seen)
-    # OpenAI's clients take texts here, and nothing within them.
+    # OpenAI's clients accept only strings as values here.
     metadata = {"index_version": "" if session is None else str(session.version)}
     if collection.policy is not None:
         metadata |= {

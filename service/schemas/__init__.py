@@ -1,1 +1,1 @@
-"""What requests and replies look like: limits on every field, and examples that tests send."""
+"""Models of requests and replies, with limits on the fields and examples that tests send."""
