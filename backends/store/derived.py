@@ -1,9 +1,9 @@
-"""What was derived from a version, kept as plain arrays that are mapped when it is opened again.
+"""Keeps what is derived from a version as plain arrays, which the next opening maps.
 
-A folder of `derived` is of one version, and a file there of one part of what is derived from it:
-little-endian arrays behind a header that says what they are of and where they lie, with a checksum
-of each. The dataset alone is the source of truth. A file that is missing, torn, changed, or of
-anything else than what is asked for is derived again; nobody needs to delete one.
+A folder in `derived` belongs to one version, and a file there to one part of what is derived: a
+header with the file's key and the arrays' positions and checksums, then the arrays, in native byte
+order. Only the dataset is the source of truth. A file that is missing, torn, changed, or has
+another key is derived again; nobody needs to delete one.
 
 Mapped arrays are read-only, and processes that map a file share its memory.
 """
@@ -33,16 +33,17 @@ from backends.words import Strings, StringTable
 
 FOLDER = "derived"
 MANIFEST = "manifest"
-"""The pin that no two versions have in common."""
-# Raise when a change to the code alters what is derived from the same version, or how it is stored.
+"""The pin that differs in every version."""
+# Raise when a code change alters what is derived from a version, or how it is stored.
 LAYOUT = 3
 PASSAGES = "passages"
-"""The part without which the others are of no use."""
+"""The part that all others need."""
 KEPT_FROM = 1_000
+"""Files are kept from this many passages on; fewer are derived in less than a fifth of a second."""
 LEAST_OUTGROWN = 500
-"""Passages on top of a base that it has to be made anew for, or `MOST_SHARE` where that is more."""
+"""A base is outgrown by more changed passages than this, or than `MOST_SHARE` if that is more."""
 MOST_SHARE = 0.001
-"""Passages from which on files are kept: fewer are derived in less than a fifth of a second."""
+"""See `LEAST_OUTGROWN`; a share of all passages."""
 
 Arrays = Mapping[str, NDArray[Any]]
 _MAGIC = b"WyeArray"
@@ -55,17 +56,17 @@ log = logging.getLogger(__name__)
 
 
 class DerivedFiles:
-    """The files of one version."""
+    """The derived files of one version."""
 
     def __init__(
         self, index: Path, version: int, pins: Mapping[str, str], *, is_kept: bool = True
     ) -> None:
-        """Touch nothing yet.
+        """Compute the folder's name, without touching any file.
 
         Args:
             index: Folder of the index.
-            pins: What else the version is known by, such as the digest of its manifest.
-            is_kept: Whether it is worth writing anything.
+            pins: What identifies the version beside its number, such as the manifest's digest.
+            is_kept: Whether files should be written.
         """
         self.is_kept = is_kept
         self._index = index
@@ -74,20 +75,20 @@ class DerivedFiles:
             "layout": LAYOUT,
             "version": version,
             "pins": dict(pins),
-            # Which characters are letters.
+            # It decides which characters are letters.
             "unicode": unicodedata.unidata_version,
             "order": sys.byteorder,
         }
         self.folder = index / FOLDER / f"{version}-{_digest(self._about)}"
 
     def has(self, part: str, settings: object = None) -> bool:
-        """Whether there is a file of a part, whole or not."""
+        """Whether a part has a file, whole or not."""
         return self._file(part, settings)[0].exists()
 
     def latest(self) -> "DerivedFiles | None":
-        """These, or where they have no passages those of the last version before that has.
+        """These files, or else those of the last earlier version that has its passages.
 
-        All pins but the manifest are the same.
+        Its pins are the same, except for the manifest.
         """
         if self.has(PASSAGES):
             return self
@@ -105,14 +106,11 @@ class DerivedFiles:
         return None
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each part that there is, by its name."""
+        """Name of each existing part -> bytes."""
         return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
 
     def room(self) -> Path | None:
-        """Where to lay, while the files are made, what need not be in memory.
-
-        None where nothing can be written.
-        """
+        """Folder for temporary data while files are made; None if nothing can be written."""
         if not self.is_kept:
             return None
         try:
@@ -123,10 +121,10 @@ class DerivedFiles:
         return self.folder
 
     def read(self, part: str, settings: object = None) -> Arrays | None:
-        """Arrays of a part by name, mapped; None where there are none that can be used.
+        """Map the arrays of a part, by name; None if there is no usable file.
 
         Args:
-            settings: A dataclass that the part was made with, if it depends on one.
+            settings: The dataclass that the part depends on, if any.
         """
         path, about = self._file(part, settings)
         try:
@@ -138,7 +136,7 @@ class DerivedFiles:
             return None
 
     def write(self, part: str, arrays: Arrays, settings: object = None) -> None:
-        """Keep a part; where nothing can be written, nothing is, and nothing fails."""
+        """Write a part; if that is impossible, it is only logged."""
         if not self.is_kept:
             return
         path, about = self._file(part, settings)
@@ -148,18 +146,18 @@ class DerivedFiles:
         except OSError as error:
             log.info("%s is not kept for the next start: %s.", path, error)
         else:
-            _drop_unfinished(self.folder, path.name)  # of who was killed, or is late
+            _drop_unfinished(self.folder, path.name)  # of writers that were killed, or are late
             if part == PASSAGES:
                 self._drop_older()
 
     def _drop_older(self) -> None:
-        """Delete the files of versions before, and of this one in another layout."""
+        """Delete the files of earlier versions, and of this one with another key."""
         for folder in self._folders():
             if _version_of(folder) <= self.version and folder != self.folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> list[Path]:
-        """Of all versions."""
+        """The folders of all versions."""
         return [*self.folder.parent.glob("*-*")]
 
     def _file(self, part: str, settings: object) -> tuple[Path, dict[str, object]]:
@@ -172,20 +170,20 @@ class DerivedFiles:
 
 
 def most_on_top(passages: int) -> int:
-    """Passages that may be added or gone before an index of so many is due for a later base."""
+    """How many passages may be added or deleted before an index of this size needs a new base."""
     return int(max(LEAST_OUTGROWN, MOST_SHARE * passages))
 
 
 def latest_kept(index: Path) -> int:
-    """The last version that the passages are kept of; 0 where there is none."""
+    """The last version whose passages are kept; 0 if there is none."""
     found = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
     return max((_version_of(path.parent) for path in found), default=0)
 
 
 def drop_derived(index: Path, kept: Collection[int]) -> None:
-    """Delete the files of all versions but some, and what writers that were killed left there.
+    """Delete the files of all versions not in `kept`, and leftovers of killed writers.
 
-    Only the holder of the write lock may ask.
+    The caller must hold the write lock.
     """
     for folder in (index / FOLDER).glob("*"):
         if _version_of(folder) not in kept:
@@ -200,7 +198,7 @@ def _drop_unfinished(folder: Path, name: str = "") -> None:
 
 
 def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
-    """Strings as two arrays, to be taken up by `unpack_strings`."""
+    """Strings as two arrays, for `unpack_strings`."""
     array = (strings if isinstance(strings, Strings) else Strings(strings)).array
     _, starts, text = array.buffers()
     dtype = np.int64 if pa.types.is_large_string(array.type) else np.int32
@@ -212,20 +210,20 @@ def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
 
 
 def unpack_strings(name: str, arrays: Arrays) -> Strings:
-    """The strings of `pack_strings`, where they lie."""
+    """The strings of `pack_strings`, without copying."""
     starts, text = arrays[f"{name}.starts"], arrays[f"{name}.text"]
     kind = pa.LargeStringArray if starts.dtype == np.int64 else pa.StringArray
     return Strings(kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text)))
 
 
 def pack_table(name: str, table: StringTable) -> Arrays:
-    """Strings with what finds them, to be taken up by `unpack_table`."""
+    """Strings with their hash table, for `unpack_table`."""
     kept = {f"{name}.hashes": table.hashes, f"{name}.order": table.order}
     return {**pack_strings(name, table.strings), **kept}
 
 
 def unpack_table(name: str, arrays: Arrays) -> StringTable:
-    """The strings of `pack_table`, where they lie."""
+    """The strings of `pack_table`, without copying."""
     hashes, order = arrays[f"{name}.hashes"], arrays[f"{name}.order"]
     return StringTable(unpack_strings(name, arrays), hashes, order)
 
@@ -251,11 +249,11 @@ def _write(path: Path, about: object, arrays: Arrays) -> None:
 
 
 def _mapped(path: Path, about: object) -> Arrays:
-    """The arrays of a file.
+    """Map the arrays of a file.
 
     Raises:
-        OSError: There is none, or it cannot be read.
-        ValueError: It is not whole, or about something else.
+        OSError: The file is missing, or cannot be read.
+        ValueError: It is damaged, or has another key.
     """
     with path.open("rb", buffering=0) as file:
         mapped, stated, start = _read_header(file)
@@ -274,11 +272,11 @@ def _mapped(path: Path, about: object) -> Arrays:
 
 
 def _header(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """A mapped file, its header, and where the arrays begin.
+    """Map a file; returns the map, the header, and the offset of the arrays.
 
     Raises:
-        OSError: There is none, or it cannot be read.
-        ValueError: The header is not whole.
+        OSError: The file is missing, or cannot be read.
+        ValueError: The header is damaged.
     """
     with path.open("rb", buffering=0) as file:
         return _read_header(file)
@@ -296,18 +294,18 @@ def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
 
 
 def _count(shape: Sequence[int]) -> int:
-    """Elements of an array."""
+    """Number of elements of an array."""
     return int(np.prod(shape, dtype=np.int64))
 
 
 def _checksum(array: NDArray[Any]) -> int:
-    """Of an array's bytes: a CRC of the sums of its blocks, as quick as reading them."""
+    """Checksum of an array's bytes: a CRC of its blocks' sums, which is as fast as reading them."""
     flat = array.reshape(-1).view(np.uint8)
     return _followed(flat, 0)
 
 
 def _checksum_in(file: FileIO, start: int, size: int) -> int:
-    """Of bytes in a file. They are read, which is quicker than to map each page for it."""
+    """Checksum of bytes in a file, which are read, since that is faster than mapping each page."""
     found, room = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
@@ -323,7 +321,7 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
 
 
 def _followed(flat: NDArray[np.uint8], checksum: int) -> int:
-    """A checksum with the next bytes; but for the last time their number is one of whole blocks."""
+    """Extend a checksum by more bytes; all but the last call need whole blocks."""
     whole = len(flat) // _BLOCK * _BLOCK
     sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)
     return zlib.crc32(flat[whole:].data, zlib.crc32(sums.view(np.uint8).data, checksum))
@@ -334,7 +332,7 @@ def _bytes(array: NDArray[Any]) -> memoryview:
 
 
 def _version_of(folder: Path) -> int:
-    """Of a folder by its name; 0 where it has none."""
+    """Version number in a folder's name; 0 if it has none."""
     number = folder.name.partition("-")[0]
     return int(number) if number.isdecimal() else 0
 

@@ -1,6 +1,6 @@
 """An index: a folder with one Lance dataset of passages, read by version and changed by commits.
 
-Each commit is seen whole or not at all, and is on the disk when the verb that makes it returns.
+Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
 import logging
@@ -78,16 +78,16 @@ ROWS_PER_FRAGMENT = 8_192
 TIERS = (1_024, ROWS_PER_FRAGMENT)
 _ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
-# Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
-# would be megabytes.
+# A process that follows an index holds some kilobytes for each: with many small writes, an hour of
+# versions would take megabytes.
 MOST_VERSIONS = 1_000
 _LEAST_DROPPED = 0.25
-"""Share of all versions that is dropped at once, or more."""
+"""Versions are dropped only if at least this share of them can be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one commit did, in passages."""
+    """Numbers of passages that one commit added, updated and deleted."""
 
     added: int = 0
     updated: int = 0
@@ -96,19 +96,19 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One commit; numbers grow, times are in UTC."""
+    """A version by number, which grows, and time in UTC."""
 
     number: int
     written: datetime
 
 
 class PassageStore:
-    """One version of an index, to read from; `refresh` moves to a newer one.
+    """Reads one version of an index; `refresh` moves to a newer one.
 
-    A version stays valid and unchanged whatever is written meanwhile, by this process or another.
+    A version stays readable and unchanged, whatever this process or another one writes.
 
     Attributes:
-        fault: Why the version in view is not what was committed last; "" where it is.
+        fault: Why the current version is not the last committed one; "" if it is.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class PassageStore:
     def create(
         cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]
     ) -> "PassageStore":
-        """Make an empty index, or open the one that is there; safe to repeat after a crash.
+        """Create an empty index, or open an existing one; safe to repeat after a crash.
 
         Args:
             path: A folder that is missing, empty, or an index.
 
         Raises:
             IndexNotFoundError: The path holds something else.
-            IndexMismatchError: The index there was filled by another analyser.
+            IndexMismatchError: The index was written by another analyser.
             IndexLockedError: Another process is creating it right now.
         """
         folder = Path(path)
@@ -142,7 +142,7 @@ class PassageStore:
         if not _has_versions(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with writer_lock(folder):
-                # Who held the lock before us may have created it since we looked.
+                # The former holder of the lock may have created it since the check above.
                 if not _has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     made = lance.write_dataset(empty, folder / PASSAGES, mode="create")
@@ -160,11 +160,11 @@ class PassageStore:
         """Open the newest version.
 
         Args:
-            fingerprint: Of the analyser in use, to be refused if the index is of another; None for
-                work that needs no analyser, such as deleting.
+            fingerprint: Fingerprint of the analyser in use, which must be the index's; None for
+                work without an analyser, such as deleting.
 
         Raises:
-            IndexNotFoundError: There is no index, only half of one, or something else.
+            IndexNotFoundError: There is no index, an incomplete one, or something else.
             IndexMismatchError: Another schema version or analyser wrote it.
             IndexDamagedError: No version of it is whole.
         """
@@ -182,10 +182,10 @@ class PassageStore:
         return index
 
     def check(self, fingerprint: Mapping[str, str]) -> None:
-        """Refuse an analyser whose rows or questions would not fit those that are here.
+        """Check that an analyser is the one that the index is pinned to.
 
         Raises:
-            IndexMismatchError: Names every difference.
+            IndexMismatchError: It is not; names every difference.
         """
         differences = [
             f"{key} is {self.fingerprint.get(key)!r} in the index and {fingerprint.get(key)!r} here"
@@ -200,31 +200,31 @@ class PassageStore:
 
     @property
     def version(self) -> int:
-        """Number of the version in view."""
+        """Number of the current version."""
         return int(self._dataset.version)
 
     def versions(self) -> list[Version]:
-        """All versions that can still be read, oldest first.
+        """All versions that are kept, oldest first.
 
         Raises:
-            IndexDamagedError: One of them cannot.
+            IndexDamagedError: One of them cannot be read.
         """
         with reading(self.path):
             stated = ((entry["version"], entry["timestamp"]) for entry in self._dataset.versions())
-            # Lance gives local times without a zone, which is what `astimezone` takes them for.
+            # Lance gives local times without a zone, as `astimezone` assumes.
             found = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
         return sorted(found, key=lambda version: version.number)
 
     def count(self) -> int:
-        """How many passages the version in view has."""
+        """Number of passages in the current version."""
         with reading(self.path):
             return int(self._dataset.count_rows())
 
     def refresh(self) -> bool:
-        """Move to the newest version that is whole; True if that is another one than before.
+        """Move to the newest whole version; returns whether that is another one.
 
         Raises:
-            IndexDamagedError: There is none.
+            IndexDamagedError: No version is whole.
         """
         if self.is_newest:
             return False
@@ -234,14 +234,14 @@ class PassageStore:
 
     @property
     def is_newest(self) -> bool:
-        """Whether nothing was written, or taken away, since the version in view was looked for."""
+        """Whether no version was added or removed since the last refresh."""
         return self._mark is not None and self._mark == newest_mark(self.path)
 
     def check_files(self) -> None:
-        """Refuse a version in view whose files are no longer there at their full length.
+        """Check that the current version's files exist at their full length.
 
         Raises:
-            IndexDamagedError: Names one that is not.
+            IndexDamagedError: Names one that does not.
         """
         try:
             check_sizes(self.path / PASSAGES, self._sizes)
@@ -249,7 +249,7 @@ class PassageStore:
             raise damaged(self.path, str(error)) from None
 
     def check_content(self) -> None:
-        """Refuse an index that is not as it was committed last, byte for byte; reads all of it.
+        """Check that the index is as last committed, byte for byte; reads all of it.
 
         Raises:
             IndexDamagedError: Names a file that is not.
@@ -276,10 +276,7 @@ class PassageStore:
         return found
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages by id, in the order asked for.
-
-        Ids that the version in view lacks are left out, so compare lengths where that matters.
-        """
+        """Passages by id, in the given order; ids that the current version lacks are left out."""
         if not ids:
             return []
         with reading(self.path):
@@ -288,7 +285,7 @@ class PassageStore:
         return [found[id_] for id_ in ids if id_ in found]
 
     def changed(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Those that the version in view lacks or has otherwise, in order."""
+        """The passages that differ from the current version or are not in it, in order."""
         ids = [passage.id for passage in passages]
         if not ids:
             return []
@@ -299,28 +296,28 @@ class PassageStore:
 
     @property
     def derived(self) -> DerivedFiles:
-        """Where what is derived from the version in view is kept.
+        """The derived files of the current version.
 
         Raises:
-            IndexDamagedError: Its manifest is gone.
+            IndexDamagedError: Its manifest cannot be read.
         """
         name = manifest_name(self.version)
         with reading(self.path):
             manifest = digest_of(self.path / PASSAGES / name)
         pins = {**self.fingerprint, MANIFEST: manifest}
-        # Nothing is written before somebody decided what becomes of a damaged index.
+        # Nothing is written to a damaged index before it is repaired.
         is_kept = not self.fault and self.count() >= KEPT_FROM
         return DerivedFiles(self.path, self.version, pins, is_kept=is_kept)
 
     def snapshot(self) -> lance.LanceDataset:
-        """The version in view as Lance sees it, for reading in bulk; never changes."""
+        """The current version as a Lance dataset, for reading in bulk; it never changes."""
         return self._dataset
 
     def checkout(self, version: int) -> lance.LanceDataset:
-        """A version as Lance sees it, as long as it can be read.
+        """A version as a Lance dataset.
 
         Raises:
-            IndexDamagedError: It cannot.
+            IndexDamagedError: It cannot be read.
         """
         if version == self.version:
             return self._dataset
@@ -331,25 +328,24 @@ class PassageStore:
     def writer(self) -> Iterator["Writer"]:
         """Hold the write lock, and write on top of the newest version.
 
-        The version in view stays as it is; `refresh` moves it on.
+        This store stays at its version until `refresh`.
 
         Raises:
             IndexLockedError: Another writer holds the lock; says who.
-            IndexDamagedError: What was committed last is not there as it was; nothing is written on
-                top of what is left before somebody decided so.
+            IndexDamagedError: The last commit is damaged; nothing is written before a repair.
         """
         with writer_lock(self.path):
             found = self._find()
             if found.fault:
                 raise IndexDamagedError(found.fault)
-            # Left by a power cut in the midst of a commit, of which nobody was told.
+            # A power cut in the middle of a commit left these; nobody was told of them.
             torn = [f"{PASSAGES}/{manifest_name(number)}" for number in found.torn]
             set_aside(self.path, torn, aside_folder(self.path))
             yield Writer(self.path, found.dataset, found.record, self.surfaces)
 
 
 class Writer:
-    """Holds an index's write lock for as long as its `with` block runs."""
+    """Writes to an index, whose lock is held for as long as the `with` block runs."""
 
     def __init__(
         self,
@@ -358,7 +354,7 @@ class Writer:
         record: Record,
         surfaces: EntityVectorCache,
     ) -> None:
-        """Start from the newest version; use `PassageStore.writer`, which takes the lock."""
+        """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
         self.folder = folder
         self._dataset = dataset
         self._record = record
@@ -366,26 +362,26 @@ class Writer:
 
     @property
     def version(self) -> int:
-        """The newest version, this writer's own commits included."""
+        """The newest version, including this writer's commits."""
         return int(self._dataset.version)
 
     @property
     def dataset(self) -> lance.LanceDataset:
-        """The newest version as Lance sees it, for reading."""
+        """The newest version as a Lance dataset, for reading."""
         return self._dataset
 
     @property
     def schema(self) -> pa.Schema:
-        """What rows to write must look like."""
+        """The schema of rows to write."""
         return self._dataset.schema
 
     @property
     def fragments(self) -> int:
-        """How many pieces the passages lie in; `compact` makes them few."""
+        """Number of the dataset's fragments; `compact` merges them."""
         return len(self._dataset.get_fragments())
 
     def upsert(self, rows: pa.RecordBatch, stale: Sequence[str] = ()) -> Changes:
-        """Insert rows with new ids, replace those with known ids, delete stale ids; one commit.
+        """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
         Raises:
             ValueError: An id occurs twice in `rows`, or in both arguments.
@@ -409,7 +405,7 @@ class Writer:
         )
 
     def replace(self, other: lance.LanceDataset) -> None:
-        """Put the rows of another dataset in the place of all, with its schema; one commit."""
+        """Replace all rows and the schema by another dataset's, in one commit."""
         with reading(self.folder, also=()):
             transaction = write_fragments(
                 other.scanner(batch_size=_ROWS_AT_ONCE, batch_readahead=1).to_reader(),
@@ -423,17 +419,17 @@ class Writer:
         self._commit(transaction, [*change.fragments])
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Delete passages by id; ids that are not there are ignored.
+        """Delete passages by id; unknown ids are ignored.
 
         Returns:
-            How many passages were deleted; with none there is no new version.
+            The number of deleted passages; if it is 0, there is no new version.
         """
         if not ids:
             return 0
         condition = any_of("id", ids)
         updated, gone, deleted = [], [], 0
         with reading(self.folder, also=()):
-            # One look at all is as quick as one at a fragment.
+            # A scan of all fragments is as fast as one of a single fragment.
             found = self._dataset.to_table([], filter=condition, with_row_address=True)
             holding = {*pc.unique(pc.shift_right(found["_rowaddr"], 32)).to_pylist()}
             for fragment in self._dataset.get_fragments():
@@ -451,7 +447,7 @@ class Writer:
         return deleted
 
     def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
-        """Delete what a language model extracted from passages that are no longer as they were."""
+        """Delete what a language model extracted from passages that were deleted or changed."""
         store = ExtractedStore(self.folder, {})
         if not store.path.exists():
             return
@@ -460,7 +456,7 @@ class Writer:
         contents = {id_: content_key(*said) for id_, *said in zip(*columns, strict=True)}
         try:
             store.forget(gone, contents)
-        except BackendError as error:  # the commit stands; the next `wye refine` does it
+        except BackendError as error:  # the commit stands; the next `wye refine` deletes it
             log.warning("What was extracted from deleted passages is still there: %s", error)
 
     def _commit(
@@ -468,7 +464,7 @@ class Writer:
         change: lance.LanceOperation.BaseOperation | lance.Transaction,
         fragments: Sequence[lance.FragmentMetadata],
     ) -> None:
-        """Make a version; its files are on the disk before its manifest names them."""
+        """Commit a version; its files are synced before its manifest names them."""
         flush_files(self.folder, fragments)
         version = None if isinstance(change, lance.Transaction) else self.version
         with reading(self.folder, also=()):
@@ -479,9 +475,9 @@ class Writer:
         self._record = flush(self.folder, self._dataset, self._record)
 
     def free_part_ids(self) -> None:
-        """Rename whole documents that have an id as chunks have, as `chunk_passage` names them.
+        """Rename whole documents whose ids look like those of chunks, as `chunk_passage` does.
 
-        Earlier Wyes stored them so, and the ids are needed for the chunks of other documents.
+        Earlier versions of Wye stored such ids, which may be needed for chunks of other documents.
         """
         whole = f"id = document AND regexp_like(id, '{PART_ID}')"
         rows = self._dataset.to_table(columns=["id"], filter=whole)["id"].to_pylist()
@@ -492,7 +488,10 @@ class Writer:
         self._flush()
 
     def crowded(self, fragments: int) -> int:
-        """Rows that `compact` should merge to, as so many fragments have about as few; or 0."""
+        """The size in rows to `compact` to, if so many fragments of about one size are smaller.
+
+        0 if there are not so many.
+        """
         crowds = fragments_by_size(self._dataset)
         return max((rows for rows, found in crowds.items() if found >= fragments), default=0)
 
@@ -502,14 +501,16 @@ class Writer:
         rows: int = ROWS_PER_FRAGMENT,
         groups: int | None = None,
     ) -> None:
-        """Merge fragments of fewer rows, and drop versions that nobody should be reading any more.
+        """Merge fragments of fewer rows, and drop versions that nobody should still read.
 
-        Those that become one are a group; at most so many are merged, so that nobody who wants to
-        write waits for long.
+        A version is dropped once it was superseded longer than `keep` ago, or by more than
+        `MOST_VERSIONS` others. A reader that calls `PassageStore.refresh` more often than that
+        keeps its files.
 
-        A version counts as unread once it was superseded longer than `keep` ago, or by more than
-        `MOST_VERSIONS` others, so a reader that calls `PassageStore.refresh` more often than that
-        never loses the files under its feet.
+        Args:
+            rows: Size to merge fragments to.
+            groups: Most groups of fragments to merge, so that other writers do not wait for long;
+                each group becomes one fragment. None for all.
         """
         with reading(self.folder, also=()):
             plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": rows})
@@ -517,8 +518,8 @@ class Writer:
             if done:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
                 Compaction.commit(self._dataset, done)
-            self._flush()  # first, so that nothing is dropped for nothing
-            # What later versions are put on top of stays, with its sentences.
+            self._flush()  # before versions are dropped
+            # The newest base stays, since later versions are layered on it.
             passages = self.folder / PASSAGES
             _drop_superseded(passages, self._dataset, keep, latest_kept(self.folder))
             drop_derived(self.folder, {*numbers_in(passages)})
@@ -527,7 +528,7 @@ class Writer:
         self._flush()
         surfaces = self.surfaces.dataset()
         if surfaces is not None:
-            # A surface takes an eighth of the room of a passage, or less.
+            # A surface takes at most an eighth of a passage's space.
             surfaces.optimize.compact_files(target_rows_per_fragment=8 * ROWS_PER_FRAGMENT)
             _drop_superseded(self.folder / SURFACES, surfaces, keep)
 
@@ -536,7 +537,7 @@ class Writer:
 
 
 def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
-    """How many fragments are of about one size, by the rows that they are merged to."""
+    """Size in rows to merge to -> number of fragments of that tier."""
     sizes = [fragment.metadata.num_rows for fragment in dataset.get_fragments()]
     return {
         most: sum(least <= size < most for size in sizes) for least, most in pairwise((0, *TIERS))
@@ -546,11 +547,11 @@ def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
 def _drop_superseded(
     folder: Path, dataset: lance.LanceDataset, keep: timedelta, held: int = 0
 ) -> None:
-    """Delete versions but one superseded longer than `keep` ago, and files that no version needs.
+    """Delete versions superseded longer than `keep` ago, except `held`, and files nobody needs.
 
-    Lance's own `older_than` asks when a version was written: it would drop a version of last week
-    that was the newest until a second ago, and that every reader still holds. Lance also reads the
-    manifests of all versions, so a few are not worth it.
+    Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
+    was the newest until a second ago and which every reader still holds. Since Lance reads the
+    manifests of all versions, a few are not worth dropping.
     """
     horizon = (datetime.now(UTC) - keep).timestamp()
     numbers = numbers_in(folder)
@@ -563,18 +564,18 @@ def _drop_superseded(
     if len(superseded) >= _LEAST_DROPPED * len(numbers):
         dataset.cleanup_old_versions(
             versions=superseded,
-            # Whoever tagged a version with Lance's own tools wants it kept; that is no error.
+            # Versions that were tagged with Lance's own tools are kept, without an error.
             error_if_tagged_old_versions=False,
-            # Also files of writers that were killed: the lock says that none is at work.
+            # Also deletes files of killed writers; we hold the lock, so no writer is active.
             delete_unverified=True,
         )
 
 
 def _has_versions(folder: Path) -> bool:
-    """Whether a first commit was ever completed there.
+    """Whether a folder has a completed commit.
 
     Raises:
-        IndexDamagedError: It was, but there is none any more.
+        IndexDamagedError: It had one, but all versions are gone.
     """
     if any((folder / PASSAGES / VERSIONS).glob("*.manifest")):
         return True
@@ -587,7 +588,11 @@ def _has_versions(folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Never write into a folder that holds something which we did not put there."""
+    """Check that a folder is empty, missing or an index.
+
+    Raises:
+        IndexNotFoundError: It holds something else.
+    """
     if folder.exists() and not folder.is_dir():
         raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
     ours = {PASSAGES, SURFACES, DERIVED, LOCK, NOTE}
@@ -604,7 +609,12 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _check_version(folder: Path, schema: pa.Schema) -> None:
-    """Refuse a dataset that is not ours, or of another schema version."""
+    """Check that a dataset is an index of this schema version.
+
+    Raises:
+        IndexNotFoundError: Wye did not write it.
+        IndexMismatchError: It has another schema version.
+    """
     stated = version_of(schema)
     if stated is None:
         raise IndexNotFoundError(

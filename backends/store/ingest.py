@@ -1,4 +1,4 @@
-"""Ingest: passages in, commits out, window by window; what is already stored costs nothing."""
+"""Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,24 +22,25 @@ from backends.words import title_names
 _T = TypeVar("_T")
 
 WINDOW = 512
-# After so long, what is analysed is written though the window has not ended.
+# After so long, analysed passages are committed even if their window has not ended.
 COMMIT_SECONDS = 30.0
-# A window leaves a fragment behind; fewer than this of about one size are not worth rewriting.
+# Each window adds a fragment. So many of about one size are merged.
 COMPACT_FROM = 32
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What an ingest did; all changes it counts are committed.
+    """The result of an ingest; all changes it counts are committed.
 
     Attributes:
-        added: Passages with a new id.
-        updated: Passages whose content had changed; where only the metadata had, without analysing
-            them again.
-        unchanged: Passages that were stored like this already; they were not analysed again.
-        removed: Stored chunks that their document no longer has.
-        repeated: Passages left out because their document came up before in the same ingest.
-        interrupted: Ctrl-C ended it early; run it again to do the rest.
+        added: Number of passages with a new id.
+        updated: Number of passages that had changed; if only metadata had, they were not analysed
+            again.
+        unchanged: Number of passages that were stored already.
+        removed: Number of stored chunks that their document no longer has.
+        repeated: Number of passages left out because their document occurred earlier in the ingest.
+        interrupted: Whether Ctrl-C ended it early; another run does the rest.
+        version: The index version after it.
         seconds: Wall time by stage: read (the source), analyse (or of it parse and encode), write.
     """
 
@@ -65,24 +66,24 @@ def ingest(
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
 
-    There is a commit after each window, and within one every `COMMIT_SECONDS`: an ingest that was
-    killed has stored what was committed, and running it again skips that. After Ctrl-C all that is
-    analysed is stored too. A stored document that comes up again loses the chunks it no longer has;
-    one that does not come up is left alone. Of what is stored, the ids and hashes of the documents
-    in a window are read. Memory holds one window, and the ids that came up.
+    Each window ends with a commit, and a long one has one every `COMMIT_SECONDS`. An ingest that
+    was killed keeps what was committed, and the next run skips it. After Ctrl-C, all analysed
+    passages are stored too. A stored document that occurs in the stream loses the chunks it no
+    longer has; others are left alone. For each window, the stored ids and hashes of its documents
+    are read. Memory holds one window, and all ids so far.
 
     Args:
-        index: Where to; its version in view is moved to the newest at the end.
-        passages: Chunks of one document should follow one another: where they do not, those that
-            come late are deleted and written anew. Of two documents with one id the first counts.
-        batch_passages: Passages to a window.
-        entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
-        expected: How many passages there are, where that is known.
+        index: The index to write; it moves to the newest version at the end.
+        passages: Chunks of a document should be consecutive; otherwise the late ones are deleted
+            and written again. Of two documents with one id the first counts.
+        batch_passages: Passages per window.
+        entity_vectors: Also keep a vector of every entity surface, for graphs that link by vector.
+        expected: The number of passages, if known.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
-        IndexLockedError: Someone else is writing.
-        SourceError: A passage has the id of another document's; the windows before are stored.
+        IndexLockedError: Another writer holds the lock.
+        SourceError: A passage has an id of another document's; earlier windows are stored.
     """
     index.check(analyser.fingerprint)
     clock = _Clock()
@@ -96,7 +97,7 @@ def ingest(
                 for window in _windows(clock.timed("read", passages), batch_passages):
                     run.add(window)
                 run.finish()
-            except KeyboardInterrupt:  # a commit is whole or absent, so there is nothing to undo
+            except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
                 interrupted = True
                 run.commit()
     finally:
@@ -115,7 +116,7 @@ class _Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what runs inside towards a stage."""
+        """Count the time of the block towards a stage."""
         start = perf_counter()
         try:
             yield
@@ -123,7 +124,7 @@ class _Clock:
             self.seconds[name] += perf_counter() - start
 
     def timed(self, stage: str, items: Iterable[_T]) -> Iterator[_T]:
-        """The same items, with the time they take to arrive counted towards a stage."""
+        """Pass items on, counting the time they take to arrive towards a stage."""
         source = iter(items)
         while True:
             with self.stage(stage):
@@ -134,7 +135,7 @@ class _Clock:
 
 
 class _Ingest:
-    """One ingest under way: what came up, and which document is at hand."""
+    """The state of a running ingest: ids so far, and the current document."""
 
     def __init__(
         self,
@@ -154,17 +155,17 @@ class _Ingest:
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
         self._seen: dict[str, str] = {}  # id -> document
-        self._begun: set[str] = set()  # documents whose first chunk came up
+        self._begun: set[str] = set()  # documents whose first chunk was seen
         self._run: str | None = None
-        self._is_repeated = False  # what comes now of the document came before as well
+        self._is_repeated = False  # the current run of chunks was seen before
         self._document: str | None = None
-        self._stored: dict[str, list[str]] = {}  # stored ids of documents that have not ended
-        # The cache is new to this index, or someone deleted it.
+        self._stored: dict[str, list[str]] = {}  # document that has not ended -> its stored ids
+        # The cache is empty if this index never had one, or if it was deleted.
         if entity_vectors and not writer.surfaces.count():
             self._learn(_stored_surfaces(writer))
 
     def add(self, window: Sequence[Passage]) -> None:
-        """Store a window."""
+        """Analyse and store a window."""
         new = list(self._first(window))
         with self._clock.stage("write"):
             hashes = self._look_up(new)
@@ -194,7 +195,7 @@ class _Ingest:
                 self._writer.compact(rows=rows, groups=1)
 
     def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
-        """Stored analyses by id of passages of which only the metadata changed."""
+        """Id -> stored analysis, for passages of which only the metadata changed."""
         if not changed:
             return {}
         columns = ["id", "title", "text", "vector", "sentences"]
@@ -211,23 +212,23 @@ class _Ingest:
             yield from self._analyser.analyse(lacking)
 
     def commit(self, stale: Sequence[str] = ()) -> None:
-        """Write what is analysed, and delete stale ids; one commit."""
+        """Write analysed passages and delete stale ids, in one commit."""
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [found for _, found, _ in self._analysed]
-        # First, so that the cache never lags behind the passages, wherever a crash hits.
+        # First, so that the cache never lags behind the passages after a crash.
         if self._entity_vectors:
             self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.schema)
             removed = self._writer.upsert(rows, stale).deleted
-        # Not what Lance counted: after Ctrl-C these may have been written before.
+        # Lance's counts would be wrong after Ctrl-C, when some may have been written already.
         added = sum(is_new for _, _, is_new in self._analysed)
         self._count(added=added, updated=len(passages) - added, removed=removed)
         self._analysed = []
         self._committed = perf_counter()
 
     def finish(self) -> None:
-        """Store what the end of the stream tells: the last document has no further chunks."""
+        """Delete the stored chunks that the last document no longer has."""
         with self._clock.stage("write"):
             self._count(removed=self._writer.delete(self._end_document()))
 
@@ -236,10 +237,10 @@ class _Ingest:
         self.report = replace(self.report, **counts)
 
     def _first(self, window: Iterable[Passage]) -> Iterator[Passage]:
-        """Passages of documents that come for the first time, and late ones of these.
+        """Yield passages of new documents, and their late chunks; skip repeated documents.
 
         Raises:
-            SourceError: Two documents have a passage of one id.
+            SourceError: Two documents have a passage with one id.
         """
         for passage in window:
             is_first_chunk = passage.chunk == 0
@@ -257,10 +258,13 @@ class _Ingest:
                 yield passage
 
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
-        """Hashes by id of what is stored of some passages' documents, whose stored ids are noted.
+        """Look up what is stored of some passages' documents, and note its ids.
+
+        Returns:
+            Stored id -> content hash.
 
         Raises:
-            SourceError: An id is that of a passage of another document.
+            SourceError: An id is stored for another document.
         """
         owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
@@ -277,14 +281,14 @@ class _Ingest:
         return {id_: hash_ for id_, _, hash_ in rows}
 
     def _rows(self, condition: str) -> list[tuple[str, ...]]:
-        """Ids, documents and hashes of stored passages."""
+        """Ids, documents and hashes of the stored passages that meet a condition."""
         columns = ["id", "document", "content_hash"]
         with reading(self._writer.folder):
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
             return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _end_document(self) -> list[str]:
-        """The stored ids of the document at hand which did not come up; it is at hand no more."""
+        """End the current document; returns its stored ids that did not occur."""
         stored = self._stored.pop(self._document, []) if self._document is not None else []
         return [id_ for id_ in stored if id_ not in self._seen]
 
@@ -303,7 +307,7 @@ class _Ingest:
 def _foreign(
     rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
 ) -> Iterator[tuple[str, ...]]:
-    """Stored rows under ids that are to be those of other documents."""
+    """Stored rows whose ids the ingest wants for other documents."""
     return (row for row in rows if row[0] in owners and owners[row[0]].document != row[1])
 
 
@@ -315,7 +319,7 @@ def _taken(passage: Passage, owner: str) -> SourceError:
 
 
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
-    """The surfaces that passages mention or carry as titles, with repeats."""
+    """Yield the surfaces that passages mention or have as titles, with repeats."""
     for passage, found in zip(passages, analysed, strict=True):
         yield from title_names(passage.title)
         for sentence in found.sentences:
@@ -323,7 +327,7 @@ def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage])
 
 
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
-    """The surfaces that stored passages mention or carry as titles, with repeats."""
+    """Yield the surfaces that stored passages mention or have as titles, with repeats."""
     batches = iter(writer.dataset.to_batches(columns=["title", "sentences"]))
     while True:
         with reading(writer.folder):
@@ -337,7 +341,7 @@ def _stored_surfaces(writer: Writer) -> Iterator[str]:
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Lists of `size` items, the last one shorter."""
+    """Split items into lists of `size`; the last may be shorter."""
     source = iter(items)
     while window := list(islice(source, size)):
         yield window

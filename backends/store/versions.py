@@ -1,9 +1,9 @@
-"""Which version of the passages counts: the newest that is whole, byte for byte as committed.
+"""Finds the version of the passages that counts: the newest whole one, byte for byte as committed.
 
-Lance takes the newest manifest that it finds. One that is gone would be a silent step back, and one
-that a power cut left half written would end everything. So each commit is also written down in
-`commits.json`: its number, and the digest of every file that it is read from. That is on the disk
-before anybody is told of the commit, and read before Lance is asked.
+Lance takes the newest manifest that it finds. If that is missing, Lance would silently go back one
+version; if a power cut left it half written, Lance could open nothing. So `commits.json` records
+each commit: its number, and the digest of every file that reading it needs. The record is synced to
+the disk before anybody is told of the commit, and is read before Lance is asked.
 """
 
 import json
@@ -27,7 +27,7 @@ ASIDE = "damaged"
 VERSIONS = "_versions"
 _HINT = f"{VERSIONS}/latest_version_hint.json"
 _NAMES = ("data", "_deletions", VERSIONS, "")
-_NEWEST = 2**64 - 1  # newer versions sort first, for stores that list by name
+_NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
 _BLOCK = 1 << 20
 Mark = tuple[int, int, int] | None
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
@@ -36,11 +36,11 @@ _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was committed last.
+    """The record of the last commit.
 
     Attributes:
-        version: Its number; 0 where nobody knows.
-        digests: Of files by their names below `passages.lance`.
+        version: Its number; 0 if unknown.
+        digests: Name of a file below `passages.lance` -> its digest.
     """
 
     version: int = 0
@@ -52,9 +52,9 @@ class FoundVersion:
     """The newest whole version of an index, and what is wrong with later ones.
 
     Attributes:
-        mark: Of the newest manifest, whole or not; see `newest_mark`.
-        torn: Versions that were never committed to the end, so that nobody was told of them.
-        fault: Why this is not what was committed last; "" where it is.
+        mark: Mark of the newest manifest, whole or not; see `newest_mark`.
+        torn: Versions whose commit did not complete, so that nobody was told of them.
+        fault: Why this is not the last committed version; "" if it is.
     """
 
     dataset: lance.LanceDataset
@@ -65,19 +65,19 @@ class FoundVersion:
 
 
 def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> FoundVersion:
-    """The newest version of an index that can be read.
+    """Find the newest version of an index that is whole.
 
     Args:
-        folder: Of the index; it has a version.
-        open_: Gives a version by number.
+        folder: Folder of the index, which has a version.
+        open_: Opens a version by number.
 
     Raises:
-        IndexDamagedError: There is none.
+        IndexDamagedError: No version is whole.
     """
     faults: list[str] = []
     torn: list[int] = []
     record = Record()
-    try:  # before looking for versions: a writer records what is there already
+    try:  # before listing versions, since writers record a version after making it
         record = read_record(folder)
     except IndexDamagedError as error:
         faults.append(str(error))
@@ -106,7 +106,7 @@ def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Fo
 def open_whole(
     folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
 ) -> lance.LanceDataset:
-    """A version whose manifest is as committed and whose files are there at their full length.
+    """Open a version, after checking that its manifest is unchanged and its files are complete.
 
     Raises:
         IndexDamagedError: Names the file that is not.
@@ -121,10 +121,10 @@ def open_whole(
 def open_version(
     folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
 ) -> lance.LanceDataset:
-    """A version whose manifest is as committed.
+    """Open a version, after checking that its manifest is as committed.
 
     Raises:
-        IndexDamagedError: It is not.
+        IndexDamagedError: The manifest is not, or cannot be read.
     """
     name = manifest_name(number)
     with reading_file(name):
@@ -134,10 +134,10 @@ def open_version(
 
 
 def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
-    """Refuse files in the folder of a dataset that are missing or have another length than stated.
+    """Check that files of a dataset exist and have their stated lengths.
 
     Raises:
-        IndexDamagedError: Names one.
+        IndexDamagedError: Names one that does not.
     """
     for name, size in files.items():
         try:
@@ -149,7 +149,7 @@ def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
 
 
 def why_changed(folder: Path, name: str, record: Record) -> str:
-    """Why a file is not as it was committed, byte for byte; "" where it is. Reads all of it."""
+    """Why a file differs from what was committed; "" if it does not. Reads the whole file."""
     try:
         digest = digest_of(folder / PASSAGES / name)
     except OSError as error:
@@ -159,12 +159,12 @@ def why_changed(folder: Path, name: str, record: Record) -> str:
 
 
 def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
-    """Data and deletion files of a version with their lengths, as far as they are stated."""
+    """Data and deletion file of a version -> its length; None if it is not stated."""
     return sizes_in(fragment.metadata for fragment in dataset.get_fragments())
 
 
 def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | None]:
-    """The same for some fragments."""
+    """`sizes_of` for some fragments."""
     found: dict[str, int | None] = {}
     for metadata in fragments:
         found.update((f"data/{file.path}", file.file_size_bytes) for file in metadata.files)
@@ -174,23 +174,23 @@ def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | Non
 
 
 def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
-    """Every file that reading a version in a `passages.lance` takes."""
+    """Every file that reading a version needs, in a folder `passages.lance`."""
     return [folder / name for name in (*sizes_of(dataset), manifest_name(dataset.version))]
 
 
 def manifest_name(number: int) -> str:
-    """Of a version."""
+    """Name of a version's manifest."""
     return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"
 
 
 def numbers_in(dataset: Path) -> list[int]:
-    """Numbers of the versions in the folder of a dataset, newest first."""
+    """Numbers of the versions in a dataset's folder, newest first."""
     names = [path.stem for path in (dataset / VERSIONS).glob("*.manifest")]
     return sorted((_NEWEST - int(name) for name in names if name.isdecimal()), reverse=True)
 
 
 def newest_mark(folder: Path) -> Mark:
-    """What the newest manifest is called and which file it is: another one after each change."""
+    """Identifies the newest manifest by version, inode and time, so it changes with each commit."""
     for number in numbers_in(folder / PASSAGES)[:1]:
         with suppress(OSError):
             stat = (folder / PASSAGES / manifest_name(number)).stat()
@@ -199,10 +199,10 @@ def newest_mark(folder: Path) -> Mark:
 
 
 def read_record(folder: Path) -> Record:
-    """What was committed last; for an index of earlier Wyes what Lance noted, without digests.
+    """Read the record of the last commit; for older indexes Lance's own hint, without digests.
 
     Raises:
-        IndexDamagedError: It was written down, and cannot be read.
+        IndexDamagedError: There is a record, but it cannot be read.
     """
     for name in (RECORD, _HINT):
         try:
@@ -217,7 +217,7 @@ def read_record(folder: Path) -> Record:
 
 
 def flush_files(folder: Path, fragments: Iterable[lance.FragmentMetadata]) -> None:
-    """Have the files of fragments on the disk, before a manifest there names them.
+    """Sync the files of fragments to the disk, before a manifest names them.
 
     Raises:
         OSError: The disk refuses.
@@ -228,11 +228,11 @@ def flush_files(folder: Path, fragments: Iterable[lance.FragmentMetadata]) -> No
 
 
 def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
-    """Have a commit on the disk, and written down; returns the record of it.
+    """Sync a commit to the disk, record it, and return the record.
 
-    Whoever is told that a version is written relies on all of its files, those of earlier commits
-    included: their writer may have been killed before it came to this. What has a digest in the
-    record was on the disk before that was. Only the holder of the write lock may ask.
+    All files of the version are synced, including those of earlier commits, whose writer may have
+    been killed before this step. A file with a digest in the record was synced before. The caller
+    must hold the write lock.
 
     Raises:
         OSError: The disk refuses.
@@ -251,19 +251,19 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
 
 
 def _sync_folders(folder: Path) -> None:
-    """Have the names of all files of an index on the disk."""
+    """Sync the folders of an index, so that its files' names are on the disk."""
     for name in _NAMES:
         if (folder / PASSAGES / name).is_dir():
             sync(folder / PASSAGES / name)
 
 
 def aside_folder(folder: Path) -> Path:
-    """Where damaged files of an index go when they are set aside now."""
+    """A new folder, named by the time, for damaged files of an index."""
     return folder / ASIDE / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
-    """Move files of an index, by their names there, to where nobody reads them.
+    """Move files of an index, by their relative names, to a folder that nobody reads.
 
     Raises:
         OSError: The disk refuses.
@@ -277,10 +277,10 @@ def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """128 bits in hex of a file's content.
+    """Digest of a file's content: 128 bits in hex.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     digest = blake2b(digest_size=16)
     with path.open("rb") as file:
@@ -291,10 +291,13 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """What Lance and Arrow raise on the damaged files of an index, as one error.
+    """Turn what Lance and Arrow raise on an index's damaged files into one error.
+
+    Args:
+        also: Further exceptions to turn into it.
 
     Raises:
-        IndexDamagedError: Names the file, as far as Lance does.
+        IndexDamagedError: Names the file, if Lance does.
     """
     try:
         with reading_file(PASSAGES, also):
@@ -307,7 +310,7 @@ def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Ite
 
 @contextmanager
 def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """The same, for a file by its name; says nothing of the index."""
+    """`reading` for one file; the error does not name the index."""
     try:
         yield
     except BaseException as error:
@@ -319,7 +322,7 @@ def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> I
 
 
 def damaged(folder: Path, reason: str) -> IndexDamagedError:
-    """What to say of a damaged index."""
+    """The error for a damaged index."""
     return IndexDamagedError(
         f"The index {folder} is damaged: {reason}. `wye repair {folder}` says what can be done."
     )
