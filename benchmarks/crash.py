@@ -144,7 +144,7 @@ class Trial:
 
 
 def edition(number: int) -> list[Passage]:
-    """A corpus as first published, or revised, with new texts and fewer chunks."""
+    """A corpus as first published, or revised: changed texts, more documents, fewer chunks."""
     passages = []
     for document in range(DOCUMENTS + 4 * number):
         chunks = CHUNKS - (number if document % 3 == 0 else 0)

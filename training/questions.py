@@ -2,8 +2,9 @@
 
 The model sees one passage, or two that share a name, and writes a question that they answer; so the
 relevant passages are known. The questions are kept in a folder in BEIR's layout, for a person to
-check and for `wye train`. No passage is asked about twice: `asked.jsonl` keeps every reply and why
-it was rejected, and a line that was deleted from `queries.jsonl` is not written again.
+check and for `wye train`. The same passages are not asked about twice: `asked.jsonl` keeps every
+reply and why it was rejected, and a line that was deleted from `queries.jsonl` is not written
+again.
 """
 
 import hashlib

@@ -70,11 +70,11 @@ from backends.types import Passage
 
 log = logging.getLogger(__name__)
 
-# Fragments of so many rows stay as they are, so that no write waits for long while some are merged.
-# A million rows in larger ones are asked no quicker, and a write gains less than 0.1 s.
+# Fragments of this size are not merged further, so that writes never wait long for a merge. With a
+# million rows, larger ones make questions no faster, and a write less than 0.1 s faster.
 ROWS_PER_FRAGMENT = 8_192
-# A write merges fragments of fewer rows than one of these, and leaves larger ones alone. So each of
-# many rows that are written one by one is rewritten a few times.
+# A write merges fragments below one of these sizes, and leaves larger ones alone. So rows that are
+# written one by one are each rewritten only a few times.
 TIERS = (1_024, ROWS_PER_FRAGMENT)
 _ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
