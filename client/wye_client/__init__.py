@@ -1,12 +1,12 @@
-"""Asks a server of Wye.
+"""A client for a Wye server.
 
 >>> from wye_client import Client
 >>> with Client("http://127.0.0.1:8000") as wye:  # doctest: +SKIP
 ...     found = wye.search("Who designed the Iron Bridge?", k=3)
 ...     print(found.route, [passage.title for passage in found.passages])
 
-`AsyncClient` has the same methods, to be awaited. The modules `wye_client.langchain`,
-`wye_client.llama_index` and `wye_client.haystack` are retrievers for those frameworks.
+`AsyncClient` has the same methods as coroutines. The modules `wye_client.langchain`,
+`wye_client.llama_index` and `wye_client.haystack` have retrievers for those frameworks.
 """
 
 from wye_client.client import (

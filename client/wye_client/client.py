@@ -24,7 +24,7 @@ COMPARISONS: Mapping[str, str] = {
     "nin": "nin",
     "not in": "nin",
 }
-"""Of LlamaIndex and Haystack, with Wye's."""
+"""Comparison operators of LlamaIndex and Haystack, with Wye's names for them."""
 
 _BUSY = (429, 503)
 _LONGEST_WAIT = 10.0
@@ -36,8 +36,8 @@ class WyeError(Exception):
     """A request that failed; the message says what is wrong and what to do.
 
     Attributes:
-        status: Of the reply; 0 where there was none.
-        request_id: To find it in the server's log; "" where there was no reply.
+        status: HTTP status of the reply; 0 if there was none.
+        request_id: The request's id in the server's log; "" if there was no reply.
     """
 
     def __init__(self, message: str, status: int = 0, request_id: str = "") -> None:
@@ -47,17 +47,17 @@ class WyeError(Exception):
 
 
 class SearchOptions(TypedDict, total=False):
-    """How to search; what is left out is as the server has it.
+    """How to search; the server has a default for each option.
 
     Attributes:
         route: "auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or
             "zoom".
-        k: Passages wanted.
-        filter: By metadata, such as {"type": "gte", "key": "year", "value": 1850}.
-        collection: By name; the server's first without it.
+        k: Most passages to return.
+        filter: Filter on metadata, such as {"type": "gte", "key": "year", "value": 1850}.
+        collection: Name of a collection; by default the server's first.
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
-        max_latency_ms: Most time for an answer, where the router chooses.
-        max_cost: Most that calls of remote arms may cost.
+        max_latency_ms: Most time for an answer, if the router chooses the route.
+        max_cost: Greatest cost of calls of remote arms.
         point: Operating point of the router: "quality", "balanced" or "fast".
         deadline_ms: Time for finding passages, after which the reply is an error.
         explain: Whether to say why the route was taken.
@@ -76,19 +76,19 @@ class SearchOptions(TypedDict, total=False):
 
 
 class Turn(TypedDict):
-    """What was said before, by "user" or "assistant"."""
+    """A turn of the conversation; the role is "user" or "assistant"."""
 
     role: str
     content: str
 
 
 class AnswerOptions(SearchOptions, total=False):
-    """How to answer, beside how to search.
+    """How to search and answer.
 
     Attributes:
         history: Earlier turns of the conversation, oldest first.
-        abstain_below: No answer is given where answerability is less, 0 to 1.
-        max_tokens: Of the answer of a language model.
+        abstain_below: No answer is given if answerability is below this, 0 to 1.
+        max_tokens: Longest answer of a language model, in tokens.
     """
 
     history: Sequence[Turn]
@@ -103,8 +103,8 @@ class Hit:
     Attributes:
         rank: 1 for the best.
         score: Higher is better; comparable within one reply only.
-        relevance: Probability that it is relevant, 0 to 1; None where none is known.
-        document: Id of the document that it is a part of.
+        document: Id of the document that it is part of.
+        relevance: Probability that it is relevant, 0 to 1; None if unknown.
     """
 
     id: str
@@ -122,9 +122,9 @@ class Decision:
     """Which route a question takes, and why.
 
     Attributes:
-        route: That is taken.
+        route: The route that is taken.
         reason: "score", "forced", "budget: …", "unfamiliar: …" or "degraded: …".
-        score: Complexity from 0 to 1; None when nothing was scored.
+        score: Complexity from 0 to 1; None if nothing was scored.
         summary: Why, in a sentence or two; "" unless asked for.
     """
 
@@ -140,8 +140,8 @@ class Hits:
 
     Attributes:
         passages: Best first.
-        answerability: Probability that the collection has an answer; None where none is known.
-        degraded: Why this is not what was asked for; "" when it is.
+        answerability: Probability that the collection has an answer; None if unknown.
+        degraded: Why this is not what was asked for; "" if it is.
         raw: The whole reply, with arms, times and explanations.
     """
 
@@ -155,24 +155,24 @@ class Hits:
 
     @property
     def route(self) -> str:
-        """That answered."""
+        """The route that answered."""
         return self.decision.route
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer and where it comes from.
+    """An answer and its sources.
 
     Attributes:
-        text: Numbers in square brackets name passages of `found`, from 1.
-        citations: Each passage that the text names: index, id, title, document, and the sentences
-            that are quoted, each with its text, start and end.
+        text: The answer; numbers in square brackets cite passages of `found`, from 1.
+        citations: The cited passages: index, id, title, document, and the quoted sentences, each
+            with its text, start and end.
         generator: Name of the language model, or "extractive".
-        note: Why the answer is not a language model's; "" when it is.
-        short: In a few words; "" where nothing stands out, and of a language model.
-        segments: The text in parts without brackets, each with the passages that it is from.
-        finish_reason: "stop", "length", or "error" when it broke off.
-        usage: Tokens, as the language model's endpoint counts them.
+        note: Why the answer is not a language model's; "" if it is.
+        short: The answer in a few words; "" if none stands out, or a language model wrote it.
+        segments: The text in parts without brackets, each with the passages it comes from.
+        finish_reason: "stop", "length", or "error" if it broke off.
+        usage: Counts of tokens, as the language model's endpoint reports them.
     """
 
     text: str
@@ -188,7 +188,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to be found; another one of the same id replaces it."""
+    """A document; storing it replaces one with the same id."""
 
     id: str
     text: str
@@ -198,10 +198,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of documents, in passages.
+    """The result of storing documents, in passages.
 
     Attributes:
-        version: Of the index, that has them.
+        version: Version of the index that has them.
     """
 
     added: int
@@ -213,7 +213,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[T]):
-    """One request, and what its reply means."""
+    """A request, and how its reply is read."""
 
     method: str
     path: str
@@ -223,7 +223,7 @@ class _Call(Generic[T]):
 
 
 class _Calls:
-    """What both clients can ask."""
+    """The requests that both clients can send."""
 
     def __init__(self, url: str, key: str | None, timeout: float, retries: int) -> None:
         key = os.environ.get("WYE_KEY") if key is None else key
@@ -275,12 +275,12 @@ class _Calls:
         return _Call("POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), body)
 
     def _wait(self, attempt: int, reply: httpx2.Response | None) -> float | None:
-        """Seconds until another try; None where there is to be none."""
+        """Seconds until the next attempt; None if there is none."""
         if attempt >= self._retries or (reply is not None and reply.status_code not in _BUSY):
             return None
         asked = reply.headers.get("retry-after", "") if reply is not None else ""
         least = float(asked) if asked.isdigit() else _FIRST_WAIT * 2**attempt
-        # Not all at once: clients that were refused together come back apart.
+        # With jitter, so that clients that were refused together do not return together.
         return None if least > _LONGEST_WAIT else least * (1 + random.random() / 2)
 
     def _unreachable(self, error: Exception) -> WyeError:
@@ -288,10 +288,10 @@ class _Calls:
 
 
 class Client(_Calls):
-    """Asks a server; any number of threads may share one.
+    """A synchronous client, which any number of threads may share.
 
-    Refusals because of load, and connections that fail, are tried again after a while: all
-    requests are such that sending one twice does no harm.
+    Requests that are refused under load or whose connection fails are sent again after a while;
+    sending any of them twice does no harm.
     """
 
     def __init__(
@@ -300,10 +300,10 @@ class Client(_Calls):
         """Ask the server at `url`.
 
         Args:
-            url: Such as "http://127.0.0.1:8000".
-            key: An API key; WYE_KEY of the environment without it.
-            timeout: Longest silence in seconds.
-            retries: Further tries.
+            url: Its address, such as "http://127.0.0.1:8000".
+            key: An API key; by default WYE_KEY of the environment.
+            timeout: Longest silence, in seconds.
+            retries: Most further attempts.
         """
         super().__init__(url, key, timeout, retries)
         self._http = httpx2.Client(**self._options)
@@ -319,19 +319,19 @@ class Client(_Calls):
         self._http.close()
 
     def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Passages for a question.
+        """Find passages for a question.
 
         Raises:
-            WyeError: As every method here.
+            WyeError: The request failed, as in every method here.
         """
         return self._send(self._search(question, options))
 
     def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
-        """An answer from passages, with citations."""
+        """Answer a question from passages, with citations."""
         return self._send(self._answer(question, options))
 
     def route(self, question: str, *, collection: str | None = None) -> Decision:
-        """Which route a question would take."""
+        """Decide which route a question would take."""
         return self._send(self._decide(question, collection))
 
     def collections(self) -> list[str]:
@@ -339,7 +339,7 @@ class Client(_Calls):
         return self._send(self._collections())
 
     def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
-        """A document as it is stored, its passages with empty lines between them."""
+        """Read a stored document; its passages are joined by empty lines."""
         return self._send(self._read(id, collection))
 
     def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
@@ -351,7 +351,7 @@ class Client(_Calls):
         return written
 
     def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
-        """Delete documents by id, with all their passages; says how many passages that were."""
+        """Delete documents by id, and return how many passages they had."""
         return self._send(self._delete(documents, collection))
 
     def _send(self, call: _Call[T]) -> T:
@@ -374,12 +374,12 @@ class Client(_Calls):
 
 
 class AsyncClient(_Calls):
-    """The same, to be awaited."""
+    """An asynchronous client, with the methods of `Client`."""
 
     def __init__(
         self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
     ) -> None:
-        """Ask the server at `url`; arguments as of `Client`."""
+        """Ask the server at `url`; the arguments are those of `Client`."""
         super().__init__(url, key, timeout, retries)
         self._http = httpx2.AsyncClient(**self._options)
 
@@ -394,19 +394,19 @@ class AsyncClient(_Calls):
         await self._http.aclose()
 
     async def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Passages for a question.
+        """Find passages for a question.
 
         Raises:
-            WyeError: As every method here.
+            WyeError: The request failed, as in every method here.
         """
         return await self._send(self._search(question, options))
 
     async def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
-        """An answer from passages, with citations."""
+        """Answer a question from passages, with citations."""
         return await self._send(self._answer(question, options))
 
     async def route(self, question: str, *, collection: str | None = None) -> Decision:
-        """Which route a question would take."""
+        """Decide which route a question would take."""
         return await self._send(self._decide(question, collection))
 
     async def collections(self) -> list[str]:
@@ -414,7 +414,7 @@ class AsyncClient(_Calls):
         return await self._send(self._collections())
 
     async def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
-        """A document as it is stored, its passages with empty lines between them."""
+        """Read a stored document; its passages are joined by empty lines."""
         return await self._send(self._read(id, collection))
 
     async def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
@@ -426,7 +426,7 @@ class AsyncClient(_Calls):
         return written
 
     async def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
-        """Delete documents by id, with all their passages; says how many passages that were."""
+        """Delete documents by id, and return how many passages they had."""
         return await self._send(self._delete(documents, collection))
 
     async def _send(self, call: _Call[T]) -> T:
@@ -505,7 +505,7 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         generator=reply["generator"],
         note=reply["note"],
         found=_found(reply["retrieval"]),
-        # A server of before has no short answer and no segments.
+        # Older servers send no short answer and no segments.
         short=reply.get("short_answer", ""),
         segments=tuple(reply.get("segments", ())),
         finish_reason=reply["finish_reason"],
@@ -519,7 +519,7 @@ def _document(reply: Mapping[str, Any]) -> Document:
 
 
 def _written(reply: Mapping[str, Any]) -> Written | None:
-    """What a reply or a job says was written; None while the job goes on."""
+    """The result that a reply or a job reports; None while the job is unfinished."""
     if (state := reply.get("state", "done")) != "done":
         if state in ("failed", "cancelled"):
             raise WyeError(f"The job {reply['id']} {state}. {reply.get('error', '')}".strip())

@@ -11,9 +11,10 @@ from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOpti
 
 @component
 class WyeRetriever:
-    """Finds passages with a server of Wye.
+    """Finds passages with a Wye server.
 
-    A document's score is its relevance from 0 to 1, where the server knows it, else its score.
+    A document's score is its relevance from 0 to 1 if the server knows it, otherwise the server's
+    score.
     """
 
     def __init__(
@@ -29,11 +30,11 @@ class WyeRetriever:
         """Ask the server at `url`.
 
         Args:
-            key: An API key; WYE_KEY of the environment without it.
-            top_k: Passages wanted.
-            filters: By metadata, as Haystack writes them.
-            options: How to search.
-            timeout: Longest silence in seconds.
+            key: An API key; by default WYE_KEY of the environment.
+            top_k: Most passages to return.
+            filters: Filters on metadata, in Haystack's form.
+            options: Further options of the search.
+            timeout: Longest silence, in seconds.
         """
         self.url = url
         self.key = key
@@ -46,10 +47,10 @@ class WyeRetriever:
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Passages for a question; `filters` and `top_k` in place of those it was made with.
+        """Find passages for a question; `filters` and `top_k` override those of the component.
 
         Raises:
-            ValueError: A filter that the server cannot hold to.
+            ValueError: Wye has no such filter.
         """
         with Client(self.url, self._secret, timeout=self.timeout) as client:
             return _documents(client.search(query, **self._wanted(filters, top_k)))
@@ -58,12 +59,12 @@ class WyeRetriever:
     async def run_async(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """The same, to be awaited."""
+        """Do the same as `run`, as a coroutine."""
         async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
             return _documents(await client.search(query, **self._wanted(filters, top_k)))
 
     def to_dict(self) -> dict[str, Any]:
-        """As a pipeline is stored; a key only as the name of a variable."""
+        """Serialise the component; a key only as the name of its variable."""
         made: dict[str, Any] = default_to_dict(
             self,
             url=self.url,
@@ -77,7 +78,7 @@ class WyeRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """What `to_dict` gave."""
+        """Make a component of what `to_dict` returned."""
         deserialize_secrets_inplace(data["init_parameters"], keys=["key"])
         made: Self = default_from_dict(cls, data)
         return made
@@ -95,10 +96,10 @@ class WyeRetriever:
 
 
 def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Haystack's filters as Wye's.
+    """Translate Haystack's filters to Wye's.
 
     Raises:
-        ValueError: One that has no equal; it is not left out, which would let more through.
+        ValueError: Wye has no such filter; to leave it out would return more than was asked for.
     """
     name = filters.get("operator")
     if name in ("AND", "OR"):

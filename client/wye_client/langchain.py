@@ -15,17 +15,17 @@ from wye_client.client import AsyncClient, Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
-    """Finds passages with a server of Wye.
+    """Finds passages with a Wye server.
 
     Each document carries its metadata and, under `wye`, its score, relevance and rank, the route
     and the answerability.
 
     Attributes:
-        url: Of the server.
-        key: An API key; WYE_KEY of the environment without it.
-        k: Passages wanted.
-        options: How to search, as of `SearchOptions`; `invoke` takes them for one question.
-        timeout: Longest silence in seconds.
+        url: Address of the server.
+        key: An API key; by default WYE_KEY of the environment.
+        k: Most passages to return.
+        options: Further options, as in `SearchOptions`; `invoke` takes them for one question too.
+        timeout: Longest silence, in seconds.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -60,7 +60,7 @@ class WyeRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
         **given: Any,  # noqa: ANN401
     ) -> list[Document]:
-        # One to a call: its connections belong to the event loop that asks.
+        # One client for each call, since its connections belong to the caller's event loop.
         async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
             return _documents(await client.search(query, **self._wanted(given)))
 

@@ -10,9 +10,10 @@ from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOpti
 
 
 class WyeRetriever(BaseRetriever):
-    """Finds passages with a server of Wye.
+    """Finds passages with a Wye server.
 
-    A node's score is its relevance from 0 to 1, where the server knows it, else its score.
+    A node's score is its relevance from 0 to 1 if the server knows it, otherwise the server's
+    score.
     """
 
     def __init__(
@@ -27,13 +28,13 @@ class WyeRetriever(BaseRetriever):
         """Ask the server at `url`.
 
         Args:
-            key: An API key; WYE_KEY of the environment without it.
-            filters: By metadata.
-            timeout: Longest silence in seconds.
-            options: How to search.
+            key: An API key; by default WYE_KEY of the environment.
+            filters: Filters on metadata.
+            timeout: Longest silence, in seconds.
+            options: Further options of the search.
 
         Raises:
-            ValueError: A filter that the server cannot hold to.
+            ValueError: Wye has no such filter.
         """
         self._where = (url, key, timeout)
         self._options = options
@@ -47,16 +48,16 @@ class WyeRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         url, key, timeout = self._where
-        # One to a call: its connections belong to the event loop that asks.
+        # One client for each call, since its connections belong to the caller's event loop.
         async with AsyncClient(url, key, timeout=timeout) as client:
             return _nodes(await client.search(query_bundle.query_str, **self._options))
 
 
 def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
-    """LlamaIndex's filters as Wye's.
+    """Translate LlamaIndex's filters to Wye's.
 
     Raises:
-        ValueError: One that has no equal; it is not left out, which would let more through.
+        ValueError: Wye has no such filter; to leave it out would return more than was asked for.
     """
     if filters.condition not in (FilterCondition.AND, FilterCondition.OR, None):
         raise ValueError(f"Wye has no filter '{filters.condition.value}'; say it with != or nin.")

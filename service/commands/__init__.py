@@ -1,1 +1,1 @@
-"""One file for each command of `wye`; what is slow to import is imported when a command runs."""
+"""The commands of `wye`, each in its file; slow imports wait until a command runs."""

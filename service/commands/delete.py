@@ -1,4 +1,4 @@
-"""`wye delete`: take passages out of an index."""
+"""`wye delete`: delete passages from an index."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ def delete(
     index: IndexOption = None,
     document: Annotated[
         list[str] | None,
-        typer.Option(help="Id of a document, of which all chunks go.", show_default=False),
+        typer.Option(help="Id of a document whose chunks all go.", show_default=False),
     ] = None,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     dry_run: Annotated[
@@ -30,7 +30,7 @@ def delete(
 ) -> None:
     """Delete passages by id, by document or by metadata, in one commit.
 
-    Ends with exit code 1 when something that was named is not there.
+    Ends with exit code 1 if something that was named is not there.
     """
     from backends.store.documents import Removal, matching, remove
     from service.settings import load_settings

@@ -1,6 +1,6 @@
-"""`wye demo`: index the demo corpus, ask it a question of each kind, and count who answers best.
+"""`wye demo`: index the demo corpus, ask it a question of each kind, and compare the routes.
 
-With `--serve`, it is served instead, and the console asks.
+With `--serve`, serve it with the console instead.
 """
 
 import json
@@ -32,7 +32,7 @@ SHOWN = 3
 CUTOFF = 5
 BATCH = 8
 ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH, Route.STEPS)
-"""Those that are asked a question of each kind; the scoreboard has them all."""
+"""Routes that are shown for a question of each kind; the scoreboard has all usual routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def demo(
 
 
 def _serve(folder: Path, port: int | None) -> None:
-    """Under a name by which the console knows that its examples fit."""
+    """Serve the demo under a name that tells the console to offer the demo's examples."""
     from service.commands.serve import serve
 
     os.environ.setdefault("WYE_SERVE__LOGS", "text")
@@ -106,10 +106,10 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
 
 
 def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion]:
-    """The demo's questions; those for testing a router are left to `wye eval`.
+    """Read the demo's judged questions of some splits.
 
     Raises:
-        ServiceError: The demo's files are not there.
+        ServiceError: The demo's files are missing.
     """
     try:
         lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
@@ -130,7 +130,7 @@ def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion
 
 
 def one_of_each_kind(questions: list[JudgedQuestion]) -> Iterator[JudgedQuestion]:
-    """The first judged question of each kind, by kind."""
+    """The first judged question of each kind, in the order of kinds."""
     first = {one.kind: one for one in reversed(questions)}
     yield from (first[kind] for kind in sorted(first))
 

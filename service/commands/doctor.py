@@ -1,4 +1,4 @@
-"""`wye doctor`: look at everything that serving takes."""
+"""`wye doctor`: check everything that serving needs."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def doctor(
 ) -> None:
     """Check models, router, indexes, keys, address and generator; says what to do.
 
-    Ends with exit code 1 when something would keep `wye serve` from working.
+    Ends with exit code 1 if something would keep `wye serve` from working.
     """
     from dataclasses import replace
 

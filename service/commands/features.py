@@ -1,4 +1,4 @@
-"""`wye features`: what a router sees of a question."""
+"""`wye features`: the features that routers read from a question."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ def features(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="QUESTION", help="Whose features to show; without one, all are listed."
+            metavar="QUESTION", help="Question whose values to show; without one, lists all."
         ),
     ] = None,
     *,
@@ -49,9 +49,9 @@ class DescribedQuestion:
     """A question with its features.
 
     Attributes:
-        values: In the order of the registry.
-        percentiles: Of the values in the reference set; None where they cannot be compared.
-        notes: What is not as it would be expected, in sentences.
+        values: Values of the features, in the order of the registry.
+        percentiles: Their percentiles in the reference set; None if they cannot be compared.
+        notes: Sentences about anything unusual.
     """
 
     question: str
@@ -187,7 +187,7 @@ def _table(
     rows: Iterable[Sequence[str | Text]],
     styles: Sequence[str] | None = None,
 ) -> Table:
-    """A row for each feature, with the feature's name before the cells, under its group's name."""
+    """A table of features by group; each row has the feature's name, then its cells."""
     from featurizer.registry import FEATURES
 
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
@@ -202,7 +202,7 @@ def _table(
 
 
 def draw(tree: "Tree") -> Drawing:
-    """A tree with a line for each phrase; one that holds nothing but words is a single line."""
+    """Draw a tree with a line for each phrase; a phrase of words alone is a single line."""
     top = Drawing(_line(tree), guide_style="dim")
     pending = [(tree, top)]
     while pending:

@@ -54,7 +54,7 @@ def index(
         typer.Option(
             "--metadata",
             metavar="KEY=VALUE",
-            help="To filter by, of every document that does not say otherwise; may come again.",
+            help="Metadata to filter by, for documents that lack the key; may be given again.",
             show_default=False,
         ),
     ] = None,
@@ -74,8 +74,8 @@ def index(
         str,
         typer.Option(
             "--address",
-            help="Of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or one on this "
-            "machine for as long as it takes.",
+            help="Address of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or a "
+            "cluster on this machine for as long as it takes.",
             show_default=False,
         ),
     ] = "",
@@ -91,8 +91,8 @@ def index(
 ) -> None:
     """Add passages to an index, making it if there is none.
 
-    What is there already costs nothing, so run it again after an interruption or a change. A
-    document that changed is replaced; one that is not in the sources stays.
+    Unchanged passages cost nothing, so run it again after an interruption or a change. A document
+    that changed is replaced; one that is not in the sources stays.
     """
     from service.settings import load_settings
 
@@ -136,15 +136,15 @@ def ingest_files(
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Raises:
-        BackendError: A source is missing, or of no kind that is read.
+        BackendError: A source is missing, or of a kind that is not read.
         wye.Error: The index cannot be written, or the models cannot be loaded.
-        ServiceError: Nothing can be read; no index is made then.
+        ServiceError: Nothing can be read; then no index is made.
     """
     import wye
 
     limits = settings.documents.limits
     given: dict[str, Any] = {"chunk_words": chunk_words, "metadata": metadata, "limits": limits}
-    # First what fails at once; the models take seconds to load.
+    # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, given)
     passages = chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found)
     first = next(passages, None)
@@ -168,14 +168,14 @@ def _ingest_on_cluster(
     bad: "BadLines",
     **given: Any,  # noqa: ANN401
 ) -> "IngestReport":
-    """The same on a Ray cluster.
+    """Do the work of `ingest_files` on a Ray cluster.
 
     Args:
-        given: `address` and `actors` of `service.ray_build.build`; the rest is for the reading.
+        given: `address` and `actors` of `service.ray_build.build`; the rest is for reading.
 
     Raises:
         BackendError: A source is missing, or the index cannot be written.
-        ServiceError: Ray is not installed, there is no such cluster, or it gave up.
+        ServiceError: Ray is not installed, or the cluster is not there or fails.
     """
     try:
         from service.ray_build import build
@@ -196,7 +196,7 @@ def _ingest_on_cluster(
 def _looked_through(
     sources: Sequence[str | Path], bad: "BadLines", given: Mapping[str, Any]
 ) -> "list[DocumentSource]":
-    """What is to be read; where a bad line is an error, all of it is read once before."""
+    """The sources to read; if bad lines are errors, all is read once in advance."""
     from backends.sources import DocumentSource
 
     found = [DocumentSource(source) for source in sources]
@@ -211,7 +211,7 @@ def _looked_through(
 
 @contextmanager
 def announcing_stops() -> Iterator[None]:
-    """Answer Ctrl-C at once: what is analysed is stored before the command ends."""
+    """Answer Ctrl-C with a message at once, since storing what is analysed takes a while."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         say("Stopping.")
@@ -239,19 +239,19 @@ class BadLines:
     """Counts lines that cannot be read, and shows the first of them."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        """Take note, or make the first bad line an error."""
+        """Count bad lines, or raise at the first if `strict`."""
         self.is_strict = strict
         self._count = 0
 
     def __len__(self) -> int:
-        """How many there were."""
+        """How many bad lines there were."""
         return self._count
 
     def note(self, bad: "BadLine") -> None:
-        """Take note of one.
+        """Count a bad line.
 
         Raises:
-            SourceError: When strict.
+            SourceError: If strict.
         """
         from backends.sources import refuse
 
@@ -262,10 +262,10 @@ class BadLines:
             say(f"Skipped: {bad}")
 
     def left_out(self, count: Mapping[str, int]) -> None:
-        """Take note of files that are of no kind that is read, by the ending of their names.
+        """Report files of kinds that are not read, counted by suffix.
 
         Raises:
-            ServiceError: When strict.
+            ServiceError: If strict.
         """
         from backends.sources import SUFFIXES, in_words
 
@@ -279,7 +279,7 @@ class BadLines:
         say(f"Left out: {in_words(count)}.")
 
     def summarise(self) -> None:
-        """Say how many there were beyond those shown."""
+        """Say how many bad lines there were beyond those shown."""
         if self._count > SHOWN_BAD_LINES:
             say(f"Skipped: {self._count - SHOWN_BAD_LINES} more.")
 
@@ -300,7 +300,7 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     }
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
-    # Where processes parse, they do so beside the encoder; what is counted is the wait for them.
+    # Processes parse while this one encodes, so the time counted is that of waiting for them.
     told = {"parse": "wait for the parse", "cluster": "wait for the cluster"}
     stages = ", ".join(f"{told.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
     output().print(f"{folder}, version {report.version}: {said or nothing} ({stages}).")

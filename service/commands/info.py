@@ -1,4 +1,4 @@
-"""`wye info`: what an index holds."""
+"""`wye info`: the contents of an index."""
 
 import typer
 from rich.table import Table
@@ -8,7 +8,7 @@ from service.terminal import output
 
 
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Show counts, size on disk, versions, and the models an index is pinned to."""
+    """Show an index's counts, size on disk, versions, and the models it is pinned to."""
     from backends.files import rounded_json
     from backends.store.documents import take_inventory
     from service.settings import load_settings

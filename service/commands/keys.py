@@ -53,9 +53,9 @@ def new(
         typer.Option("--file", help="Add its hash to this file.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a key. It is printed once and stored nowhere; what is stored is its hash.
+    """Make a key. It is printed once and never stored; only its hash is.
 
-    Take the line out of the file again to withdraw the key; a running server follows.
+    To withdraw the key, delete its line from the file; a running server follows.
     """
     from service.commands.options import parse_filter_option
     from service.http.keys import append_key, new_key

@@ -1,4 +1,4 @@
-"""`wye mcp`: tools for an agent that starts it."""
+"""`wye mcp`: tools for an agent, over standard input and output."""
 
 import os
 from dataclasses import replace
@@ -62,8 +62,8 @@ async def _of_index(index: Path | None) -> None:
     from service.settings import load_settings
 
     settings = load_settings(index=index)
-    PassageStore.open(folder_of(settings))  # one that is missing is told without a traceback
-    # Whoever starts this can read the folder, so nobody needs a key; and nothing is listened on.
+    PassageStore.open(folder_of(settings))  # reports a missing index without a traceback
+    # Whoever starts this can read the folder, so no key is needed, and no port is opened.
     own = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
     app = build(settings.model_copy(update={"serve": own}))
     async with app.router.lifespan_context(app), inside(app) as client:

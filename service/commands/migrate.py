@@ -1,4 +1,4 @@
-"""`wye migrate`: put an index on other models."""
+"""`wye migrate`: move an index to other models."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -26,10 +26,10 @@ def migrate(
     entity_vectors: EntityVectorsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Have an index analysed anew by the models of the settings, and switch to that at once.
+    """Analyse an index anew with the models of the settings, then switch to them in one commit.
 
-    Until then it is searched and written with the former models; servers keep their version after
-    that too, and say so, until they are started with the new ones. Run it again after an
+    Until then it is searched and written with the former models. Servers keep their version even
+    after that, and say so, until they are restarted with the new models. Run it again after an
     interruption: what is analysed is kept.
     """
     import wye

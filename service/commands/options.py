@@ -1,4 +1,4 @@
-"""Options that several commands have, and what is behind them."""
+"""Options that several commands share, and how their values are read."""
 
 import json
 import re
@@ -23,7 +23,7 @@ IndexesOption = Annotated[
     typer.Option(
         "--index",
         metavar="[NAME=]DIR",
-        help="Index to serve, for several with names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
+        help="Index to serve; give several by name. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
         show_default=False,
     ),
 ]
@@ -106,7 +106,7 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="FILTER",
-        help="By metadata: year<1850, topic=bridges, or JSON as the HTTP API takes it.",
+        help="Filter on metadata: year<1850, topic=bridges, or JSON as the HTTP API takes it.",
         show_default=False,
     ),
 ]
@@ -117,10 +117,10 @@ _COMPARISON = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|
 
 
 def folder_of(settings: "Settings") -> Path:
-    """The index a command is about.
+    """The folder of the index that a command works on.
 
     Raises:
-        ServiceError: Nobody said.
+        ServiceError: None is named.
     """
     if settings.index is None:
         raise ServiceError("Which index? Give --index DIR, or set WYE_INDEX.")
@@ -128,7 +128,7 @@ def folder_of(settings: "Settings") -> Path:
 
 
 def parse_filter_option(text: str | None) -> object | None:
-    """A filter as given on the command line: one comparison, such as year<1850, or JSON.
+    """Parse a filter of the command line: a comparison, such as year<1850, or JSON.
 
     Raises:
         ServiceError: It is neither.
@@ -153,7 +153,7 @@ def parse_filter_option(text: str | None) -> object | None:
 
 
 def questions_of(argument: str) -> list[str]:
-    """The question, or those that stand on standard input, without blank lines.
+    """The question, or for "-" the lines of standard input that are not blank.
 
     Raises:
         ServiceError: There is none on standard input.

@@ -1,4 +1,4 @@
-"""`wye repair`: make a damaged index whole."""
+"""`wye repair`: repair a damaged index."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,15 +24,15 @@ def repair(
         ),
     ] = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; otherwise only report.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what is damaged in an index and what can be saved; with --yes, save that.
 
-    Every file is read and compared with what was committed. The index goes on from its last version
-    that is whole, or from the newest without what is damaged, whichever has more passages. What is
-    damaged is moved into the folder `damaged` of the index; nothing is deleted. Ends with exit code
-    1 when there is something to do and --yes is missing, and with 2 when nothing can be saved.
+    Every file is read and compared with what was committed. The index goes on from its last whole
+    version, or from the newest one without its damaged parts, whichever has more passages. Damaged
+    files are moved into the folder `damaged` of the index; nothing is deleted. Ends with exit code
+    1 if there is something to do and --yes is missing, and with 2 if nothing can be saved.
     """
     from dataclasses import asdict
 

@@ -31,7 +31,7 @@ def route(
 ) -> None:
     """Say which route a question takes, without searching.
 
-    It takes an index only where the router looks at what the corpus says, as the shipped one does.
+    This needs an index if the router looks at the corpus, as the one that ships does.
     """
     from rich.text import Text
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 120.0
 LOADING_SECONDS = 1.0
-"""From here on it is worth saying what took so long."""
+"""If loading took longer than this, the command says so."""
 LOADED_ONCE = "; `wye serve` loads the models once, and --url asks it"
 
 
@@ -50,7 +50,7 @@ def search(
     arms: ArmsOption = None,
     collection: Annotated[
         str | None,
-        typer.Option(help="Of that server; its only one by default.", show_default=False),
+        typer.Option(help="Collection of that server; default: its only one.", show_default=False),
     ] = None,
     route: RouteOption = "auto",
     k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
@@ -58,7 +58,7 @@ def search(
     max_latency_ms: LatencyOption = None,
     min_relevance: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Leave out what is less likely to be relevant."),
+        typer.Option(min=0.0, max=1.0, help="Leave out passages less likely to be relevant."),
     ] = 0.0,
     point: PointOption = "",
     explain: Annotated[

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 APP = "service.commands.serve:app"
 
-# After the time to finish what was accepted: to end threads and let go of files.
+# Seconds to end threads and close files, after the time to finish what was accepted.
 _LAST_SECONDS = 5
 _COUNTS = "wye-metrics-"
 _ARENAS = "MALLOC_ARENA_MAX"
-_ARENA_MAX = -8  # the same, as malloc.h calls it
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
 
 def serve(
@@ -70,7 +70,7 @@ def serve(
     from service.logs import configure
     from service.settings import load_settings
 
-    # Workers are processes of their own, so what is said here reaches them by the environment.
+    # Workers are processes of their own, so options reach them through the environment.
     given = {
         "HOST": host,
         "PORT": port,
@@ -92,7 +92,7 @@ def serve(
     KeyRing(wanted.keys, wanted.keys_file)
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
-        # An index or a relevance that is missing or foreign is told now, not in a log.
+        # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().relevance
     remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
     share_of(settings)
@@ -118,20 +118,21 @@ def serve(
 
 
 def _multiply_on_one_thread() -> None:
-    """Give the libraries of matrices one thread, here and in worker processes, unless told more.
+    """Limit the matrix libraries to one thread, here and in workers, unless variables say more.
 
-    Matrices of one question are small: a second thread only takes a processor from the encoder.
+    A question's matrices are small, and a second thread would only take a processor from the
+    encoder.
     """
     if "OPENBLAS_NUM_THREADS" not in os.environ:
-        threadpool_limits(1, "blas")  # of numpy, which is loaded and has read what was said
+        threadpool_limits(1, "blas")  # numpy is loaded already and has read the variables
     for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(pool, "1")
 
 
 def _share_arenas() -> None:
-    """Have all threads allocate from two arenas of glibc, here and in worker processes.
+    """Limit glibc to two arenas for all threads, here and in worker processes.
 
-    It makes up to eight for each processor, and what is free in one serves no other.
+    By default it makes up to eight per processor, and memory that is free in one serves no other.
     """
     os.environ.setdefault(_ARENAS, "2")
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -140,7 +141,7 @@ def _share_arenas() -> None:
 
 
 def app() -> "FastAPI":
-    """What the web server runs, in each worker a process of its own."""
+    """The app that the web server runs, once in each worker process."""
     from service.app import from_environment
     from service.settings import load_settings
 
@@ -152,7 +153,7 @@ def app() -> "FastAPI":
 
 
 def clear_away(folder: Path) -> None:
-    """Delete what servers which were killed have left in a folder of temporary files."""
+    """Delete the temporary files that killed servers left in a folder."""
     from service.ingest.bodies import UPLOAD
 
     for kind in (_COUNTS, UPLOAD):
@@ -163,25 +164,25 @@ def clear_away(folder: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether another process has this number."""
+    """Whether another process has this id."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         return True
-    return process != os.getpid()  # as in a container, where each server has the same
+    return process != os.getpid()  # in a container, each server has the same id
 
 
 def _end_in_time(seconds: float) -> None:
-    """Have this process end so many seconds after it was told to, whatever its threads do.
+    """Make this process end so many seconds after it was told to, whatever its threads do.
 
-    A thread cannot be ended, and Python waits for those of its pools. All else is done by the
-    handlers of the web server, which stand already when it asks for the app.
+    A thread cannot be killed, and Python waits for those of its pools. The web server's own
+    handlers, which are installed before it asks for the app, do the rest.
     """
 
     def end() -> None:
-        # Beside: the one who holds the lock of the log may be the one who hangs.
+        # In another thread, since a hanging one may hold the lock of the log.
         log = Thread(target=LOG.error, args=("ended by force: its threads went on working",))
         log.daemon = True
         log.start()
@@ -202,7 +203,7 @@ def _end_in_time(seconds: float) -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """End a worker whose parent was killed, as the parent would have ended it."""
+    """When the parent has ended, end this worker as the parent would have."""
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -214,8 +215,8 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
 
     from service.http.protocol import BoundedHttp, DrainingServer, Worker, Workers
 
-    # The web server sends itself the signal again when it has finished; this makes it an end like
-    # any other, with what is temporary cleared away.
+    # The web server raises the signal again when it has finished; with this handler the process
+    # exits normally, and temporary files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     options: dict[str, Any] = {
         "factory": True,
