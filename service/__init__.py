@@ -1,1 +1,1 @@
-"""What people touch: the command line and the HTTP endpoint."""
+"""What people use: the command line and the HTTP endpoint."""

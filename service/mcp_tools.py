@@ -51,7 +51,7 @@ class ToolHit(BaseModel):
     """A passage that was found.
 
     Attributes:
-        url: The metadata's; otherwise one that names the passage but cannot be opened.
+        url: The metadata's; otherwise one that names the document but cannot be opened.
         relevance: Probability that it is relevant; None if unknown.
     """
 
@@ -268,7 +268,7 @@ def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
     server.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        # The middleware has already checked the request's host.
+        # `service.http.auth` checks the request's host.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager

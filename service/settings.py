@@ -59,7 +59,7 @@ class DocumentSettings:
 
     @property
     def limits(self) -> Limits:
-        """Of reading one file."""
+        """Limits of reading one file."""
         return Limits(
             pages=self.pages,
             characters=self.characters,
@@ -224,7 +224,7 @@ class ServiceSettings(Settings):
 
 
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings
-    """All settings from the environment, with some said otherwise; see `router.settings.load`."""
+    """Load all settings from the environment, with overrides; see `router.settings.load`."""
     return load(ServiceSettings, **overrides)
 
 

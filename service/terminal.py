@@ -152,7 +152,7 @@ class Bar:
 
 
 class _Rate(ProgressColumn):
-    """Steps a second."""
+    """A column with the steps per second."""
 
     def render(self, task: Task) -> Text:
         """The rate so far, or nothing before the first step."""

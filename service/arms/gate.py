@@ -93,7 +93,7 @@ class _Asked:
         return self.end - monotonic()
 
     def depth(self, arm: RemoteArm) -> int:
-        """Hits to ask an arm for."""
+        """How many hits to ask an arm for."""
         # A list that is not fused need not be deeper than the answer.
         alone = self.params.route == Route.GRAPH
         return self.params.k if alone else max(self.params.k, arm.config.depth)
