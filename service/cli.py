@@ -158,7 +158,7 @@ def _options(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
         ),
     ] = False,
 ) -> None:

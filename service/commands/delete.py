@@ -15,22 +15,22 @@ MISSING = 1
 def delete(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of passages.", show_default=False),
+        typer.Argument(metavar="ID", help="Ids of passages to delete.", show_default=False),
     ] = None,
     *,
     index: IndexOption = None,
     document: Annotated[
         list[str] | None,
-        typer.Option(help="Id of a document whose chunks all go.", show_default=False),
+        typer.Option(help="Id of a document; all its chunks are deleted.", show_default=False),
     ] = None,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and change nothing.")
     ] = False,
 ) -> None:
     """Delete passages by id, by document or by metadata, in one commit.
 
-    Ends with exit code 1 if something that was named is not there.
+    Exits with code 1 if a named passage or document is not in the index.
     """
     from backends.store.documents import Removal, matching, remove
     from service.settings import load_settings

@@ -46,13 +46,13 @@ class JudgedQuestion:
 
 def demo(
     *,
-    index: Annotated[Path, typer.Option("--index", help="Where to put the demo's index.")] = FOLDER,
+    index: Annotated[Path, typer.Option("--index", help="Folder of the demo's index.")] = FOLDER,
     serves: Annotated[
-        bool, typer.Option("--serve", help="Serve it with the console, instead of searching here.")
+        bool, typer.Option("--serve", help="Serve it with the console instead of searching it.")
     ] = False,
     port: PortOption = None,
 ) -> None:
-    """Index a small corpus that comes with Wye, and search it over the routes."""
+    """Index a small corpus that ships with Wye, and search it by several routes."""
     import wye
     from service.doctor import refuse_taken_address
     from service.render import list_hits

@@ -28,9 +28,9 @@ def doctor(
     port: PortOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check models, router, indexes, keys, address and generator; says what to do.
+    """Check models, router, indexes, keys, address and generator, and say what to fix.
 
-    Ends with exit code 1 if something would keep `wye serve` from working.
+    Exits with code 1 if something would keep `wye serve` from working.
     """
     from dataclasses import replace
 

@@ -23,15 +23,15 @@ def features(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="QUESTION", help="Question whose values to show; without one, lists all."
+            metavar="QUESTION", help="Question whose features to show; without one, all are listed."
         ),
     ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the features of questions, or show a question's values, its tree and its plan.
+    """List the features of questions, or show one question's values, tree and plan.
 
-    Each value stands beside its percentile in a reference set of questions that come with Wye.
+    Each value is shown with its percentile in a reference set that ships with Wye.
     """
     from backends.files import rounded_json
 

@@ -37,9 +37,9 @@ def index(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet. "
-            "Or their addresses in an object store, as s3://bucket/folder. A folder in BEIR's "
-            "layout gives its corpus.jsonl.",
+            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet; "
+            "or their addresses in an object store, as in s3://bucket/folder. In a folder in "
+            "BEIR's layout, only corpus.jsonl is read.",
             show_default=False,
         ),
     ],
@@ -54,7 +54,7 @@ def index(
         typer.Option(
             "--metadata",
             metavar="KEY=VALUE",
-            help="Metadata to filter by, for documents that lack the key; may be given again.",
+            help="Metadata to filter by, of each document that lacks this key. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -67,7 +67,7 @@ def index(
     engine: Annotated[
         str,
         typer.Option(
-            "--engine", metavar="ENGINE", help="local, or ray: read and analyse on a Ray cluster."
+            "--engine", metavar="ENGINE", help="local, or ray to read and analyse on a Ray cluster."
         ),
     ] = "local",
     address: Annotated[
@@ -75,7 +75,7 @@ def index(
         typer.Option(
             "--address",
             help="Address of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or a "
-            "cluster on this machine for as long as it takes.",
+            "temporary cluster on this machine.",
             show_default=False,
         ),
     ] = "",
@@ -83,16 +83,16 @@ def index(
         int | None,
         typer.Option(
             min=1,
-            help="Most processes that analyse, with --engine ray. Default: one a processor.",
+            help="Most processes that analyse, with --engine ray. Default: one per processor.",
             show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add passages to an index, making it if there is none.
+    """Add passages to an index, and create it if there is none.
 
-    Unchanged passages cost nothing, so run it again after an interruption or a change. A document
-    that changed is replaced; one that is not in the sources stays.
+    Unchanged passages cost nothing, so run it again after an interruption or a change. A changed
+    document is replaced; one that is not in the sources stays.
     """
     from service.settings import load_settings
 

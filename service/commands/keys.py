@@ -18,16 +18,16 @@ keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 def new(
     *,
     name: Annotated[
-        str, typer.Option("--name", help="Whose key it is; for logs and rate limits.")
+        str, typer.Option("--name", help="Name of the key, for logs and rate limits.")
     ] = "default",
     scopes: Annotated[
-        str, typer.Option("--scopes", help="What it may do: read, write, admin, with commas.")
+        str, typer.Option("--scopes", help="Scopes, separated by commas: read, write, admin.")
     ] = "read",
     collections: Annotated[
         list[str] | None,
         typer.Option(
             "--collection",
-            help="See this collection only; give it again for more.",
+            help="Collection that the key is limited to. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -35,8 +35,8 @@ def new(
         str | None,
         typer.Option(
             "--filter",
-            help="See only passages that this metadata filter (JSON) lets through. Such a key "
-            "only reads.",
+            help="Metadata filter (JSON): the key sees only passages that match it, and cannot "
+            "write.",
             show_default=False,
         ),
     ] = None,
@@ -44,18 +44,18 @@ def new(
         float | None,
         typer.Option(
             "--max-cost-per-day",
-            help="Most that its questions may cost in remote arms, from midnight to midnight UTC.",
+            help="Daily limit (UTC) on what its questions may cost in remote arms.",
             show_default=False,
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="Add its hash to this file.", show_default=False),
+        typer.Option("--file", help="File to add the key's hash to.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a key. It is printed once and never stored; only its hash is.
+    """Make a key. It is printed once; only its hash is stored.
 
-    To withdraw the key, delete its line from the file; a running server follows.
+    To revoke a key, remove its line from the file; a running server follows.
     """
     from service.commands.options import parse_filter_option
     from service.http.keys import append_key, new_key

@@ -19,14 +19,14 @@ def mcp(
     url: Annotated[
         str | None,
         typer.Option(
-            help="A running `wye serve` to ask, with the API key in WYE_KEY, if it has any. "
-            "Without it, the index is opened here.",
+            help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. "
+            "Default: open the index here.",
             show_default=False,
         ),
     ] = None,
     index: IndexOption = None,
 ) -> None:
-    """Give an agent tools to search with, by the Model Context Protocol on standard input."""
+    """Offer search tools to an agent by the Model Context Protocol, over standard input."""
     if url is not None and index is not None:
         raise ServiceError("Give --url or --index, not both: one server has one place to ask.")
     import asyncio

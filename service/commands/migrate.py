@@ -26,11 +26,11 @@ def migrate(
     entity_vectors: EntityVectorsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Analyse an index anew with the models of the settings, then switch to them in one commit.
+    """Analyse an index again with the models in the settings, and switch to them in one commit.
 
-    Until then it is searched and written with the former models. Servers keep their version even
-    after that, and say so, until they are restarted with the new models. Run it again after an
-    interruption: what is analysed is kept.
+    Until then the index is searched and written with the former models. Servers keep their
+    version, and say so, until they are restarted with the new models. Run it again after an
+    interruption: finished work is kept.
     """
     import wye
     from backends.files import rounded_json

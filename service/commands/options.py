@@ -23,7 +23,7 @@ IndexesOption = Annotated[
     typer.Option(
         "--index",
         metavar="[NAME=]DIR",
-        help="Index to serve; give several by name. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
+        help="Index to serve; several need names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
         show_default=False,
     ),
 ]
@@ -31,7 +31,7 @@ ArmsOption = Annotated[
     Path | None,
     typer.Option(
         "--arms",
-        help="File of remote arms to ask instead of an index, one of which is simple.",
+        help="File of remote arms to ask instead of an index; one has the role simple.",
         show_default=False,
     ),
 ]
@@ -50,8 +50,8 @@ ThresholdsOption = Annotated[
     typer.Option(
         "--thresholds",
         metavar="[NAME=]FILE",
-        help="Thresholds of a collection, as `wye tune` writes them; followed when they change. "
-        "Default: WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
+        help="Thresholds file of a collection, from `wye tune`; reread when it changes. Default: "
+        "WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
         show_default=False,
     ),
 ]
@@ -61,7 +61,7 @@ RouteOption = Annotated[
         "--route",
         metavar="ROUTE",
         autocompletion=lambda: [*Route],
-        help=f"Which way to search: {', '.join(Route)}.",
+        help=f"Route to take: {', '.join(Route)}.",
     ),
 ]
 PortOption = Annotated[
@@ -75,7 +75,7 @@ LatencyOption = Annotated[
     typer.Option(
         "--max-latency-ms",
         metavar="MS",
-        help="Most milliseconds for an answer, where the router chooses.",
+        help="Time budget of an answer in ms, if the router chooses the route.",
         show_default=False,
     ),
 ]
@@ -89,15 +89,15 @@ PointOption = Annotated[
     ),
 ]
 PresetOption = Annotated[
-    str | None, typer.Option("--preset", help="default or published.", show_default=False)
+    str | None, typer.Option("--preset", help="Preset: default or published.", show_default=False)
 ]
 EntityVectorsOption = Annotated[
-    bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
+    bool, typer.Option("--entity-vectors", help="Also store a vector of each entity's name.")
 ]
 QuestionArgument = Annotated[
     str,
     typer.Argument(
-        metavar="QUESTION", help="What to ask; - reads one question a line.", show_default=False
+        metavar="QUESTION", help="Question, or - for one per input line.", show_default=False
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, the same bytes every time.")]
@@ -106,7 +106,7 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="FILTER",
-        help="Filter on metadata: year<1850, topic=bridges, or JSON as the HTTP API takes it.",
+        help="Metadata filter: year<1850, topic=bridges, or JSON as in the HTTP API.",
         show_default=False,
     ),
 ]

@@ -24,15 +24,15 @@ def repair(
         ),
     ] = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; otherwise only report.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Repair; otherwise only report.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is damaged in an index and what can be saved; with --yes, save that.
+    """Report what is damaged in an index and what can be saved; with --yes, save it.
 
-    Every file is read and compared with what was committed. The index goes on from its last whole
-    version, or from the newest one without its damaged parts, whichever has more passages. Damaged
-    files are moved into the folder `damaged` of the index; nothing is deleted. Ends with exit code
-    1 if there is something to do and --yes is missing, and with 2 if nothing can be saved.
+    Every file is read and compared with what was committed. The index continues from its last
+    intact version, or from the newest without its damaged parts, whichever has more passages.
+    Damaged files are moved into the index's folder `damaged`; nothing is deleted. Exits with code 1
+    if there is something to repair and --yes is missing, and with 2 if nothing can be saved.
     """
     from dataclasses import asdict
 

@@ -23,15 +23,15 @@ def route(
     index: IndexOption = None,
     arms: ArmsOption = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what each feature adds to the score.")
+        bool, typer.Option("--explain", help="Show what each feature adds to the score.")
     ] = False,
     max_latency_ms: LatencyOption = None,
     point: PointOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say which route a question takes, without searching.
+    """Show which route a question takes, without answering it.
 
-    This needs an index if the router looks at the corpus, as the one that ships does.
+    An index is needed only if the router uses what the text arms find, as the shipped one does.
     """
     from rich.text import Text
 

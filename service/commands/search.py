@@ -42,28 +42,28 @@ def search(
     url: Annotated[
         str | None,
         typer.Option(
-            help="A running `wye serve` to ask, with the API key in WYE_KEY, if it has any. "
-            "Nothing is loaded here then, and --json prints its replies.",
+            help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. No "
+            "model is loaded here, and --json prints its replies.",
             show_default=False,
         ),
     ] = None,
     arms: ArmsOption = None,
     collection: Annotated[
         str | None,
-        typer.Option(help="Collection of that server; default: its only one.", show_default=False),
+        typer.Option(help="Collection of that server. Default: its only one.", show_default=False),
     ] = None,
     route: RouteOption = "auto",
-    k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--top-k", help="Number of passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     max_latency_ms: LatencyOption = None,
     min_relevance: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Leave out passages less likely to be relevant."),
+        typer.Option(min=0.0, max=1.0, help="Omit passages less likely to be relevant than this."),
     ] = 0.0,
     point: PointOption = "",
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Say how route and ranking came about."),
+        typer.Option("--explain", help="Explain the route and the ranking."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -40,23 +40,22 @@ def serve(
     thresholds: ThresholdsOption = None,
     host: Annotated[
         str | None,
-        typer.Option(help="Address to listen on. Default: this machine.", show_default=False),
+        typer.Option(help="Address to listen on. Default: 127.0.0.1.", show_default=False),
     ] = None,
     port: PortOption = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes that answer. Default: 1.", show_default=False),
+        typer.Option(min=1, help="Number of worker processes. Default: 1.", show_default=False),
     ] = None,
     arms: Annotated[
         Path | None,
         typer.Option(
-            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml where there is "
-            "one.",
+            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Answer questions over HTTP: Wye's own API, and OpenAI's."""
+    """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
     _share_arenas()
     from router.session import ModelCache
