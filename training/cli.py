@@ -59,19 +59,19 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         routes: Annotated[
             str,
             typer.Option(
-                help="Routes to ask, with commas between them: auto, dense, lexical, hybrid, "
-                "graph, fusion, steps."
+                help="Routes to compare, separated by commas: auto, dense, lexical, hybrid, graph, "
+                "fusion, steps."
             ),
         ] = "dense,lexical,graph,fusion,auto",
-        split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
+        split: Annotated[str, typer.Option(help="Split of the judged questions.")] = "test",
         k: Annotated[
-            int, typer.Option("-k", "--top-k", min=1, help="Passages to ask for; 10 or more.")
+            int, typer.Option("-k", "--top-k", min=1, help="Passages per question; 10 or more.")
         ] = 10,
         limit: Annotated[
-            int | None, typer.Option(min=1, help="Ask only the first so many questions.")
+            int | None, typer.Option(min=1, help="Ask only the first N questions.")
         ] = None,
-        batch: Annotated[int, typer.Option(min=1, help="Questions asked together.")] = 32,
-        seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+        batch: Annotated[int, typer.Option(min=1, help="Number of questions asked together.")] = 32,
+        seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
         run_dir: Annotated[
             Path | None,
             typer.Option(
@@ -79,7 +79,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ] = None,
         baseline: Annotated[
-            str, typer.Option(help="Compare the others with this route alone.")
+            str, typer.Option(help="Compare the others with this route only.")
         ] = "",
         as_json: Annotated[
             bool, typer.Option("--json", help="Print all numbers as JSON instead.")
@@ -88,8 +88,8 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             bool,
             typer.Option(
                 "--answers",
-                help="Answer every question as well, from the first five passages, and compare "
-                "with the right answers: contained, exact match, F1 of words.",
+                help="Also answer each question from the first five passages, and compare with the "
+                "right answers: contained, exact match, F1 of words.",
             ),
         ] = False,
         generator_url: options.GeneratorUrl = "",
@@ -98,10 +98,10 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         judge_model: options.JudgeModel = "",
         cache: options.Cache = options.CACHE,
     ) -> None:
-        """Ask every judged question over every route, and score the answers.
+        """Ask every judged question by each route, and score the results.
 
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
-        is 0 only when every question was answered.
+        is 0 only if every question was answered.
         """
         from backends.files import rounded_json
         from router.session import Session
@@ -188,24 +188,23 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             list[str] | None,
             typer.Option(
                 "--questions",
-                help="A dataset in BEIR's layout with train and dev judgements, and test ones if "
-                "the router is to be judged; DATASET=INDEX asks it of an index of its own. "
-                "May be repeated.",
+                help="Dataset in BEIR's layout with train and dev judgements, and test ones to "
+                "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated.",
                 show_default=False,
             ),
         ] = None,
         index: options.Index = None,
-        name: Annotated[str, typer.Option(help="Of the router.")] = "router",
+        name: Annotated[str, typer.Option(help="Name of the router.")] = "router",
         models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
             "models"
         ),
         success: Annotated[
             str,
             typer.Option(
-                help="What is learned: graph-helps, whether fusion is better than the simple route "
-                "and by how much; or which of simple and graph alone succeeds by all-gold@5, "
-                "any-gold@5, answer-in-context@5, better-ndcg@10, or judge, where an endpoint "
-                "answers from each arm's passages."
+                help="What is learned: graph-helps, whether fusion beats the simple route and by "
+                "how much; or which of the simple route and the graph alone succeeds by "
+                "all-gold@5, any-gold@5, answer-in-context@5, better-ndcg@10, or judge, where an "
+                "endpoint answers from each arm's passages."
             ),
         ] = "graph-helps",
         judge_url: options.JudgeUrl = "",
@@ -214,9 +213,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             int | None,
             typer.Option(
                 min=1,
-                help="Train nothing yet: have a language model write so many questions about "
-                "passages of the index into the folder of --questions. A run that was stopped goes "
-                "on where it was.",
+                help="Instead of training, have a language model write N questions about passages "
+                "of the index into the folder of --questions. An interrupted run resumes.",
                 show_default=False,
             ),
         ] = None,
@@ -224,44 +222,44 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         generator_model: options.GeneratorModel = "",
         quality: options.Quality = "nDCG@10",
         kind: Annotated[
-            str, typer.Option(help="Of scorer: auto, extra-trees, attention-mlp or linear.")
+            str, typer.Option(help="Kind of scorer: auto, extra-trees, attention-mlp or linear.")
         ] = "extra-trees",
         features: Annotated[
             str,
             typer.Option(
-                help="What the scorer looks at: text, what the text arms found, for which nothing "
-                "is parsed; syntax, the question's build alone; or all."
+                help="Features of the scorer: text, what the text arms found, which needs no "
+                "parse; syntax, the question's structure alone; or all."
             ),
         ] = "text",
         as_published: Annotated[
             bool,
             typer.Option(
                 "--as-published",
-                help="EA-GraphRAG's own recipe instead of --success, --kind, --features and "
-                "--simple: the attention-MLP on syntax alone, from questions on which dense or "
-                "graph alone succeeds.",
+                help="Use EA-GraphRAG's recipe instead of --success, --kind, --features and "
+                "--simple: the attention-MLP on syntax alone, from questions on which only dense "
+                "or only graph succeeds.",
             ),
         ] = False,
         start_from: Annotated[
             str,
             typer.Option(
-                help="A router to start from, such as router-en/v1: its scorer is corrected as far "
-                "as the questions say, its thresholds are kept. For few questions, from 50 on.",
+                help="Router to start from, such as router-en/v1: its scorer is corrected as far "
+                "as the questions allow, its thresholds are kept. For few questions, 50 or more.",
                 show_default=False,
             ),
         ] = "",
         simple: Annotated[
             str | None,
             typer.Option(
-                help="The simple route: dense, lexical or hybrid. Default: the best.",
+                help="Simple route: dense, lexical or hybrid. Default: the best.",
                 show_default=False,
             ),
         ] = None,
         elsewhere: Annotated[
             bool,
             typer.Option(
-                help="Whether the thresholds have to hold for questions unlike these as well; "
-                "otherwise they are made for these alone."
+                help="Whether the thresholds must also hold for questions unlike these; otherwise "
+                "they are solved for these alone."
             ),
         ] = True,
         latency_weight: options.Weight = options.LATENCY_WEIGHT,
@@ -269,8 +267,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             float,
             typer.Option(
                 min=0,
-                help="The same for a millisecond that steps take longer than fusion; it decides "
-                "which questions with a plan go in steps.",
+                help="Quality given up for a millisecond less that steps take beyond fusion; it "
+                "decides which questions with a plan go in steps.",
             ),
         ] = options.STEPS_WEIGHT,
         max_latency_ms: options.Latency = None,
@@ -278,8 +276,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         from_log: Annotated[
             list[Path] | None,
             typer.Option(
-                help="With --arms instead of --questions: a request log, in which feedback names "
-                "passages, and shadow mode has what the arms found. May be repeated.",
+                help="With --arms, instead of --questions: request log with feedback that names "
+                "passages and, from shadow mode, what the arms found. May be repeated.",
                 show_default=False,
             ),
         ] = None,
@@ -292,19 +290,19 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             bool,
             typer.Option(
                 "--relevance",
-                help="Fit no router, but how likely passages are relevant and answers there are; "
-                "with --arms, of what these find.",
+                help="Instead of a router, fit how likely passages are relevant and answers exist; "
+                "with --arms, for what the arms find.",
             ),
         ] = False,
         cache: options.Cache = options.CACHE,
         seed: Annotated[
-            int, typer.Option(help="Of folds and bootstrap, and of what questions are written on.")
+            int, typer.Option(help="Seed of folds, bootstrap and passages to write questions on.")
         ] = 0,
     ) -> None:
         """Train a router on judged questions, and write it with its report.
 
-        The summary begins with a verdict. The exit code is 1 where the router is not better on the
-        test split than always taking fusion; it is written all the same, with its report.
+        The summary begins with a verdict. The exit code is 1 if the router is no better on the
+        test split than always taking fusion; it is written all the same.
         """
         from router.settings import load_settings
         from router.types import route_named

@@ -21,7 +21,7 @@ BATCH = 32
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)] = (
+    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)] = (
         ROOT / "featurizer" / "reference.json"
     ),
 ) -> None:

@@ -7,7 +7,7 @@ import typer
 
 CACHE = Path(".cache/wye")
 Cache = Annotated[
-    Path, typer.Option(help="Replays, features and replies, to be used again by later runs.")
+    Path, typer.Option(help="Folder of replays, features and replies that later runs use again.")
 ]
 Index = Annotated[
     Path | None, typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False)
@@ -16,19 +16,18 @@ GeneratorUrl = Annotated[
     str,
     typer.Option(
         envvar="WYE_GENERATOR__URL",
-        help="Base of an OpenAI-compatible API that answers, or writes what is asked for; its key "
-        "is in WYE_GENERATOR__KEY.",
+        help="Base URL of an OpenAI-compatible API that generates text; key in WYE_GENERATOR__KEY.",
     ),
 ]
 GeneratorModel = Annotated[
-    str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
+    str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model at that API.")
 ]
 JudgeUrl = Annotated[
     str,
-    typer.Option(help="Base of an OpenAI-compatible API that judges; its key is in JUDGE_API_KEY."),
+    typer.Option(help="Base URL of an OpenAI-compatible API that judges; key in JUDGE_API_KEY."),
 ]
-JudgeModel = Annotated[str, typer.Option(help="Name of the model there.")]
-Quality = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
+JudgeModel = Annotated[str, typer.Option(help="Name of the model at that API.")]
+Quality = Annotated[str, typer.Option(help="Measure that thresholds are solved for.")]
 Latency = Annotated[
     float | None, typer.Option(help="Highest mean latency, in milliseconds.", show_default=False)
 ]
@@ -38,20 +37,20 @@ Weight = Annotated[
     float,
     typer.Option(
         min=0,
-        help="Quality that a millisecond less is worth, at the point `balanced`; 0 at `quality`, "
+        help="Quality given up for a millisecond less, at the point `balanced`; 0 at `quality`, "
         "twice as much at `fast`.",
     ),
 ]
 Share = Annotated[
     float | None,
-    typer.Option(help="Highest share of questions that walk the graph.", show_default=False),
+    typer.Option(help="Highest share of questions for which the graph runs.", show_default=False),
 ]
 Arms = Annotated[
     Path | None,
     typer.Option(
         "--arms",
-        help="File that declares remote arms, which are asked every question: beside the index, "
-        "or without one. What they said is kept in the cache.",
+        help="File that declares remote arms. They are asked every question, with or without an "
+        "index, and their replies are kept in the cache.",
         show_default=False,
     ),
 ]
@@ -59,11 +58,11 @@ Collection = Annotated[
     str, typer.Option("--arms-of", help="Collection of the arms file. Default: its first.")
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Agree to what asking remote arms costs, which is told first.")
+    bool, typer.Option("--yes", help="Agree to the price of remote arms, which is printed first.")
 ]
 Pace = Annotated[
     float,
-    typer.Option("--per-second", min=0, help="Questions in a second at most; 0 sets no limit."),
+    typer.Option("--per-second", min=0, help="Most questions a second; 0 for no limit."),
 ]
 MS_PER_PRICE = 100_000.0
 Exchange = Annotated[
@@ -71,6 +70,6 @@ Exchange = Annotated[
     typer.Option(
         "--ms-per-price",
         min=0,
-        help="Milliseconds that a unit of price counts as, where routes are weighed.",
+        help="Milliseconds that a unit of price counts as when routes are weighed.",
     ),
 ]

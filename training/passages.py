@@ -111,8 +111,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sources", nargs="+", help="DATASET=INDEX")
     parser.add_argument("--out", type=Path, default=Path("models"), help="folder of models")
-    parser.add_argument("--name", default=NAME, help="of the router")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="of replays")
+    parser.add_argument("--name", default=NAME, help="name of the router")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="folder of replays")
     given = parser.parse_args()
     fitted = fit_passages(load_settings(), given.sources, given.cache)
     folder, _ = write_router(

@@ -27,8 +27,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             str,
             typer.Argument(
                 metavar="KIND",
-                help="units, which the route clue goes by, or facts, which the graph goes by where "
-                "WYE_GRAPH__ACTIVATION is facts.",
+                help="units, for the route clue, or facts, for the graph if WYE_GRAPH__ACTIVATION "
+                "is facts.",
             ),
         ] = "units",
         *,
@@ -36,34 +36,34 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         generator_url: options.GeneratorUrl = "",
         generator_model: options.GeneratorModel = "",
         alpha: Annotated[
-            float, typer.Option(min=0, max=1, help="Share of all words that are read at most.")
+            float, typer.Option(min=0, max=1, help="Highest share of all words to read.")
         ] = 1.0,
         by: Annotated[
             str,
             typer.Option(
                 "--by",
-                help="Which passages are read where not all are: bleu, those that have most in "
-                "common with others; cosine; or random.",
+                help="Which passages are read if not all are: bleu, those with most in common with "
+                "others; cosine, those closest to another; or random.",
             ),
         ] = "bleu",
-        seed: Annotated[int, typer.Option(help="Of --by random.")] = 0,
-        at_once: Annotated[int, typer.Option(min=1, help="Requests at the same time.")] = 4,
+        seed: Annotated[int, typer.Option(help="Seed of --by random.")] = 0,
+        at_once: Annotated[int, typer.Option(min=1, help="Number of concurrent requests.")] = 4,
         price_sent: Annotated[
-            float, typer.Option(min=0, help="Of a million tokens of requests, told first.")
+            float, typer.Option(min=0, help="Price of a million request tokens, for the estimate.")
         ] = 0.0,
         price_received: Annotated[
-            float, typer.Option(min=0, help="Of a million tokens of replies.")
+            float, typer.Option(min=0, help="Price of a million reply tokens.")
         ] = 0.0,
-        yes: Annotated[bool, typer.Option("--yes", help="Agree to what it costs.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", help="Agree to the price.")] = False,
         drop: Annotated[
-            bool, typer.Option("--drop", help="Delete what was extracted instead; ask nothing.")
+            bool, typer.Option("--drop", help="Delete what was extracted, and ask nothing.")
         ] = False,
         as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
     ) -> None:
         """Have a language model extract knowledge units or facts from the passages of an index.
 
-        What was extracted is kept beside the index. A run that was stopped goes on where it was,
-        and a later one asks about new and changed passages alone.
+        What was extracted is kept beside the index. An interrupted run resumes, and a later run
+        asks only about new and changed passages.
         """
         from backends.files import rounded_json
         from backends.selection import SELECTIONS

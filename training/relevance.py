@@ -384,10 +384,10 @@ app = typer.Typer()
 
 @app.command()
 def main(
-    pairs: Annotated[list[str], typer.Argument(help="DATASET=INDEX.", metavar="DATASET=INDEX")],
+    pairs: Annotated[list[str], typer.Argument(help="Dataset and index.", metavar="DATASET=INDEX")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the model.")],
     test: Annotated[
-        bool, typer.Option("--test", help="Judge the model of --out by the test splits instead.")
+        bool, typer.Option("--test", help="Only evaluate the model in --out on the test splits.")
     ] = False,
 ) -> None:
     """Fit relevance and answerability, and write them with a card."""

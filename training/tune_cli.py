@@ -33,20 +33,20 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             list[Path] | None,
             typer.Argument(
                 metavar="REPLAY",
-                help="Replay files of dev splits, as `wye train` keeps them in its cache; those of "
-                "train splits flatter the router that learned from them.",
+                help="Replay files of dev splits, from the cache of `wye train`; those of train "
+                "splits flatter the router that learned from them.",
                 show_default=False,
             ),
         ] = None,
         *,
         router: Annotated[
-            str, typer.Option(help="name/version or a folder. Default: WYE_ROUTER__MODEL.")
+            str, typer.Option(help="Router: name/version or a folder. Default: WYE_ROUTER__MODEL.")
         ] = "",
         out: Annotated[
             Path | None,
             typer.Option(
-                help=f"The thresholds file to write. Default: {OUT}, where they change; with "
-                "--from-log, none.",
+                help=f"Thresholds file to write. Default: {OUT} if they change; with --from-log, "
+                "none.",
                 show_default=False,
             ),
         ] = None,
@@ -54,8 +54,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             list[str] | None,
             typer.Option(
                 "--questions",
-                help="With --arms instead of replays: a dataset in BEIR's layout, whose dev "
-                "questions are asked of the arms; DATASET=INDEX beside an index. May be repeated.",
+                help="With --arms, instead of replays: dataset in BEIR's layout whose dev "
+                "questions the arms are asked; DATASET=INDEX adds an index. May be repeated.",
                 show_default=False,
             ),
         ] = None,
@@ -67,53 +67,52 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
         quality: options.Quality = "nDCG@10",
         elsewhere: Annotated[
             bool,
-            typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
+            typer.Option(help="Whether the thresholds must also hold for questions unlike these."),
         ] = True,
         latency_weight: options.Weight = options.LATENCY_WEIGHT,
         max_latency_ms: options.Latency = None,
         max_graph_share: options.Share = None,
-        moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
+        moved: Annotated[int, typer.Option(min=0, help="Number of changed routes to list.")] = 10,
         from_log: Annotated[
             list[Path] | None,
             typer.Option(
-                help="A request log, as WYE_SERVE__REQUEST_LOG names it, instead of replays: what "
-                "thresholds make of the requests in it. May be repeated, for rotated logs; .gz is "
-                "read as it is.",
+                help="Instead of replays: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
+                "are applied. May be repeated, for rotated logs; .gz is read directly.",
                 show_default=False,
             ),
         ] = None,
         collection: Annotated[
-            str, typer.Option(help="Of the log; needed where it has several.")
+            str, typer.Option(help="Collection of the log; needed if it has several.")
         ] = "",
         try_: Annotated[
             list[str] | None,
             typer.Option(
                 "--try",
-                help="Thresholds to try on the log, LOW,HIGH or a file. May be repeated.",
+                help="Thresholds to try on the log: LOW,HIGH or a file. May be repeated.",
                 show_default=False,
             ),
         ] = None,
         index: Annotated[
             Path | None,
             typer.Option(
-                help="Folder of the collection's index, to replay the questions of the log whose "
-                "feedback names passages, and to solve thresholds on them.",
+                help="Folder of the collection's index, to replay logged questions whose feedback "
+                "names passages, and to solve thresholds on them.",
                 show_default=False,
             ),
         ] = None,
         cache: Annotated[
-            Path, typer.Option(help="Features and replays, used again.")
+            Path, typer.Option(help="Folder of features and replays that later runs use again.")
         ] = options.CACHE,
-        seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+        seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     ) -> None:
-        """Solve a router's thresholds anew, and write them to a file to review.
+        """Solve a router's thresholds again, and write them to a file to review.
 
-        Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS, or put in
-        place of one that a server uses: it follows the file.
+        Nothing changes until you name the file in WYE_ROUTER__THRESHOLDS, or put it in place of
+        one that a server uses, which rereads it.
 
-        With --from-log, prints what thresholds make of requests that were served.
-        A bound finds the ones that keep it with the fewest changes of route.
-        With --index too, feedback that names passages stands for judgements.
+        With --from-log, prints how thresholds would have routed the logged requests.
+        With a bound, finds the thresholds that keep it with the fewest changes of route.
+        With --index too, feedback that names passages serves as judgements.
         """
         from training.markdown import wide_console
         from training.thresholds.outcomes import ThresholdObjective

@@ -24,10 +24,10 @@ def main(
     data: Folder,
     out: Folder,
     epochs: Annotated[int, typer.Option(help="Epochs to train.")] = _DEFAULT.epochs,
-    seed: Annotated[int, typer.Option(help="Of data, weights and order.")] = _DEFAULT.seed,
-    judge_only: Annotated[bool, typer.Option(help="Score the model that is in --out.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of data, weights and order.")] = _DEFAULT.seed,
+    judge_only: Annotated[bool, typer.Option(help="Only evaluate the model in --out.")] = False,
 ) -> None:
-    """Train a constituency parser, write it, and measure it for its card."""
+    """Train a constituency parser, write it, and evaluate it for its card."""
     recipe = replace(Recipe(), epochs=epochs, seed=seed)
     tagger = Tagger(recipe.pipeline)
     if not judge_only:

@@ -19,8 +19,8 @@ from training.constituency.model_files import to_stanza
 
 def main(
     model: Annotated[Path, typer.Option(help="Folder of the model.", file_okay=False)],
-    questions: Annotated[Path, typer.Option(help="One question a line.", dir_okay=False)],
-    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
+    questions: Annotated[Path, typer.Option(help="Questions, one per line.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
 ) -> None:
     """Write the model's digest on the first line and one bracketed tree on each other line."""
     file = model / MODEL_FILE

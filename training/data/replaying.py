@@ -183,9 +183,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Make replays, and print their paths."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("datasets", type=Path, nargs="+", help="folders in BEIR's layout")
-    parser.add_argument("--index", type=Path, required=True, help="that answers")
+    parser.add_argument("--index", type=Path, required=True, help="index to ask")
     parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
-    parser.add_argument("--split", action="append", required=True, help="may be repeated")
+    parser.add_argument("--split", action="append", required=True, help="split; may be repeated")
     arguments = parser.parse_args(argv)
     with Session.open(load_settings(), arguments.index) as session:
         for folder in arguments.datasets:

@@ -95,7 +95,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
 def main(
     out: Path, dataset: Path, way: Annotated[str, typer.Argument(help=", ".join(WAYS))] = "hurried"
 ) -> None:
-    """Write a dataset in BEIR's layout as it would be typed in a hurry."""
+    """Write a copy of a dataset in BEIR's layout with its questions respelt."""
     try:
         count = write_respelt(out, dataset, way)
     except DatasetError as error:

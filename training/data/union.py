@@ -102,7 +102,7 @@ def _prefixed(name: str, id_: str) -> str:
 
 
 def main(out: Path, datasets: list[Path]) -> None:
-    """Write several datasets in BEIR's layout as one, with their names in front of ids."""
+    """Merge several datasets in BEIR's layout into one, with their names as prefixes of ids."""
     try:
         passages = write_union(out, datasets)
     except DatasetError as error:
