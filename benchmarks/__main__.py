@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything drawn at random")
     module.add_options(parser)
     try:
         return int(module.run(parser.parse_args(options)) or 0)

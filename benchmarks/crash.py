@@ -73,7 +73,7 @@ Said = Callable[[str], None]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the number of kills."""
-    parser.add_argument("--kills", type=int, default=1000, help="of all operations together")
+    parser.add_argument("--kills", type=int, default=1000, help="kills over all operations")
 
 
 def run(given: argparse.Namespace) -> int:

@@ -31,9 +31,9 @@ Stages = dict[str, Callable[[Sequence[str]], object]]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for questions, rounds and the encoder's type."""
-    parser.add_argument("--questions", type=Path, help="one a line; default: this repository's")
-    parser.add_argument("--rounds", type=int, default=3, help="times each is asked (default 3)")
-    parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the encoder")
+    parser.add_argument("--questions", type=Path, help="one per line; default: this repository's")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
+    parser.add_argument("--dtype", choices=DTYPES, default="auto", help="the encoder's type")
 
 
 def run(given: argparse.Namespace) -> None:

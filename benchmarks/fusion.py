@@ -116,8 +116,8 @@ FORMS: Mapping[str, Form] = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for replays and datasets."""
     parser.add_argument("replays", type=Path, help="folder of replays")
-    parser.add_argument("--fit", required=True, help="dataset to fit on; a union")
-    parser.add_argument("--dataset", action="append", default=[], help="further ones to score")
+    parser.add_argument("--fit", required=True, help="union of datasets to fit on")
+    parser.add_argument("--dataset", action="append", default=[], help="further datasets to score")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -54,8 +54,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, sizes and durations."""
     harness.add_data(parser)
     parser.add_argument("--times", type=int, default=20, help="copies of each row (default 20)")
-    parser.add_argument("--to", type=Path, help="folder of the index that is made, kept there")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each sample (default 20)")
+    parser.add_argument("--to", type=Path, help="folder to keep the larger index in")
+    parser.add_argument("--seconds", type=float, default=20.0, help="per sample (default 20)")
 
 
 def run(given: argparse.Namespace) -> None:

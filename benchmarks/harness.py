@@ -39,7 +39,7 @@ class BenchmarkError(Exception):
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add options for a dataset, by default the demo corpus, and its index."""
     parser.add_argument("dataset", nargs="?", type=Path, default=DEMO, help="BEIR folder")
-    parser.add_argument("--index", type=Path, help="its index; made for the occasion if left out")
+    parser.add_argument("--index", type=Path, help="its index; default: a temporary one")
 
 
 @contextmanager

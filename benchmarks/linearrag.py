@@ -36,14 +36,14 @@ SHOWN = ("R@5", ALL_EVIDENCE, "Success@1")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for the dataset and the reference."""
     parser.add_argument("dataset", nargs="?", type=Path, default=harness.DEMO, help="BEIR folder")
-    parser.add_argument("--checkout", type=Path, required=True, help="of the reference's source")
-    parser.add_argument("--python", required=True, help="an interpreter with its dependencies")
-    parser.add_argument("--encoder", type=Path, help="a folder; ours when left out")
-    parser.add_argument("--pipeline", default=DEFAULT_PIPELINE, help="a spaCy package")
-    parser.add_argument("--threads", type=int, default=1, help="of its matrix products")
-    parser.add_argument("--shuffle", action="store_true", help="passages, with --seed")
-    parser.add_argument("--no-neighbours", action="store_true", help="without links in file order")
-    parser.add_argument("--limit", type=int, help="ask only that many questions")
+    parser.add_argument("--checkout", type=Path, required=True, help="checkout of the reference")
+    parser.add_argument("--python", required=True, help="interpreter with its dependencies")
+    parser.add_argument("--encoder", type=Path, help="folder of the encoder; default: ours")
+    parser.add_argument("--pipeline", default=DEFAULT_PIPELINE, help="spaCy package")
+    parser.add_argument("--threads", type=int, default=1, help="threads of its matrix products")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle the passages, with --seed")
+    parser.add_argument("--no-neighbours", action="store_true", help="omit links in file order")
+    parser.add_argument("--limit", type=int, help="ask only the first N questions")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -237,13 +237,13 @@ def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, servers and load."""
     harness.add_data(parser)
-    parser.add_argument("--url", help="of a server that runs already, instead of one of its own")
+    parser.add_argument("--url", help="a running server to ask, instead of starting one")
     parser.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
     parser.add_argument("--clients", default="1,64")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default 10)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds per row (default 10)")
     parser.add_argument("-k", type=int, default=5)
-    parser.add_argument("--overload", type=float, default=4.0, help="times its capacity")
-    parser.add_argument("--deadline-ms", type=int, default=2000, help="while overloaded")
+    parser.add_argument("--overload", type=float, default=4.0, help="factor on the capacity")
+    parser.add_argument("--deadline-ms", type=int, default=2000, help="deadline while overloaded")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -132,7 +132,7 @@ def _kept(session: Session, part: Sequence[Question]) -> list[tuple[Mapping[str,
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for sources."""
     parser.add_argument("sources", nargs="+", metavar="DATASET=INDEX")
-    parser.add_argument("--limit", type=int, help="questions of each split")
+    parser.add_argument("--limit", type=int, help="most questions per split")
 
 
 def run(given: argparse.Namespace) -> None:

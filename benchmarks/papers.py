@@ -198,10 +198,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for datasets, their indexes, and tables."""
     parser.add_argument("datasets", type=Path, nargs="+", help="BEIR folders")
     parser.add_argument("--indexes", type=Path, required=True, help="folder with NAME.index")
-    parser.add_argument("--split", default="dev", help="whose questions are asked (default dev)")
-    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
-    parser.add_argument("--router-url", default="", help="of an OpenAI-compatible API that routes")
-    parser.add_argument("--tables", default=",".join(TABLES), help="with commas between")
+    parser.add_argument("--split", default="dev", help="split to ask (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only every Nth question")
+    parser.add_argument("--router-url", default="", help="an OpenAI-compatible API that routes")
+    parser.add_argument("--tables", default=",".join(TABLES), help="tables, separated by commas")
 
 
 def run(given: argparse.Namespace) -> None:

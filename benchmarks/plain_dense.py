@@ -118,16 +118,16 @@ def serve(folder: Path, port: int) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, systems, and numbers of questions."""
     harness.add_data(parser)
-    parser.add_argument("--splits", default="dev,test", help="whose questions are asked")
+    parser.add_argument("--splits", default="dev,test", help="splits to ask, separated by commas")
     parser.add_argument("--questions", type=int, default=300, help="asked in process (default 300)")
-    parser.add_argument("--routes", default=",".join(ROUTES), help="in process and for quality")
+    parser.add_argument("--routes", default=",".join(ROUTES), help="for process and quality")
     parser.add_argument("--served", default="lexical,dense,hybrid,auto", help="routes over HTTP")
     parser.add_argument("--wye", action="append", default=[], help="the `wye` of another commit")
     parser.add_argument("--clients", default="1,64")
-    parser.add_argument("--rounds", type=int, default=5, help="over HTTP (default 5)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="a slice (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds over HTTP (default 5)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds per slice (default 3)")
     parser.add_argument("-k", type=int, default=5)
-    parser.add_argument("--only", choices=("process", "http", "quality"), help="one of the parts")
+    parser.add_argument("--only", choices=("process", "http", "quality"), help="run only this part")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -70,7 +70,7 @@ class Accuracy:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add an option to list the errors."""
     parser.add_argument(
-        "--wrong", action="store_true", help="list the questions of the first half that are wrong"
+        "--wrong", action="store_true", help="list the first half's questions with a wrong plan"
     )
 
 

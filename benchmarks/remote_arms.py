@@ -47,12 +47,12 @@ _HEAD = "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for dataset, index, splits, and the arm's behaviour."""
     harness.add_data(parser)
-    parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
-    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
-    parser.add_argument("--scale", type=float, default=1.0, help=f"times {DELAY:g} s of delay")
-    parser.add_argument("--clients", type=int, default=8, help="that ask at the same time")
+    parser.add_argument("--splits", default="dev", help="splits, with commas (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only every Nth question")
+    parser.add_argument("--scale", type=float, default=1.0, help=f"factor of a {DELAY:g} s delay")
+    parser.add_argument("--clients", type=int, default=8, help="number of concurrent clients")
     parser.add_argument("--faulty", type=float, default=0.5, help="share of calls with a fault")
-    parser.add_argument("--alone", type=int, default=100, help="questions of the last table")
+    parser.add_argument("--alone", type=int, default=100, help="questions in the last table")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -52,11 +52,11 @@ _COLUMNS = [
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for dataset, index, splits and shards."""
     harness.add_data(parser)
-    parser.add_argument("--splits", nargs="+", default=["dev"], help="of judged questions")
+    parser.add_argument("--splits", nargs="+", default=["dev"], help="splits of judged questions")
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--routes", nargs="+", default=[str(route) for route in USUAL])
-    parser.add_argument("--http", action="store_true", help="over HTTP, with servers")
-    parser.add_argument("--questions", type=int, default=100, help="over HTTP, of each route")
+    parser.add_argument("--http", action="store_true", help="time servers over HTTP instead")
+    parser.add_argument("--questions", type=int, default=100, help="questions per route over HTTP")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--kill-seconds", type=float, default=30.0, help="between two, on average")
+    parser.add_argument("--kill-seconds", type=float, default=30.0, help="mean between two kills")
 
 
 def run(given: argparse.Namespace) -> int:

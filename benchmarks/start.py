@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     harness.add_data(parser)
     parser.add_argument("--wye", action="append", default=[], help="a `wye`; several take turns")
     parser.add_argument("--routes", default=ROUTES)
-    parser.add_argument("--rounds", type=int, default=5, help="of every route (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds per route (default 5)")
 
 
 def run(given: argparse.Namespace) -> None:

@@ -58,11 +58,11 @@ ABLATION: Mapping[str, StepSettings] = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for dataset, index, splits, and the ablation."""
     harness.add_data(parser)
-    parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
-    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
-    parser.add_argument("--ablation", action="store_true", help="what parts of the steps give")
-    parser.add_argument("--plans-url", help="base of an OpenAI-compatible API that makes plans")
-    parser.add_argument("--plans-model", default="", help="name of the model there")
+    parser.add_argument("--splits", default="dev", help="splits, with commas (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only every Nth question")
+    parser.add_argument("--ablation", action="store_true", help="show what parts of steps give")
+    parser.add_argument("--plans-url", help="an OpenAI-compatible API that makes plans")
+    parser.add_argument("--plans-model", default="", help="name of its model")
 
 
 def run(given: argparse.Namespace) -> None:
