@@ -238,7 +238,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, servers and load."""
     harness.add_data(parser)
     parser.add_argument("--url", help="a running server to ask, instead of starting one")
-    parser.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
+    parser.add_argument("--routes", default="auto,dense,graph", help="routes; overloads the first")
     parser.add_argument("--clients", default="1,64")
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds per row (default 10)")
     parser.add_argument("-k", type=int, default=5)

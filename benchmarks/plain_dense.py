@@ -120,7 +120,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     harness.add_data(parser)
     parser.add_argument("--splits", default="dev,test", help="splits to ask, separated by commas")
     parser.add_argument("--questions", type=int, default=300, help="asked in process (default 300)")
-    parser.add_argument("--routes", default=",".join(ROUTES), help="for process and quality")
+    parser.add_argument("--routes", default=",".join(ROUTES), help="routes for process and quality")
     parser.add_argument("--served", default="lexical,dense,hybrid,auto", help="routes over HTTP")
     parser.add_argument("--wye", action="append", default=[], help="the `wye` of another commit")
     parser.add_argument("--clients", default="1,64")

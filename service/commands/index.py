@@ -54,7 +54,7 @@ def index(
         typer.Option(
             "--metadata",
             metavar="KEY=VALUE",
-            help="Metadata to filter by, of each document that lacks this key. May be repeated.",
+            help="Metadata to filter by, for documents that lack the key. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -26,7 +26,7 @@ def migrate(
     entity_vectors: EntityVectorsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Analyse an index again with the models in the settings, and switch to them in one commit.
+    """Analyse an index again with the models in the settings, and switch in one commit.
 
     Until then the index is searched and written with the former models. Servers keep their
     version, and say so, until they are restarted with the new models. Run it again after an

@@ -100,7 +100,7 @@ QuestionArgument = Annotated[
         metavar="QUESTION", help="Question, or - for one per input line.", show_default=False
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, the same bytes every time.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; same result, same bytes.")]
 FilterOption = Annotated[
     str | None,
     typer.Option(
