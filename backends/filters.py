@@ -177,8 +177,10 @@ class Columns:
         """All values of a key; empty for a key that no passage has."""
         if key not in self._entries:
             return Column([], [])
+        # Read before the check: another thread lets them go only once the column is there.
+        entries = self._entries[key]
         if key not in self._columns:
-            self._columns[key] = Column(*self._entries[key])
+            self._columns[key] = Column(*entries)
             self._entries[key] = array("i"), []  # nobody asks for them again
         return self._columns[key]
 
