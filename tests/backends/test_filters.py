@@ -3,6 +3,7 @@
 import operator
 import re
 import time
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import FilterError
-from backends.filters import MAX_DEPTH, Columns, parse_filter
+from backends.filters import MAX_DEPTH, Column, Columns, parse_filter
 from backends.types import Metadata
 
 Json = Any
@@ -179,6 +180,27 @@ def test_nesting_is_limited() -> None:
 
 def test_a_filter_is_a_value() -> None:
     assert {parse_filter(nested(2)), parse_filter(nested(2))} == {parse_filter(nested(2))}
+
+
+def test_two_threads_that_first_filter_by_one_key_read_the_same_values() -> None:
+    columns = Columns([{"year": 1999}, {"year": 2000}])
+
+    class Overtaken(dict[str, Column]):
+        """The columns, of which another thread makes one as soon as it was missed here."""
+
+        def __contains__(self, key: object) -> bool:
+            is_there = super().__contains__(key)
+            if not is_there and not others:
+                others.append(Thread(target=columns.column, args=("year",)))
+                others[0].start()
+                others[0].join()
+            return is_there
+
+    others: list[Thread] = []
+    columns._columns = Overtaken()
+    assert columns.column("year").rows("gte", 1999).tolist() == [0, 1]
+    assert columns.column("year").rows("eq", 2000).tolist() == [1]
+    assert others
 
 
 def test_a_hundred_thousand_rows_take_a_moment() -> None:
