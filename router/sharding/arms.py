@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from secrets import token_hex
 from typing import Any, Protocol, cast
 
@@ -264,7 +265,7 @@ class ShardedArms:
         """How many passages there are."""
         return self.shards.total("passages")
 
-    @property
+    @cached_property
     def passages(self) -> "ShardedPassages":
         """Access to the names and sentences of passages, for steps."""
         return ShardedPassages(self.shards)

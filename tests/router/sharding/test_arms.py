@@ -263,6 +263,11 @@ def test_passages_and_what_is_asked_of_them(arms: ShardedArms, whole: Session) -
     found = [*arms.passages.names("p003", vector, 2)]
     expected = [*whole.snapshot.passages.names("p003", vector, 2)]
     assert [name for name, _ in found] == [name for name, _ in expected]
+    texts = (
+        [of.passages.sentence(row) for _, row in names if row >= 0]
+        for of, names in ((arms, found), (whole.snapshot, expected))
+    )
+    assert next(texts) == next(texts)
     assert arms.allowed(None) is None
     assert parse_filter(FILTERS[1])
     with pytest.raises(ShardError, match="cannot be asked for"):
