@@ -32,7 +32,8 @@ from router.errors import ShardError
 from router.gateway import Gateway
 from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
-from router.sharding.arms import ShardedArms, Shards
+from router.sharding.arms import ShardedArms
+from router.sharding.calls import Call, Shards
 from router.sharding.shard import Shard
 from router.types import USUAL, Route
 from training.data.dataset import Dataset, read_dataset
@@ -180,15 +181,15 @@ class LocalClient:
         self.is_lost = False
         self._shard = shard
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """The shard's answer.
+    def call(self, calls: Sequence[Call]) -> list[Any]:
+        """The shard's answers.
 
         Raises:
             ShardError: The shard is lost.
         """
         if self.is_lost:
             raise ShardError("is lost")
-        return self._shard.call(name, arguments)
+        return [self._shard.call(*one) for one in calls]
 
     def close(self) -> None:
         """Do nothing."""
@@ -200,11 +201,10 @@ def sharded(
 ) -> Iterator[Gateway]:
     """A gateway over shards, with the models and the router of the whole index."""
     shards = Shards(clients)
-    arms = ShardedArms(shards, settings)
 
     def current() -> ShardedArms:
         shards.revive()
-        return arms
+        return ShardedArms(shards, settings)
 
     try:
         yield Gateway(

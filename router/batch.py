@@ -49,12 +49,14 @@ class GraphBatch(Protocol):
         """Whether the mentions that a parser finds could change a question's seeds."""
         ...
 
-    def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """A question's seeds, found without walking."""
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+        """The seeds of some questions, found without walking."""
         ...
 
-    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """How some passages cover the names that are spelt out in a question."""
+    def names_in(
+        self, places: Sequence[int], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[NameCoverage, ...]]:
+        """How some passages of each question cover the names that are spelt out in it."""
         ...
 
     def search(
@@ -138,8 +140,10 @@ class Arms(Protocol):
         """Mask of the passages that pass a metadata filter; None where all pass."""
         ...
 
-    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """How some passages cover the content words of a question."""
+    def words_in(
+        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[WordCoverage, ...]]:
+        """How some passages of each question cover its content words."""
         ...
 
 
@@ -248,20 +252,18 @@ class Batch:
         missing = [place for place in places if place not in self._covered]
         rankings = self.hybrid(missing, SCORED)
         with self.stage("routing", missing):
-            for place, ranking in zip(missing, rankings, strict=True):
-                ids = [hit.id for hit in ranking.hits[:SEEN]]
-                self._covered[place] = Coverage(
-                    tuple(hit.score for hit in ranking.hits[:SCORED]),
-                    self._arms.words_in(self.reading.questions[place], ids),
-                    self._on_graph.names_in(place, ids),
-                )
+            ids = [[hit.id for hit in ranking.hits[:SEEN]] for ranking in rankings]
+            scores = [tuple(hit.score for hit in ranking.hits[:SCORED]) for ranking in rankings]
+            words = self._arms.words_in([self.reading.questions[p] for p in missing], ids)
+            names = self._on_graph.names_in(missing, ids)
+            self._covered.update(zip(missing, map(Coverage, scores, words, names), strict=True))
         return [self._covered[place] for place in places]
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, found without walking."""
         self.prepare(places, (Route.GRAPH,))
         with self.stage("seeds", places):
-            self._starts.update((place, self._on_graph.seeds(place)) for place in places)
+            self._starts.update(zip(places, self._on_graph.seeds(places), strict=True))
         return [self._starts[place] for place in places]
 
     def known_seeds(self, place: int) -> tuple[SeedStats, ...] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import islice
 from time import perf_counter, process_time
 
 from backends.trigraph.retriever import in_parts
@@ -446,11 +447,12 @@ class Gateway:
         if self._relevance is None:
             return dict.fromkeys(found, Judged())
         with batch.stage("relevance", [*found]):
+            texts = iter(arms.texts([hit.id for own in found.values() for hit in own.ranking.hits]))
             asked = []
             for place, own in found.items():
-                texts = arms.texts([hit.id for hit in own.ranking.hits])
+                first = [*islice(texts, len(own.ranking.hits))]
                 question = batch.reading.questions[place]
-                asked.append(Asked(question, chosen[place], own.ranking, texts))
+                asked.append(Asked(question, chosen[place], own.ranking, first))
             return dict(zip(found, self._relevance.judge(asked), strict=True))
 
     def _rankings(

@@ -335,10 +335,15 @@ class Snapshot:
         with self._building:
             return self._columns.passing(parsed)
 
-    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """How some passages cover the content words of a question."""
-        rows = self.corpus.rows(ids)
-        return self.lexical.words_in(text, rows, [self.corpus.titles[row] for row in rows])
+    def words_in(
+        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[WordCoverage, ...]]:
+        """How some passages of each question cover its content words."""
+        rows, titles = [self.corpus.rows(own) for own in ids], self.corpus.titles
+        return [
+            self.lexical.words_in(text, own, [titles[row] for row in own])
+            for text, own in zip(texts, rows, strict=True)
+        ]
 
     @cached_property
     def _columns(self) -> Columns:
@@ -562,8 +567,16 @@ class Session:
         waiting = waits(self.index, self.snapshot.on_top)
         return {**stored_files(self.index), "waits": waiting}
 
+    def within(self, until: float) -> Self:  # noqa: ARG002
+        """The session for a batch that must be answered by `until`, a time of `monotonic`.
+
+        That of a local index is the same: what takes long there stops by itself.
+        """
+        return self
+
+    @property
     def lost(self) -> Mapping[str, str]:
-        """Parts of the index left out since the last call -> why; none of a local index."""
+        """Parts of the index left out so far -> why; none of a local index."""
         return {}
 
     def build(self) -> None:

@@ -178,6 +178,7 @@ class Searcher:
             return self._finish(params, entries)
         session = self._collections[params.collection].session
         if isinstance(params, RouteParams):
+            session = session.within(min(entry.deadline for entry in entries))
             return self._decide(session, params, [entry.item.text for entry in entries])
         late, why = self._late(params, entries)
         if not late:
@@ -264,6 +265,7 @@ class Searcher:
         most = params.max_latency_ms
         if route == Route.STEPS:
             most = self._time_for_steps(most, entries)
+        session = session.within(min(entry.deadline for entry in entries))
         started = perf_counter()
         try:
             begun = session.gateway.begin(
@@ -341,7 +343,7 @@ class Searcher:
             hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
             shown[entry] = {hit.id for hit in hits}
         passages = session.passages(sorted(set().union(*shown.values())))
-        fetching, lost = (perf_counter() - started) / max(len(replies), 1), session.lost()
+        fetching, lost = (perf_counter() - started) / max(len(replies), 1), {**session.lost}
         return {
             entry: SearchResult(
                 params,

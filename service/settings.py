@@ -83,7 +83,7 @@ class ServeSettings:
             separated by commas, with the collection's NAME before each. This server asks them all
             and has no index of its own for it. WYE_KEY is their API key, with the scope admin, if
             they need one.
-        shard_ms: Longest time for a shard's part of an answer.
+        shard_ms: Longest time for a call to a shard; a request's deadline may be nearer.
         routers: Routers of collections, as NAME=MODEL separated by commas; MODEL is as in
             WYE_ROUTER__MODEL, which all other collections use. MODEL alone is for "default".
         thresholds: Thresholds files of collections, as NAME=FILE separated by commas. Collections

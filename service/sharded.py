@@ -18,7 +18,8 @@ from router.errors import ShardError
 from router.rerank import Reranker
 from router.session import ModelCache, Session, Snapshot
 from router.settings import KEY, Settings
-from router.sharding.arms import FOREIGN, LOST, ShardedArms, Shards
+from router.sharding.arms import ShardedArms
+from router.sharding.calls import FOREIGN, Call, Shards
 from router.sharding.shard import Shard
 from router.types import FURTHER, Route
 from service.collections import COLLECTION, DEFAULT, Collection
@@ -66,21 +67,22 @@ class HttpShard:
             trust_env=False,
         )
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Send a call and return the answer.
+    def call(self, calls: Sequence[Call]) -> list[Any]:
+        """Send some calls at once and return the answers.
 
         Raises:
             ShardError: The shard cannot be reached, is late or answers with an error.
         """
         try:
-            reply = self._client.post(PATH, json={"name": name, "arguments": arguments})
+            reply = self._client.post(PATH, json={"calls": calls})
         except httpx2.TimeoutException:
             raise ShardError("did not answer in time") from None
         except httpx2.HTTPError as error:
             raise ShardError(f"cannot be reached ({type(error).__name__})") from None
         if reply.status_code != 200:
             raise ShardError(f"answered with status {reply.status_code}")
-        return reply.json()
+        found: list[Any] = reply.json()
+        return found
 
     def close(self) -> None:
         """Close its connections."""
@@ -139,9 +141,16 @@ class ShardedSession(Session):
     def files(self) -> None:
         """Do nothing; there are no files here."""
 
+    def within(self, until: float) -> Self:
+        """A session for one batch, whose calls to shards all end by `until`."""
+        own = copy(self)
+        own._arms = self._arms.within(until)
+        return own
+
+    @property
     def lost(self) -> Mapping[str, str]:
-        """Shards that were left out since the last call of this, and why."""
-        return self._arms.shards.lost()
+        """Shards that were left out so far, and why."""
+        return self._arms.shards.lost
 
     @property
     def reranker(self) -> Reranker:
@@ -165,8 +174,7 @@ class ShardedSession(Session):
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage; a placeholder for those of shards that do not answer."""
-        found = self._arms.fetch(ids)
-        return {id_: found.get(id_) or Passage(id_, "", LOST) for id_ in ids}
+        return self._arms.fetch(ids)
 
     def reload(self) -> Session | None:
         """A session of what all shards hold now, lost ones included; None if nothing changed."""

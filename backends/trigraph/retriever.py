@@ -385,9 +385,11 @@ class TriGraphBatch:
         """Whether a question's seeds depend on its mentions, which a parse finds."""
         return not self._arm.finder.suffice(self._named(place))
 
-    def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """A question's seeds, with how specific they are; needs no walk."""
-        found = self._found(place)
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+        """The seeds of some questions, with how specific they are; needs no walk."""
+        return [self._stats(self._found(place)) for place in places]
+
+    def _stats(self, found: Sequence[Seed]) -> tuple[SeedStats, ...]:
         entities = _entities(found)
         passages, titles = self._filtered.degree(entities), self._filtered.titles(entities)[1]
         return tuple(
@@ -397,12 +399,17 @@ class TriGraphBatch:
             )
         )
 
-    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """Where the names in a question's words occur in a few passages; needs no parse.
+    def names_in(
+        self, places: Sequence[int], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[NameCoverage, ...]]:
+        """Where the names in some questions' words occur in a few passages; needs no parse.
 
         Args:
-            ids: Ids of the passages.
+            ids: Ids of the passages of each question.
         """
+        return [self._names_in(place, own) for place, own in zip(places, ids, strict=True)]
+
+    def _names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
         filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int64)
         found = []
         for seed in self._named(place):

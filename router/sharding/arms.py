@@ -6,16 +6,16 @@ longest that any shard knows. Bridging takes the nearest sentence of any shard. 
 the counts of all shards, and during the walk entities' masses are exchanged by key. A name that
 only other shards have is linked when bridging reaches it, but takes no part in later steps.
 
-A shard that fails or is late is left out until `revive` reaches it again; `missing` says why.
+The questions of a batch are walked side by side, so that each round is one call to a shard.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from secrets import token_hex
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,39 +37,17 @@ from backends.words import entity_key, stretch, tokenise
 from router.batch import FurtherArm
 from router.errors import ShardError
 from router.settings import Settings
+from router.sharding.calls import Answers, Shards, Work, call
 from router.types import Route
 
 ROUNDS = 2
 """Steps of a walk. The next would move d⁴ as much mass, a sixteenth, and is left out."""
 EXCHANGED = 64
 """Entities that each shard reports after a step: those with the most mass."""
-FOREIGN = "was written by other models than those of here"
-"""Why a shard is not asked."""
 LOST = "(its shard is lost)"
 """Placeholder for a text."""
 COMPARED = 8
 """Sentences that each shard reports for an entity, so that used ones can be skipped."""
-
-
-class ShardClient(Protocol):
-    """A connection to a shard."""
-
-    @property
-    def name(self) -> str:
-        """Name to show to people."""
-        ...
-
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """The answer to one of `shard.CALLS`.
-
-        Raises:
-            ShardError: There is no answer in time; the message says why.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,137 +107,24 @@ class _Walk:
     total: float
 
 
-class Shards:
-    """All shards of an index, asked in parallel.
-
-    Attributes:
-        about: Name of a shard -> its answer to "about".
-        missing: Name of a shard that is left out -> why.
-    """
-
-    def __init__(
-        self, clients: Sequence[ShardClient], pins: Mapping[str, str] | None = None
-    ) -> None:
-        """Ask each shard about itself.
-
-        Args:
-            clients: The shards.
-            pins: Models that each must have been written with; None to skip the check.
-
-        Raises:
-            ShardError: No shard answers.
-        """
-        self._clients, self._pins = clients, pins
-        self._pool = ThreadPoolExecutor(len(clients), thread_name_prefix="wye-shard")
-        self.missing: dict[str, str] = {}
-        self.about: dict[str, dict[str, Any]] = {}
-        self._lost: dict[str, str] = {}
-        self.revive()
-
-    def revive(self) -> bool:
-        """Ask each shard about itself again.
-
-        Returns:
-            Whether anything has changed.
-
-        Raises:
-            ShardError: No shard answers.
-        """
-        before = self.about, self.missing
-        about, missing = self._answers(self._clients, "about", {}, {})
-        own = {name for name, one in about.items() if self._pins in (None, one.get("pins"))}
-        self.missing = missing | dict.fromkeys(about.keys() - own, FOREIGN)
-        self.about = {name: one for name, one in about.items() if name in own}
-        self._require(self.about)
-        return before != (self.about, self.missing)
-
-    def ask(
-        self,
-        name: str,
-        own: Mapping[str, Mapping[str, Any]] | None = None,
-        **arguments: Any,  # noqa: ANN401
-    ) -> dict[str, Any]:
-        """Ask all shards that are not missing.
-
-        Args:
-            name: Name of the call.
-            own: Name of a shard -> further arguments for it alone.
-            arguments: Arguments for all.
-
-        Returns:
-            Name of a shard -> its answer.
-
-        Raises:
-            ShardError: No shard answers.
-        """
-        missing = self.missing
-        asked = [client for client in self._clients if client.name not in missing]
-        answers, failed = self._answers(asked, name, arguments, own or {})
-        if failed:
-            self.missing = {**missing, **failed}
-        self._lost.update(self.missing)
-        self._require(answers)
-        return answers
-
-    def lost(self) -> dict[str, str]:
-        """Shards that were left out since the last call -> why."""
-        found, self._lost = self._lost, {}
-        return found
-
-    def _answers(
-        self,
-        clients: Sequence[ShardClient],
-        name: str,
-        arguments: Mapping[str, Any],
-        own: Mapping[str, Mapping[str, Any]],
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Answers by name of shard, and by name of shard why there is none."""
-
-        def ask(client: ShardClient) -> Any:  # noqa: ANN401
-            try:
-                return client.call(name, {**arguments, **own.get(client.name, {})})
-            except ShardError as error:
-                return error
-
-        names = [client.name for client in clients]
-        found = dict(zip(names, self._pool.map(ask, clients), strict=True))
-        failed = {name: str(one) for name, one in found.items() if isinstance(one, ShardError)}
-        return {name: one for name, one in found.items() if name not in failed}, failed
-
-    def _require(self, answers: Mapping[str, Any]) -> None:
-        if not answers:
-            why = "; ".join(f"{name} {reason}" for name, reason in self.missing.items())
-            raise ShardError(f"No shard answers: {why}.")
-
-    def total(self, what: str) -> int:
-        """Sum of "passages", "terms" or "version" over the shards that are not missing."""
-        return sum(own[what] for name, own in self.about.items() if name not in self.missing)
-
-    @property
-    def has_phrases(self) -> bool:
-        """Whether noun phrases are entities on any shard."""
-        return any(own["phrases"] for own in self.about.values())
-
-    def close(self) -> None:
-        """Close the connections to all shards."""
-        self._pool.shutdown(cancel_futures=True)
-        for client in self._clients:
-            client.close()
-
-
 class ShardedArms:
-    """`router.batch.Arms` over shards.
+    """`router.batch.Arms` over shards, for one batch: what they answered is kept.
 
     Attributes:
         version: Sum of the shards' versions, so it grows with each of them.
     """
 
     def __init__(self, shards: Shards, settings: Settings) -> None:
-        self.shards = shards
+        self.shards, self._settings = shards, settings
         self.version = shards.total("version")
+        self._read: dict[str, Passage] = {}
         self.dense = ShardedDense(shards)
         self.lexical = ShardedLexical(shards, settings.lexical)
         self.graph = ShardedGraph(shards, settings.graph, self.lexical)
+
+    def within(self, until: float) -> "ShardedArms":
+        """The same arms for one batch, whose calls all end by `until`; see `Shards.within`."""
+        return ShardedArms(self.shards.within(until), self._settings)
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -271,14 +136,16 @@ class ShardedArms:
         return ShardedPassages(self.shards)
 
     def fetch(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage."""
-        found = self.shards.ask("passages", ids=list(ids)).values()
-        return {one["id"]: Passage(**one) for answer in found for one in answer}
+        """Id -> passage; a placeholder for those of shards that do not answer."""
+        unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._read]
+        found = self.shards.ask("passages", ids=unknown).values() if unknown else ()
+        known = self._read | {one["id"]: Passage(**one) for own in found for one in own}
+        return {id_: known.get(id_) or Passage(id_, "", LOST) for id_ in ids}
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Title and text of passages, in the order asked for."""
-        found = self.fetch(ids)
-        return [(found[id_].title, found[id_].text) for id_ in ids]
+        self._read |= self.fetch(ids)  # the reply will need most of them
+        return [(self._read[id_].title, self._read[id_].text) for id_ in ids]
 
     def further(self, arm: Route) -> FurtherArm:
         """Refuse: shards have no further arms.
@@ -299,37 +166,30 @@ class ShardedArms:
         parse_filter(filter_)
         return cast(Mask, _Allowed(filter_))
 
-    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        """How some passages cover the content words of a question."""
-        asked = content_terms(text)
-        found = _by_id(self.shards.ask("words", text=text, ids=list(ids)))
-        weights = self.lexical.idf(asked)
-        return tuple(
-            WordCoverage(
-                word,
-                weights[word],
-                *(bits([bool(found[i][place][side]) for i in ids]) for side in (0, 1)),
+    def words_in(
+        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[WordCoverage, ...]]:
+        """How some passages of each question cover its content words."""
+        asked = [content_terms(text) for text in texts]
+        works = [call("words", text=text, ids=[*own]) for text, own in zip(texts, ids, strict=True)]
+        found = map(_by_id, self.shards.together(works))
+        weights = self.lexical.idf(word for words in asked for word in words)
+        return [
+            tuple(
+                WordCoverage(word, weights[word], *_bits(of, own, place))
+                for place, word in enumerate(words)
             )
-            for place, word in enumerate(asked)
-        )
+            for words, of, own in zip(asked, found, ids, strict=True)
+        ]
 
 
-class ShardedDense:
-    """The dense arm over all shards."""
+class _TextArm:
+    """A text arm over all shards, which keep its scores."""
 
-    name = str(Route.DENSE)
     deepest = 0
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
-
-    def search(
-        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        """At most k passages for each question."""
-        vectors = [_plain(query.vector) for query in queries]
-        found = self._shards.ask("dense", vectors=vectors, k=k, **_filter(allowed, ids=True))
-        return _merged(self.name, found.values(), k)
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
         """Not supported: scores stay on the shards."""
@@ -340,15 +200,29 @@ class ShardedDense:
         raise NotImplementedError
 
 
-class ShardedLexical:
+class ShardedDense(_TextArm):
+    """The dense arm over all shards."""
+
+    name = str(Route.DENSE)
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each question."""
+        vectors = [_plain(query.vector) for query in queries]
+        found = self._shards.ask("dense", vectors=vectors, k=k, **_filter(allowed, ids=True))
+        return _merged(self.name, found.values(), k)
+
+
+class ShardedLexical(_TextArm):
     """The lexical arm, with the BM25 statistics of all shards."""
 
     name = str(Route.LEXICAL)
-    deepest = 0
 
     def __init__(self, shards: Shards, settings: LexicalSettings) -> None:
-        self._shards = shards
+        super().__init__(shards)
         self._settings = settings
+        self._idf: dict[str, float] = {}
 
     @property
     def mean(self) -> float:
@@ -356,15 +230,13 @@ class ShardedLexical:
         return self._shards.total("terms") / max(1, self._shards.total("passages"))
 
     def idf(self, asked: Iterable[str]) -> dict[str, float]:
-        """Inverse document frequency of terms."""
-        distinct = list(dict.fromkeys(asked))
-        found = self._shards.ask("frequencies", terms=distinct).values() if distinct else ()
+        """Inverse document frequency of terms, at least of those asked for."""
+        unknown = [term for term in dict.fromkeys(asked) if term not in self._idf]
+        found = self._shards.ask("frequencies", terms=unknown).values() if unknown else ()
         size = self._shards.total("passages")
-        sums = [sum(counts) for counts in zip(*found, strict=True)]
-        return {
-            term: math.log(1 + (size - passages + 0.5) / (passages + 0.5))
-            for term, passages in zip(distinct, sums, strict=True)
-        }
+        for term, counts in zip(unknown, zip(*found, strict=True), strict=True):
+            self._idf[term] = math.log(1 + (size - sum(counts) + 0.5) / (sum(counts) + 0.5))
+        return self._idf
 
     def weighed(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
         """The terms of questions with their weights."""
@@ -380,14 +252,6 @@ class ShardedLexical:
         asked = self.weighed([query.text for query in queries])
         given = {"questions": asked, "mean": self.mean, "k": k, **_filter(allowed)}
         return _merged(self.name, self._shards.ask("lexical", **given).values(), k, NO_TERM)
-
-    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """Not supported: scores stay on the shards."""
-        raise NotImplementedError
-
-    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """Not supported, since there are no scores here."""
-        raise NotImplementedError
 
 
 class ShardedGraph:
@@ -416,42 +280,45 @@ class ShardedGraphBatch:
     """A batch of questions for all graphs; see `retriever.TriGraphBatch`."""
 
     def __init__(
-        self, arm: ShardedGraph, queries: Sequence[Query], filter_: Mapping[str, object]
+        self, arm: ShardedGraph, queries: Sequence[Query], filter_: Mapping[str, Any]
     ) -> None:
         self._arm, self._queries, self._filter = arm, queries, filter_
-        self._ask: Callable[..., dict[str, Any]] = arm.shards.ask
-        self._in_words: dict[int, list[_Seed]] = {}
+        self._counts: dict[str, tuple[int, int, bool]] = {}
         self._seeds: dict[int, list[_Seed]] = {}
 
     def needs_parse(self, place: int) -> bool:
         """Whether the mentions that a parser finds could change a question's seeds."""
-        return not self._suffice(self._named(place))
+        return not self._suffice(self._named[place])
 
-    def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        """A question's seeds."""
-        found = self._found(place)
-        counts = self._counts([seed.key for seed in found])
-        return tuple(
-            SeedStats(seed.mention, seed.value, seed.origin, passages, titles)
-            for seed, (passages, titles, _) in zip(found, counts, strict=True)
-        )
-
-    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        """How some passages cover the names that are spelt out in a question."""
-        named = self._named(place)
-        if not named:
-            return ()
-        keys = [seed.key for seed in named]
-        found, counts = _by_id(self._ask("named", keys=keys, ids=list(ids))), self._counts(keys)
-        return tuple(
-            NameCoverage(
-                seed.mention,
-                seed.value,
-                *counts[row][:2],
-                *(bits([bool(found[id_][row][side]) for id_ in ids]) for side in (0, 1)),
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+        """The seeds of some questions."""
+        return [
+            tuple(
+                SeedStats(seed.mention, seed.value, seed.origin, *self._counts[seed.key][:2])
+                for seed in found
             )
-            for row, seed in enumerate(named)
-        )
+            for found in self._found(places)
+        ]
+
+    def names_in(
+        self, places: Sequence[int], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[NameCoverage, ...]]:
+        """How some passages of each question cover the names that are spelt out in it."""
+        named = [self._named[place] for place in places]
+        works = [
+            call("named", keys=[seed.key for seed in seeds], ids=[*own])
+            for seeds, own in zip(named, ids, strict=True)
+        ]
+        found = map(_by_id, self._arm.shards.together(works))
+        return [
+            tuple(
+                NameCoverage(
+                    seed.mention, seed.value, *self._counts[seed.key][:2], *_bits(of, own, row)
+                )
+                for row, seed in enumerate(seeds)
+            )
+            for seeds, of, own in zip(named, found, ids, strict=True)
+        ]
 
     def search(
         self,
@@ -461,22 +328,23 @@ class ShardedGraphBatch:
         lexical: Mapping[int, Scores],  # noqa: ARG002
     ) -> list[Ranking]:
         """At most k passages for some questions."""
-        return [self._rank(self._walk(place), k) for place in places]
+        return self._arm.shards.together([self._ranked(*one, k) for one in self._begun(places)])
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
         """Explain the ranks of passages, by repeating the walk."""
-        walk = self._walk(place)
+        (walk,) = self._arm.shards.together([self._walk(*one) for one in self._begun([place])])
         active, ids = walk.active, [hit.id for hit in ranking.hits]
         keys = sorted(active.value, key=lambda key: (-active.weight[key], key))
         led: dict[str, list[int]] = {}
         for sentence, _ in active.bridges.values():
             led.setdefault(sentence.shard, []).append(sentence.row)
         own = {shard: {"sentences": rows} for shard, rows in led.items()}
-        found = self._ask("explain", own, walk=walk.name, keys=keys, ids=ids)
+        found = self._arm.shards.ask("explain", own, walk=walk.name, keys=keys, ids=ids)
         known = [
             [answer["entities"].get(key, (key, 0)) for answer in found.values()] for key in keys
         ]
-        names = {key: _most_usual(of) for key, of in zip(keys, known, strict=True)}
+        # The spelling of the shard with the most passages.
+        names = {key: max(of, key=itemgetter(1))[0] for key, of in zip(keys, known, strict=True)}
         texts = {
             (shard, row): text
             for shard, answer in found.items()
@@ -518,33 +386,38 @@ class ShardedGraphBatch:
             tuple(passages),
         )
 
-    def _named(self, place: int) -> list[_Seed]:
-        """The longest names in a question's words, from left to right."""
-        if place not in self._in_words:
-            text, settings = self._queries[place].text, self._arm.settings.seeds
-            tokens = tokenise(text)
-            (links,) = self._links([tokens]) if settings.vocabulary else ([],)
-            found = [
+    @cached_property
+    def _named(self) -> list[list[_Seed]]:
+        """The longest names in each question's words, from left to right."""
+        settings, texts = self._arm.settings.seeds, [query.text for query in self._queries]
+        tokens = [tokenise(text) for text in texts]
+        links: list[list[tuple[int, int, str]]] = [[] for _ in texts]
+        if settings.vocabulary:
+            (links,) = self._arm.shards.together([self._links(tokens)])
+        found = [
+            [
                 _Seed(
                     key,
-                    confidence(tokens, start, start + length, settings),
+                    confidence(words, start, start + length, settings),
                     stretch(text, start, length),
                     "vocabulary",
                 )
-                for start, length, key in links
+                for start, length, key in of
             ]
-            self._in_words[place] = self._best(found)
-        return self._in_words[place]
+            for text, words, of in zip(texts, tokens, links, strict=True)
+        ]
+        self._count(seed.key for seeds in found for seed in seeds)
+        return [self._best(seeds) for seeds in found]
 
     def _links(
         self, texts: Sequence[list[str]], starts: Sequence[Collection[int]] | None = None
-    ) -> list[list[tuple[int, int, str]]]:
+    ) -> Work[list[list[tuple[int, int, str]]]]:
         """Names in texts, the longest of any shard, from left to right, none overlapping.
 
         Args:
             starts: Positions in each text at which a name may start; None for all.
         """
-        answers = self._ask("names", texts=list(texts)).values() if texts else ()
+        answers = (yield from call("names", texts=texts)).values() if texts else ()
         found = []
         for place, tokens in enumerate(texts):
             longest: dict[int, tuple[int, str]] = {}
@@ -563,46 +436,53 @@ class ShardedGraphBatch:
     def _suffice(self, seeds: Sequence[_Seed]) -> bool:
         return not self._arm.shards.has_phrases and any(seed.value >= 1 for seed in seeds)
 
-    def _found(self, place: int) -> list[_Seed]:
-        if place not in self._seeds:
-            named = self._named(place)
-            if not self._suffice(named):
-                tagged = list(self._tagged(self._queries[place], "entity"))
-                phrases = list(self._tagged(self._queries[place], "phrase"))
-                named = self._best([*tagged, *named, *phrases])
-            self._seeds[place] = named
-        return self._seeds[place]
+    def _found(self, places: Sequence[int]) -> list[list[_Seed]]:
+        """The seeds of some questions."""
+        missing = [place for place in places if place not in self._seeds]
+        tagged = {
+            place: {kind: self._tagged(place, kind) for kind in ("entity", "phrase")}
+            for place in missing
+            if self.needs_parse(place)
+        }
+        self._count(seed.key for own in tagged.values() for of in own.values() for seed in of)
+        for place in missing:
+            found = self._named[place]
+            if place in tagged:
+                entities, phrases = (
+                    [seed for seed in of if self._counts[seed.key][2] == (kind == "entity")]
+                    for kind, of in tagged[place].items()
+                )
+                found = self._best([*entities, *found, *phrases])
+            self._seeds[place] = found
+        return [self._seeds[place] for place in places]
 
-    def _tagged(self, query: Query, kind: str) -> Iterator[_Seed]:
-        """Seeds from the query's mentions of a kind that are entities of that kind."""
-        mentions = [mention.text for mention in query.mentions if mention.kind == kind]
-        keys = [entity_key(text) for text in mentions]
+    def _tagged(self, place: int, kind: str) -> list[_Seed]:
+        """Possible seeds: a question's mentions of a kind."""
         value = 1.0 if kind == "entity" else self._arm.settings.seeds.noun_phrase
         origin = "name" if kind == "entity" else "phrase"
-        counts = self._counts(keys)
-        for text, key, (passages, _, is_name) in zip(mentions, keys, counts, strict=True):
-            if passages and is_name == (kind == "entity"):
-                yield _Seed(key, value, text, origin)
+        texts = [one.text for one in self._queries[place].mentions if one.kind == kind]
+        return [_Seed(entity_key(text), value, text, origin) for text in texts]
 
     def _best(self, found: Sequence[_Seed]) -> list[_Seed]:
-        counts = self._counts([seed.key for seed in found])
+        """Of each entity that an allowed passage mentions, the seed with the highest value."""
         best: dict[str, _Seed] = {}
-        for seed, (passages, _, _) in zip(found, counts, strict=True):
-            if passages and (seed.key not in best or best[seed.key].value < seed.value):
+        for seed in found:
+            if self._counts[seed.key][0] and (
+                seed.key not in best or best[seed.key].value < seed.value
+            ):
                 best[seed.key] = seed
         return [*best.values()]
 
-    def _counts(self, keys: Sequence[str]) -> list[tuple[int, int, bool]]:
-        """For each key, counts of passages and titled ones, and if any shard has it as a name."""
-        if not keys:
-            return []
-        found = self._ask("entities", keys=list(keys), **self._filter).values()
-        return [
-            (sum(p for p, _, _ in own), sum(t for _, t, _ in own), any(n for _, _, n in own))
-            for own in zip(*found, strict=True)
-        ]
+    def _count(self, keys: Iterable[str]) -> None:
+        """Ask for each key's passages, its titled ones, and whether any shard has it as a name."""
+        asked = [key for key in dict.fromkeys(keys) if key not in self._counts]
+        if asked:
+            found = self._arm.shards.ask("entities", keys=asked, **self._filter).values()
+            for key, own in zip(asked, zip(*found, strict=True), strict=True):
+                passages, titled, named = zip(*own, strict=True)
+                self._counts[key] = sum(passages), sum(titled), any(named)
 
-    def _activate(self, query: Query, seeds: Sequence[_Seed]) -> _Active:
+    def _activate(self, query: Query, seeds: Sequence[_Seed]) -> Work[_Active]:
         """Bridging as in `bridging.bridge`, over the nearest sentences of any shard."""
         settings, used = self._arm.settings, set[tuple[str, int]]()
         active = _Active({seed.key: seed.value for seed in seeds})
@@ -610,7 +490,7 @@ class ShardedGraphBatch:
         reached = dict(active.value)
         for step in range(2, settings.steps + 1):
             expanded = sorted(key for key, value in reached.items() if value >= settings.threshold)
-            self._compare(query, [key for key in expanded if key not in known], known)
+            yield from self._compare(query, [key for key in expanded if key not in known], known)
             found: dict[str, float] = {}
             taken: list[tuple[float, _Sentence, str]] = []
             for key in expanded:
@@ -620,9 +500,8 @@ class ShardedGraphBatch:
                     if reached[key] * one.near >= settings.threshold:
                         taken.append((reached[key] * one.near, one, key))
             words, starts = [one.words for _, one, _ in taken], [one.starts for _, one, _ in taken]
-            for (passed_on, one, source), links in zip(
-                taken, self._links(words, starts), strict=True
-            ):
+            all_links = yield from self._links(words, starts)
+            for (passed_on, one, source), links in zip(taken, all_links, strict=True):
                 named = {key for _, _, key in links if says_enough(key)}
                 for other in {*one.mentions, *named}:
                     active.weight[other] = active.weight.get(other, 0.0) + passed_on
@@ -637,13 +516,13 @@ class ShardedGraphBatch:
         return active
 
     def _compare(
-        self, query: Query, keys: Sequence[str], known: dict[str, list["_Sentence"]]
-    ) -> None:
+        self, query: Query, keys: Sequence[str], known: dict[str, list[_Sentence]]
+    ) -> Work[None]:
         if not keys:
             return
         vector = _plain(query.vector)
         given = {"vector": vector, "keys": list(keys), "most": COMPARED, **self._filter}
-        found = self._ask("sentences", **given)
+        found = yield from call("sentences", **given)
         for place, key in enumerate(keys):
             of_all = (
                 _Sentence(near, shard, row, *rest)
@@ -652,16 +531,25 @@ class ShardedGraphBatch:
             )
             known[key] = sorted(of_all, key=lambda one: (-one.near, one.shard, one.row))
 
-    def _walk(self, place: int) -> _Walk:
-        query, settings, arm = self._queries[place], self._arm.settings, self._arm
-        seeds = self._found(place)
-        active = self._activate(query, seeds)
+    def _begun(
+        self, places: Sequence[int]
+    ) -> Iterator[tuple[Query, list[_Seed], list[tuple[str, float]]]]:
+        """Some questions with their seeds and weighed terms."""
+        queries = [self._queries[place] for place in places]
+        weighed = self._arm.lexical.weighed([query.text for query in queries])
+        return zip(queries, self._found(places), weighed, strict=True)
+
+    def _walk(
+        self, query: Query, seeds: list[_Seed], asked: list[tuple[str, float]]
+    ) -> Work[_Walk]:
+        settings, walk = self._arm.settings, token_hex(8)
+        active = yield from self._activate(query, seeds)
         keys = sorted(active.value)
-        walk = token_hex(8)
-        (asked,) = arm.lexical.weighed([query.text])
-        given = {"vector": _plain(query.vector), "terms": asked, "mean": arm.lexical.mean}
-        begun = self._ask("begin", walk=walk, keys=keys, **given, **self._filter).values()
-        counts = [tuple(map(sum, zip(*own, strict=True))) for own in _columns(begun, "counts")]
+        given = {"terms": asked, "mean": self._arm.lexical.mean, "keys": keys, **self._filter}
+        found = yield from call("begin", walk=walk, vector=_plain(query.vector), **given)
+        begun = found.values()
+        columns = zip(*(own["counts"] for own in begun), strict=True)
+        counts = [tuple(map(sum, zip(*own, strict=True))) for own in columns]
         mass = active.weight if settings.summed else active.value
         restart = [
             mass[key] / passages**settings.degree_power if passages else 0.0
@@ -691,30 +579,32 @@ class ShardedGraphBatch:
             "best": max(own["best"] for own in begun),
             "lexical_weight": weight,
         }
-        answers = self._ask("restart", walk=walk, active=rows, most=EXCHANGED, **scales)
+        answers = yield from call("restart", walk=walk, active=rows, most=EXCHANGED, **scales)
         total = sum(own["total"] for own in answers.values()) + sum(restart)
         offered = {key for own in answers.values() for key in own["passed"]}
         for _ in range(ROUNDS if keys else 0):
-            offered = self._step(walk, sorted(offered))
+            offered = yield from self._step(walk, sorted(offered))
         return _Walk(walk, seeds, active, total)
 
-    def _rank(self, walk: _Walk, k: int) -> Ranking:
-        found = self._ask("rank", walk=walk.name, k=k).values()
+    def _ranked(
+        self, query: Query, seeds: list[_Seed], asked: list[tuple[str, float]], k: int
+    ) -> Work[Ranking]:
+        walk = yield from self._walk(query, seeds, asked)
+        found = (yield from call("rank", walk=walk.name, k=k)).values()
         share = (1 - self._arm.settings.damping) / walk.total if walk.total else 0.0
         hits = [(id_, score * share) for own, _ in found for id_, score in own]
         candidates, why = sum(size for _, size in found), "" if walk.active.value else NO_SEED
         return _ranking(str(Route.GRAPH), hits, k, candidates, why)
 
-    def _step(self, walk: str, keys: Sequence[str]) -> set[str]:
+    def _step(self, walk: str, keys: Sequence[str]) -> Work[set[str]]:
         """Exchange the masses of entities and walk a step; returns the keys to exchange next."""
-        found = self._ask("masses", walk=walk, keys=list(keys)).values()
+        found = (yield from call("masses", walk=walk, keys=keys)).values()
         shared = {}
         for key, own in zip(keys, zip(*found, strict=True), strict=True):
             passed, weight = (sum(each) for each in zip(*own, strict=True))
             shared[key] = passed / weight if weight else 0.0
-        given = {"walk": walk, "shared": shared, "most": EXCHANGED}
-        answers = self._ask("step", **given).values()
-        return {key for own in answers for key in own}
+        answers = yield from call("step", walk=walk, shared=shared, most=EXCHANGED)
+        return {key for own in answers.values() for key in own}
 
 
 class ShardedPassages:
@@ -758,12 +648,15 @@ def _filter(allowed: object, *, ids: bool = False) -> dict[str, Any]:
     return {"filter": allowed.filter, **named}
 
 
-def _columns(answers: Iterable[Mapping[str, Any]], name: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*(answer[name] for answer in answers), strict=True)
-
-
-def _by_id(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _by_id(answers: Answers) -> dict[str, Any]:
     return {id_: found for answer in answers.values() for id_, found in answer.items()}
+
+
+def _bits(found: Mapping[str, Any], ids: Sequence[str], place: int) -> tuple[int, int]:
+    """For both flags at a place of what was found, which passages have it; lost ones do not."""
+    flags = [found[id_][place] if id_ in found else (False, False) for id_ in ids]
+    titles, texts = ([bool(one[side]) for one in flags] for side in (0, 1))
+    return bits(titles), bits(texts)
 
 
 def _merged(
@@ -776,11 +669,6 @@ def _merged(
         candidates = sum(size for _, size in own)
         merged.append(_ranking(name, hits, k, candidates, "" if candidates else none))
     return merged
-
-
-def _most_usual(names: Sequence[tuple[str, int]]) -> str:
-    """The spelling of the shard with the most passages."""
-    return max(names, key=lambda one: one[1])[0]
 
 
 def _ranking(

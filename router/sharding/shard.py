@@ -410,7 +410,7 @@ class Shard:
     def words(self, text: str, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """Passage id -> which words of a question its title and text have, for those here."""
         here = [id_ for id_ in ids if self.snapshot.corpus.rows([id_])]
-        found = [self.snapshot.words_in(text, [id_]) for id_ in here]
+        found = self.snapshot.words_in([text] * len(here), [[id_] for id_ in here])
         return {
             id_: [(word.titles, word.texts) for word in words]
             for id_, words in zip(here, found, strict=True)

@@ -19,25 +19,26 @@ router = APIRouter(
 )
 
 
-class ShardCall(BaseModel):
-    """A call to the first collection, one of `router.sharding.shard.CALLS`."""
+class ShardCalls(BaseModel):
+    """Calls to the first collection, each the name of one of `CALLS` and its arguments."""
 
-    name: str
-    arguments: dict[str, Any]
+    calls: list[tuple[str, dict[str, Any]]]
 
 
 @router.post(PATH)
-async def answer(call: ShardCall, service: Served) -> JSONResponse:
-    """Answers a call about the passages of this server."""
+async def answer(asked: ShardCalls, service: Served) -> JSONResponse:
+    """Answers calls about the passages of this server, in order."""
     collection = service.collection(None)
     collection.require_ready()
-    if call.name not in CALLS or not collection.is_stored_here:
+    if {name for name, _ in asked.calls} - CALLS.keys() or not collection.is_stored_here:
         raise Problem(404, "no-such-call", "There is nothing like that to be asked here.")
     session = collection.session
+
+    def answers() -> list[Any]:
+        return [service.shard_calls.call(session, *one) for one in asked.calls]
+
     try:
-        found = await run_in_threadpool(
-            service.shard_calls.call, session, call.name, call.arguments
-        )
+        found = await run_in_threadpool(answers)
     except (KeyError, TypeError, ValueError) as error:
         said = "The call does not fit, or its walk is no longer known."
         raise Problem(422, "bad-call", said) from error

@@ -80,11 +80,18 @@ class FakeGraphBatch:
         del place
         return True
 
-    def seeds(self, place: int) -> tuple[SeedStats, ...]:
-        return (SeedStats(self._queries[place].text, 1.0, "name", 1, 0),)
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+        texts = [self._queries[place].text for place in places]
+        return [(SeedStats(text, 1.0, "name", 1, 0),) for text in texts]
 
-    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        return (NameCoverage(self._queries[place].text, 1.0, 1, 0, 0, bits([True] * len(ids))),)
+    def names_in(
+        self, places: Sequence[int], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[NameCoverage, ...]]:
+        texts = [self._queries[place].text for place in places]
+        return [
+            (NameCoverage(text, 1.0, 1, 0, 0, bits([True] * len(own))),)
+            for text, own in zip(texts, ids, strict=True)
+        ]
 
     def search(
         self,
@@ -142,8 +149,13 @@ class FakeArms:
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(f"Name {id_[1:]}", f"Passage number {id_[1:]}") for id_ in ids]
 
-    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
-        return tuple(WordCoverage(word, 1.0, 0, bits([True] * len(ids))) for word in text.split())
+    def words_in(
+        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[WordCoverage, ...]]:
+        return [
+            tuple(WordCoverage(word, 1.0, 0, bits([True] * len(own))) for word in text.split())
+            for text, own in zip(texts, ids, strict=True)
+        ]
 
     @property
     def passages(self) -> "FakePassages":

@@ -151,10 +151,11 @@ def answers(snapshot: Snapshot) -> list[object]:
     places = range(len(questions))
     walks = graph.search(places, 5)
     found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in ARMS]
-    found += [graph.seeds(place) for place in places]
+    found += graph.seeds(places)
     found += [graph.explain(place, walks[place]) for place in places]
-    found += [graph.names_in(place, snapshot.corpus.ids) for place in places]
-    found += [snapshot.words_in(query.text, snapshot.corpus.ids[:5]) for query in questions]
+    found += graph.names_in(places, [snapshot.corpus.ids] * len(places))
+    texts = [query.text for query in questions]
+    found += snapshot.words_in(texts, [snapshot.corpus.ids[:5]] * len(texts))
     found += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
     found += [[*snapshot.corpus.iter_sentence_texts()], snapshot.graph.graph.display_names.all()]
     return found

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from backends.types import Passage
 from router.errors import ShardError
 from router.session import Session
 from router.settings import load_settings
-from router.sharding.arms import FOREIGN, Shards
+from router.sharding.calls import FOREIGN, LATE, Shards
 from service.app import build
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
@@ -127,13 +128,37 @@ def test_one_that_hangs_holds_up_no_reply(
         goes_on.set()
 
 
+def test_one_that_is_slow_at_each_call_holds_up_no_reply_beyond_its_deadline(
+    shards: tuple[list[str], ExitStack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls, _ = shards
+    call, delay = ShardCalls.call, [0.0]
+
+    def slow(self: ShardCalls, session: Session, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+        sleep(delay[0] if session.folder.name == "1" else 0)
+        return call(self, session, name, arguments)
+
+    monkeypatch.setattr(ShardCalls, "call", slow)
+    serve = ServeSettings(shards=tuple(f"library={url}" for url in urls), shard_ms=20_000)
+    with inside(build(ServiceSettings(serve=serve))) as client:
+        delay[0] = 0.8
+        found = ask(client, "graph", deadline_ms=4_000)
+        assert {p["id"] for p in found["passages"]} == {"p0", "p2", "p4"}
+        assert [(one["arm"], one["reason"]) for one in found["missing"]] == [(urls[1], LATE)]
+        assert found["degraded"] == f"degraded: the shard {urls[1]} {LATE}; answered without"
+        # It is there for the next question, and for one with more time it is not too slow.
+        found = ask(client, "dense", deadline_ms=20_000)
+        assert (len(found["passages"]), "missing" in found) == (6, False)
+
+
 def test_one_of_other_models_is_not_asked(shards: tuple[list[str], ExitStack]) -> None:
     urls, _ = shards
     clients = [HttpShard(url, 10) for url in urls]
-    pins = clients[0].call("about", {})["pins"]
+    pins = clients[0].call([("about", {})])[0]["pins"]
     dealt = Shards(clients, pins)
     assert not dealt.missing
-    clients[1].call = lambda *_: {"pins": {"encoder": "another"}}  # type: ignore[method-assign]
+    about = [{"pins": {"encoder": "another"}}]
+    clients[1].call = lambda calls: about[: len(calls)]  # type: ignore[method-assign]
     assert dealt.revive()
     assert (dealt.missing, [*dealt.about]) == ({urls[1]: FOREIGN}, [urls[0]])
     dealt.close()
@@ -150,7 +175,7 @@ def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
     documents = {"documents": [{"id": "new", "text": "Ada met Babbage."}]}
     reply = client.post("/v1/documents", json=documents)
     assert (reply.status_code, "dealt to other servers" in reply.text) == (409, True)
-    assert client.post("/v1/shard", json={"name": "about", "arguments": {}}).status_code == 404
+    assert client.post("/v1/shard", json={"calls": [["about", {}]]}).status_code == 404
     for route in ("clue", "zoom"):
         reply = client.post("/v1/retrieve", json={"question": QUESTION, "route": route})
         assert (reply.status_code, "where an index is sharded" in reply.text) == (409, True)
@@ -158,17 +183,17 @@ def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
 
 def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitStack]) -> None:
     shard = HttpShard(shards[0][0], 10)
-    assert shard.call("about", {})["passages"] == 3
+    assert [one["passages"] for one in shard.call([("about", {})] * 2)] == [3, 3]
     for name, arguments in (("call", {}), ("rank", {"walk": "x", "k": 1}), ("rank", {"j": 1})):
         with pytest.raises(ShardError, match="answered with status 4"):
-            shard.call(name, arguments)
+            shard.call([("about", {}), (name, arguments)])
     nobody = HttpShard("http://127.0.0.1:9", 1)
     with pytest.raises(ShardError, match="cannot be reached"):
-        nobody.call("about", {})
+        nobody.call([("about", {})])
     with socket.create_server(("127.0.0.1", 0)) as silent:
         late = HttpShard(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.2)
         with pytest.raises(ShardError, match="did not answer in time"):
-            late.call("about", {})
+            late.call([("about", {})])
     for each in (shard, nobody, late):
         each.close()
 

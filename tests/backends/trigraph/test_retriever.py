@@ -474,7 +474,7 @@ def test_seeds_say_how_much_of_what_a_filter_leaves_they_point_at(
     ]
     graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
     query = Query("Does Ada sail on Como?", HOP.vector, mentions=(Mention("Ada", "entity"),))
-    found = graph.batch([query], None if mask is None else np.array(mask)).seeds(0)
+    found = graph.batch([query], None if mask is None else np.array(mask)).seeds([0])[0]
     assert [(s.mention, s.value, s.passages, s.titles) for s in found] == expected
 
 
@@ -553,10 +553,10 @@ def test_names_of_a_question_are_found_among_a_few_passages(corpus_of: CorpusOf)
         NameCoverage("Ada Lind", 1.0, 3, 1, 0b10, 0b11),
         NameCoverage("Reef", 1.0, 1, 1, 0b01, 0b01),
     ]
-    assert [*arm.batch([query]).names_in(0, ["a", "c"])] == expected
+    assert arm.batch([query]).names_in([0], [["a", "c"]]) == [tuple(expected)]
     # Of the passages that take part, one mentions her.
-    (found, _) = arm.batch([query], np.array([True, False, False])).names_in(0, ["a"])
+    ((found, _),) = arm.batch([query], np.array([True, False, False])).names_in([0], [["a"]])
     assert (found.degree, found.titled, found.titles, found.texts) == (1, 0, 0, 1)
     # What a parser tagged changes nothing: it may not have been asked yet.
     tagged = replace(query, mentions=(Mention("Como", "entity"),))
-    assert [*arm.batch([tagged]).names_in(0, ["a", "c"])] == expected
+    assert arm.batch([tagged]).names_in([0], [["a", "c"]]) == [tuple(expected)]

@@ -2,9 +2,10 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from backends.store.ingest import ingest
 from backends.types import Passage, Ranking
 from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from featurizer.analyser import AnalyserSettings
+from router.batch import Batch
 from router.errors import ShardError
 from router.gateway import Gateway
+from router.reading import QuestionReading
 from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
-from router.sharding.arms import LOST, ShardedArms, Shards
+from router.sharding.arms import LOST, ShardedArms
+from router.sharding.calls import LATE, Call, Shards
 from router.sharding.shard import Shard
 from router.types import Reply, Route
 
@@ -31,17 +35,26 @@ QUESTIONS = ["Who met Namea and Nameq?", "Where is Namez with Nameb?", "nothing 
 
 
 class Wire:
-    """A shard behind JSON, that can be lost."""
+    """A shard behind JSON, that can be slow, and lost at some calls; it counts its messages."""
 
     def __init__(self, name: str, shard: Shard) -> None:
         self.name = name
         self.shard = shard
         self.is_lost = False
+        self.fails: set[str] = set()
+        self.delay = 0.0
+        self.count = 0
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def call(self, calls: Sequence[Call]) -> list[Any]:
+        self.count += 1
+        if {name for name, _ in calls} & self.fails:
+            self.is_lost = True
         if self.is_lost:
             raise ShardError("is lost")
-        return json.loads(json.dumps(self.shard.call(name, json.loads(json.dumps(arguments)))))
+        sleep(self.delay)
+        found = [self.shard.call(*one) for one in json.loads(json.dumps(calls))]
+        answers: list[Any] = json.loads(json.dumps(found))
+        return answers
 
     def close(self) -> None:
         self.is_lost = True
@@ -193,13 +206,7 @@ def test_the_graph_explains_itself_as_that_of_one_index(
 def test_an_explanation_is_one_of_what_is_left(
     arms: ShardedArms, wires: list[Wire], whole: Session, settings: Settings
 ) -> None:
-    call = wires[1].call
-
-    def failing(name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        wires[1].is_lost |= name == "explain"
-        return call(name, arguments)
-
-    wires[1].call = failing  # type: ignore[method-assign]
+    wires[1].fails = {"explain"}
     gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
     replies = gateway.search(QUESTIONS, Route.GRAPH, 99, explain=True)
     told = [reply.explanation for reply in replies if reply.explanation]
@@ -239,13 +246,7 @@ def test_what_is_left_answers_when_one_is_lost(
 
 
 def test_one_lost_in_the_midst_of_a_walk(ask: Ask, wires: list[Wire]) -> None:
-    call = wires[2].call
-
-    def failing(name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        wires[2].is_lost |= name == "masses"
-        return call(name, arguments)
-
-    wires[2].call = failing  # type: ignore[method-assign]
+    wires[2].fails = {"masses"}
     assert ask(Route.GRAPH)[0].hits
     assert not vars(wires[0].shard)["_walks"]
 
@@ -254,7 +255,7 @@ def test_passages_and_what_is_asked_of_them(arms: ShardedArms, whole: Session) -
     ids = [passage.id for passage in corpus(60)[:7]]
     assert arms.fetch(ids) == whole.passages(ids)
     assert arms.texts(ids) == whole.snapshot.texts(ids)
-    ours, theirs = (each.words_in(QUESTIONS[0], ids) for each in (arms, whole.snapshot))
+    (ours,), (theirs,) = (each.words_in(QUESTIONS[:1], [ids]) for each in (arms, whole.snapshot))
     assert [(w.term, w.titles, w.texts) for w in ours] == [
         (w.term, w.titles, w.texts) for w in theirs
     ]
@@ -272,3 +273,57 @@ def test_passages_and_what_is_asked_of_them(arms: ShardedArms, whole: Session) -
     assert parse_filter(FILTERS[1])
     with pytest.raises(ShardError, match="cannot be asked for"):
         arms.further(Route.CLUE)
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+def test_questions_of_a_batch_share_calls_and_have_the_answers_of_each_alone(
+    arms: ShardedArms, wires: list[Wire], whole: Session, settings: Settings, filter_: object
+) -> None:
+    texts = [f"Who met {a} and {b}?" for a, b in zip(NAMES, NAMES[5:], strict=False)] + QUESTIONS
+
+    def found(questions: Sequence[str]) -> tuple[list[tuple[object, ...]], int]:
+        before = wires[0].count
+        reading = QuestionReading(questions, lambda: whole.analyser)
+        own = ShardedArms(arms.shards, settings)
+        batch, places = Batch(own, reading, filter_), range(len(questions))
+        graph = batch.results((Route.GRAPH, Route.DENSE), places, 10)
+        covered = batch.coverage(places)
+        return [*zip(graph, covered, batch.hybrid(places, 10), strict=True)], (
+            wires[0].count - before
+        )
+
+    together, calls = found(texts)
+    alone = [found([text]) for text in texts]
+    assert repr(together) == repr([own for (own,), _ in alone])
+    assert calls == max(count for _, count in alone)
+
+
+def test_no_question_waits_longer_for_a_slow_shard_than_it_has_time(
+    arms: ShardedArms, wires: list[Wire], whole: Session, settings: Settings
+) -> None:
+    seconds, wires[1].delay = 1.0, 0.3
+    started = monotonic()
+    own = arms.within(started + seconds)
+    gateway = Gateway(lambda: own, lambda: whole.analyser, settings.fusion)
+    replies = gateway.search(QUESTIONS, Route.GRAPH, 99)
+    assert monotonic() - started < seconds
+    assert {len(reply.ranking.hits) for reply in replies} == {40}
+    assert own.shards.lost == own.shards.missing == {"s1": LATE}
+    # The next question has time for it.
+    wires[1].delay = 0
+    assert not arms.shards.missing
+    own = arms.within(monotonic() + 20)
+    assert len(gateway.search(QUESTIONS[:1], Route.DENSE, 99)[0].ranking.hits) == 60
+    assert not own.shards.lost
+    # After its time there is nothing to be asked.
+    own = arms.within(monotonic())
+    with pytest.raises(ShardError, match=f"No shard answers: s0 {LATE}; s1 {LATE}"):
+        gateway.search(QUESTIONS, Route.DENSE, 99)
+
+
+def test_what_a_lost_shard_has_is_a_placeholder(arms: ShardedArms, wires: list[Wire]) -> None:
+    wires[1].is_lost = True
+    assert arms.texts(["p001", "p000"])[0] == ("", LOST)
+    (words,) = arms.words_in(["Namea met Nameb"], [["p001", "p000"]])
+    assert not any((word.titles | word.texts) & 1 for word in words)
+    assert any(word.texts & 2 for word in words)
