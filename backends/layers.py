@@ -48,10 +48,12 @@ class Layers:
             base: Owning row of each element of the base, ascending.
             added: Owning row, in its layer, of each added element, ascending.
         """
-        first, last = (np.searchsorted(base, self.gone, side) for side in ("left", "right"))
+        # Of the same type, since `np.searchsorted` would copy the whole base otherwise.
+        rows, follower = (each.astype(base.dtype) for each in (self.gone, self._follower))
+        first, last = (np.searchsorted(base, rows, side) for side in ("left", "right"))
         gone = [np.arange(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
         lost = np.concatenate([np.empty(0, np.int64), *gone])
-        before = np.searchsorted(base, self._follower)
+        before = np.searchsorted(base, follower)
         left = before - np.searchsorted(lost, before)
         return Layers(len(base), lost, left[added] + np.arange(len(added)))
 
@@ -103,6 +105,18 @@ class Layers:
         both = base, added
         parts = (both[layer][start:stop] for layer, start, stop in self._pieces)
         return [*chain.from_iterable(parts)]
+
+    def owners(self, base: Int32, added: Int32) -> Int32:
+        """(e,) number of the owning row of each element of both layers; see `owned`."""
+        found = np.empty(len(base) + len(added), np.int32)
+        end = number = 0
+        for layer, start, stop in self._pieces:
+            own = added if layer else base
+            first, last = np.searchsorted(own, np.array([start, stop], own.dtype)).tolist()
+            begin, end = end, end + last - first
+            np.add(own[first:last], np.int32(number - start), out=found[begin:end])
+            number += stop - start
+        return found[:end]
 
     @cached_property
     def places(self) -> Int64:

@@ -258,6 +258,8 @@ class Snapshot:
                     near=self.dense.scores,
                     scorer=self._scorer,
                 )
+                if self._settings.dense.compresses(len(self)):
+                    _ = self._graph.far_vectors  # read now, so that no question waits for it
                 local = self._graph.local_walk
                 if walk is None and self._base is None and local is not None:
                     self._files.write(_WALK, local.to_arrays(), settings.assembly)

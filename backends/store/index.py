@@ -36,7 +36,6 @@ from backends.store.schema import (
     PASSAGE_COLUMNS,
     SCHEMA_VERSION,
     any_of,
-    content_hash,
     dimension_of,
     fingerprint_of,
     passage_schema,
@@ -284,16 +283,6 @@ class PassageStore:
             found = {passage.id: passage for passage in to_passages(rows)}
         return [found[id_] for id_ in ids if id_ in found]
 
-    def changed(self, passages: Sequence[Passage]) -> list[Passage]:
-        """The passages that differ from the current version or are not in it, in order."""
-        ids = [passage.id for passage in passages]
-        if not ids:
-            return []
-        with reading(self.path):
-            rows = self._dataset.to_table(columns=["id", "content_hash"], filter=any_of("id", ids))
-            stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-        return [passage for passage in passages if stored.get(passage.id) != content_hash(passage)]
-
     @property
     def derived(self) -> DerivedFiles:
         """The derived files of the current version.
@@ -380,8 +369,17 @@ class Writer:
         """Number of the dataset's fragments; `compact` merges them."""
         return len(self._dataset.get_fragments())
 
-    def upsert(self, rows: pa.RecordBatch, stale: Sequence[str] = ()) -> Changes:
+    def upsert(
+        self,
+        rows: pa.RecordBatch,
+        stale: Sequence[str] = (),
+        known: Sequence[str] | None = None,
+    ) -> Changes:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
+
+        Args:
+            known: Those of the rows' ids that are stored; None to look them up, which reads all
+                ids.
 
         Raises:
             ValueError: An id occurs twice in `rows`, or in both arguments.
@@ -391,18 +389,23 @@ class Writer:
         ids = rows.column("id").to_pylist()
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
+        # Lance's own merge also reads the ids of all passages where every row is a new one.
+        gone = [*(ids if known is None else known), *stale]
         with reading(self.folder, also=()):
-            merge = self._dataset.merge_insert("id")
-            merge.when_matched_update_all().when_not_matched_insert_all()
-            if stale:
-                merge.when_not_matched_by_source_delete(any_of("id", stale))
-            transaction, done = merge.execute_uncommitted(pa.Table.from_batches([rows]))
-        change = cast(lance.LanceOperation.Update, transaction.operation)
-        self._commit(transaction, [*change.new_fragments, *change.updated_fragments])
-        self._forget(stale, rows)
-        return Changes(
-            done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
+            written = write_fragments(
+                pa.Table.from_batches([rows]),
+                self._dataset,
+                mode="append",
+                return_transaction=True,
+            )
+        new = cast(lance.LanceOperation.Append, written.operation).fragments
+        found, updated, emptied = self._without(gone)
+        self._commit(
+            lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
+        self._forget(stale, rows)
+        replaced = len(found.intersection(ids))
+        return Changes(len(ids) - replaced, replaced, len(found) - replaced)
 
     def replace(self, other: lance.LanceDataset) -> None:
         """Replace all rows and the schema by another dataset's, in one commit."""
@@ -426,25 +429,38 @@ class Writer:
         """
         if not ids:
             return 0
+        found, updated, emptied = self._without(ids)
+        if found:
+            condition = any_of("id", ids)
+            self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
+        self._forget(ids)
+        return len(found)
+
+    def _without(
+        self, ids: Sequence[str]
+    ) -> tuple[set[str], list[lance.FragmentMetadata], list[int]]:
+        """Delete ids from fragments, without a commit.
+
+        Returns:
+            Those that are stored, the fragments that keep other rows, and the numbers of those
+            that keep none.
+        """
+        if not ids:
+            return set(), [], []
         condition = any_of("id", ids)
-        updated, gone, deleted = [], [], 0
+        updated, emptied = [], []
         with reading(self.folder, also=()):
             # A scan of all fragments is as fast as one of a single fragment.
-            found = self._dataset.to_table([], filter=condition, with_row_address=True)
+            found = self._dataset.to_table(["id"], filter=condition, with_row_address=True)
             holding = {*pc.unique(pc.shift_right(found["_rowaddr"], 32)).to_pylist()}
             for fragment in self._dataset.get_fragments():
-                if fragment.fragment_id not in holding:
-                    continue
-                rows, left = fragment.count_rows(), fragment.delete(condition)
-                if left is None:
-                    gone.append(fragment.fragment_id)
-                elif left.num_rows < rows:
-                    updated.append(left)
-                deleted += rows - (left.num_rows if left else 0)
-        if deleted:
-            self._commit(lance.LanceOperation.Delete(updated, gone, condition), updated)
-        self._forget(ids)
-        return deleted
+                if fragment.fragment_id in holding:
+                    left = fragment.delete(condition)
+                    if left is None:
+                        emptied.append(fragment.fragment_id)
+                    else:
+                        updated.append(left)
+            return {*found["id"].to_pylist()}, updated, emptied
 
     def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
         """Delete what a language model extracted from passages that were deleted or changed."""

@@ -99,7 +99,7 @@ def ingest(
                 run.finish()
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
                 interrupted = True
-                run.commit()
+                run.commit(is_repeated=True)
     finally:
         progress.close()
     index.refresh()
@@ -211,8 +211,12 @@ class _Ingest:
         if lacking:
             yield from self._analyser.analyse(lacking)
 
-    def commit(self, stale: Sequence[str] = ()) -> None:
-        """Write analysed passages and delete stale ids, in one commit."""
+    def commit(self, stale: Sequence[str] = (), *, is_repeated: bool = False) -> None:
+        """Write analysed passages and delete stale ids, in one commit.
+
+        Args:
+            is_repeated: Whether an interrupted call may have written the same passages.
+        """
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [found for _, found, _ in self._analysed]
         # First, so that the cache never lags behind the passages after a crash.
@@ -220,8 +224,9 @@ class _Ingest:
             self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.schema)
-            removed = self._writer.upsert(rows, stale).deleted
-        # Lance's counts would be wrong after Ctrl-C, when some may have been written already.
+            known = [passage.id for passage, _, is_new in self._analysed if not is_new]
+            removed = self._writer.upsert(rows, stale, None if is_repeated else known).deleted
+        # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
         added = sum(is_new for _, _, is_new in self._analysed)
         self._count(added=added, updated=len(passages) - added, removed=removed)
         self._analysed = []

@@ -420,7 +420,8 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
     with reading(index.path):
         if (base := _kept(index, files)) is None:
             return None
-        gone, new, _ = _differences(index.snapshot(), base)
+        dataset = index.snapshot()
+        gone, new, _ = _differences(dataset, base, _stamps(dataset))
         return len(gone) + len(new)
 
 
@@ -488,9 +489,10 @@ def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) 
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     """A version layered on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()
-    if (base.version, base._fragments) == (index.version, _stamps(dataset)):
+    stamps = _stamps(dataset)
+    if (base.version, base._fragments) == (index.version, stamps):
         return base
-    gone, new, moved = _differences(dataset, base)
+    gone, new, moved = _differences(dataset, base, stamps)
     if max(len(gone), len(new)) > _MOST * len(base):
         return None
     table = dataset._take_rows(pa.array(new, pa.uint64()), [*_COLUMNS.values(), *_DERIVED])
@@ -500,8 +502,10 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     # For the next version: where the rows of the base are now.
     mixed = {*(new >> _ROW_BITS).tolist()}
     if len(moved):
-        stamps = _stamps(dataset).items()
-        known = {n: replace(s, deletions=_MIXED) if n in mixed else s for n, s in stamps}
+        known = {
+            n: replace(stamp, deletions=_MIXED) if n in mixed else stamp
+            for n, stamp in stamps.items()
+        }
         base = replace(base, _addresses=moved, _fragments=known)
     ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
     before = ids.place if isinstance(ids, Strings) else partial(bisect_left, ids)
@@ -509,8 +513,6 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     left -= np.searchsorted(gone, left)
     passages = Layers(len(base), gone, left + np.arange(len(left)))
     sentences = passages.owned(base.sentence_passage, added.sentence_passage)
-    owners = passages.of_base[base.sentence_passage]
-    added_owners = passages.added.astype(np.int32)[added.sentence_passage]
 
     def strings(name: str) -> Sequence[str]:
         both = getattr(base, name), getattr(added, name)
@@ -525,7 +527,7 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         chunks=passages.lay(base.chunks, added.chunks),
         vectors=_rows(passages, base.vectors, added.vectors),
         sentence_vectors=_rows(sentences, base.sentence_vectors, added.sentence_vectors),
-        sentence_passage=sentences.lay(owners, added_owners),
+        sentence_passage=passages.owners(base.sentence_passage, added.sentence_passage),
         entities=LayeredMentions(sentences, base.entities, added.entities),
         phrases=LayeredMentions(sentences, base.phrases, added.phrases),
         hashes=strings("hashes"),
@@ -533,7 +535,7 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         _metadata=strings("_metadata"),
         _texts=strings("_texts"),
         _addresses=_rows(passages, base._addresses, added._addresses),
-        _fragments=_stamps(dataset),
+        _fragments=stamps,
         _dataset=dataset,
         _folder=index.path,
         _surfaces=index.surfaces,
@@ -549,20 +551,24 @@ def _rows(
     return LayeredRows(layers, np.asarray(base), np.asarray(added))
 
 
-def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int64, Int64]:
-    """Compare a version with a base.
+def _differences(
+    dataset: lance.LanceDataset, base: Corpus, now: "Mapping[int, _Stamp]"
+) -> tuple[Int64, Int64, Int64]:
+    """Compare a version, whose stamps are given, with a base.
 
     Returns:
         Rows of the base that the version lacks, and addresses of rows that the base lacks, both
         ascending; then the new addresses of all rows of the base, -1 for a lacking one, or an empty
         array if none has moved.
     """
-    known, now = base._fragments, _stamps(dataset)
+    known = base._fragments
     same = [number for number, stamp in now.items() if known.get(number) == stamp]
     there = [n for n, stamp in now.items() if n in known and known[n].files == stamp.files]
     addresses = np.asarray(base._addresses)
     own: Int64 = addresses >> _ROW_BITS
-    looked = np.flatnonzero(~np.isin(own, same))
+    is_known = np.zeros(max(known, default=0) + 2, bool)  # the last is for rows that were lost
+    is_known[same] = True
+    looked = np.flatnonzero(~is_known[own])
     fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
     live = np.empty(0, np.int64)
     if fragments:
@@ -601,7 +607,8 @@ def _stamps(dataset: lance.LanceDataset) -> dict[int, _Stamp]:
     """The stamp of each fragment, by number."""
     found = {}
     for fragment in dataset.get_fragments():
-        own, gone = fragment.metadata, fragment.metadata.deletion_file
+        own = fragment.metadata  # made anew on each access
+        gone = own.deletion_file
         files = tuple(file.path for file in own.files)
         found[own.id] = _Stamp(files, gone.path(own.id) if gone else "")
     return found

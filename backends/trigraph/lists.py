@@ -3,6 +3,7 @@
 Lists are stored end to end. A caller names a few lists and gets their items, also end to end.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -202,7 +203,7 @@ def patched_lists(
     items: Layers,
     patched: Int64,
     *,
-    lost: Mask,
+    lost: Callable[[Numbers], Mask],
     new: tuple[Int64, Int64, Values | None],
 ) -> PatchedLists:
     """Lists of a base, some of which lose and gain items.
@@ -211,7 +212,7 @@ def patched_lists(
         owners: Layers of the lists.
         items: Layers of the items; each list is ascending.
         patched: Lists that lose or gain items, and all that the base lacks, ascending.
-        lost: Mask of the base's items that the patched lists lose.
+        lost: From items of the base to a mask of those that the patched lists lose.
         new: List, item and value of each gained item, ascending by list and item.
     """
     is_new, rows = owners.split(patched)
@@ -221,7 +222,7 @@ def patched_lists(
         before, values = base.of(rows[known]), None
     else:
         before, values, _ = base.valued(rows[known])
-    kept = ~lost[before]
+    kept = ~lost(before)
     size = len(items)
     there = own[kept] * size + items.numbers(before[kept])
     more = np.searchsorted(patched, new[0]) * size + new[1]

@@ -231,7 +231,7 @@ class _Change:
         by_node = np.lexsort([ties.row, ties.node])
         new = ties.node[by_node], ties.row[by_node], ties.times[by_node]
         passages = patched_lists(
-            graph.passages, self._nodes, two.passages, touched, lost=taken, new=new
+            graph.passages, self._nodes, two.passages, touched, lost=taken.__getitem__, new=new
         )
         totals = two.passages.lay(graph.totals, np.zeros(len(two.added)))
         totals[ties.passages] = sums(
@@ -509,7 +509,7 @@ class _Change:
                 self._entities,
                 two.sentences,
                 touched[touched < len(self._keys)],
-                lost=taken[two.base.sentence_passage],
+                lost=lambda sentences: taken[two.base.sentence_passage[sentences]],
                 new=(ties.entity[by_entity], ties.sentence[by_entity], None),
             ),
             PatchedLists(known.entities, two.sentences, self._nodes, ties.sentences, own),
@@ -544,7 +544,7 @@ class _Change:
         patched = np.sort(np.array([entity for entity, _ in some], np.int64))
         known = self._graph.titled
         return patched_lists(
-            known, self._entities, two.passages, patched, lost=gone, new=(*new, None)
+            known, self._entities, two.passages, patched, lost=gone.__getitem__, new=(*new, None)
         )
 
     def _walk(
@@ -557,8 +557,7 @@ class _Change:
     ) -> LocalWalk:
         """The new walk, with weights and shares as in `share_of_mentions` and `local_walk`."""
         two, own = self._two, passages.patch
-        inverse = reciprocal(totals)
-        weights = own.values * inverse[own.items]
+        weights = own.values * reciprocal(totals[own.items])
         owner = np.repeat(np.arange(len(touched)), own.sizes)
         weights *= reciprocal(sums(owner, weights, len(touched)))[owner]
         shares = PlainLists(own.starts, own.items, weights)
@@ -574,7 +573,7 @@ class _Change:
         by_passage = np.lexsort([node, row])
         row, node, times = row[by_passage], node[by_passage], times[by_passage]
         place = np.searchsorted(changed, row)
-        weights = times * inverse[row]
+        weights = times * reciprocal(totals[row])
         whole = reciprocal(sums(place, weights, len(changed)))
         leads_on = passages.lengths(node) > 1
         edges = PlainLists.from_lengths(

@@ -174,7 +174,10 @@ class CollectionWriter:
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
     ) -> "tuple[PassageStore, InterleavedAnalyser]":
-        """Analyse the passages that are new or changed.
+        """Analyse the passages that are new, or that have another title or text.
+
+        The version that is searched tells which. Analysis under the writer's lock makes up for
+        what has changed since.
 
         Returns:
             The index as it is now, and an analyser that keeps the results.
@@ -182,13 +185,13 @@ class CollectionWriter:
         Raises:
             StoppedError: The work was told to stop.
         """
-        index = await self.off_loop(lambda: PassageStore.open(self.collection.session.folder))
-        analyser = InterleavedAnalyser(
-            self.collection.session.analyser,
-            self._models,
-            is_stopped=is_stopped,
-        )
-        await analyser.prepare(await self.off_loop(lambda: index.changed(passages)))
+        session = self.collection.session
+        index = await self.off_loop(lambda: PassageStore.open(session.folder))
+        analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
+        stored = await self.off_loop(lambda: session.passages([each.id for each in passages]))
+        said = {id_: (one.title, one.text) for id_, one in stored.items()}
+        new = [each for each in passages if said.get(each.id) != (each.title, each.text)]
+        await analyser.prepare(new)
         return index, analyser
 
     async def write_group(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import backends.layers
 from backends.layers import LayeredRows, LayeredStrings, Layers
 from backends.numerics import half_products, products, products_of_all
-from backends.types import Int64
+from backends.types import Int32
 
 INTEGERS = st.integers(0, 20)
 
@@ -59,18 +59,22 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
 
 @given(layers(), st.data())
 def test_what_rows_own_is_laid_with_them(given: Layers, data: st.DataObject) -> None:
-    def owners(size: int) -> Int64:
+    def owners(size: int) -> Int32:
         lengths = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-        return np.repeat(np.arange(size), lengths)
+        return np.repeat(np.arange(size, dtype=np.int32), lengths)
 
     both = owners(given.base), owners(len(given.added))
-    owned = given.owned(both[0], both[1])
+    owned = given.owned(*both)
     expected = [
         (is_added, place)
         for is_added, row in one_list(given)
         for place in np.flatnonzero(both[is_added] == row).tolist()
     ]
     assert one_list(owned) == expected
+    numbers = np.repeat(
+        np.arange(len(given)), [sum(both[layer] == row) for layer, row in one_list(given)]
+    )
+    assert given.owners(*both).tolist() == numbers.tolist()
 
 
 @given(layers(), st.integers(0, 99))

@@ -270,12 +270,3 @@ def test_versions_are_dropped_some_at_a_time(
             writer.compact(rows=1)  # merges nothing
             kept.append(len(index.versions()))
     assert kept == [2, 3, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7]
-
-
-def test_what_is_stored_like_this_has_not_changed(index: PassageStore) -> None:
-    with index.writer() as writer:
-        writer.upsert(plain("a", "b's"))
-    index.refresh()
-    asked = [passage("new"), passage("b's"), passage("a", "Other text.")]
-    assert index.changed(asked) == [asked[0], asked[2]]
-    assert index.changed([]) == []

@@ -254,10 +254,8 @@ def test_what_is_read_does_not_grow_with_the_index(
         ingest(new_index(folder), stored, analyser, entity_vectors=vectors)
         read.clear()
         opened.clear()
-        changed = chunks("a", "one")
         index = PassageStore.open(folder)
-        assert index.changed(changed) == changed
-        report = ingest(index, changed, analyser, entity_vectors=vectors)
+        report = ingest(index, chunks("a", "one"), analyser, entity_vectors=vectors)
         assert (report.updated, report.removed) == (1, 1)
         assert opened.count(folder / "passages.lance") == 1
         remove(folder, Removal(ids=("p1",), documents=("a",)))
@@ -317,8 +315,10 @@ def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
     upsert = Writer.upsert
     presses = [KeyboardInterrupt()]
 
-    def pressed(self: Writer, rows: pa.RecordBatch, stale: Sequence[str]) -> Changes:
-        done = upsert(self, rows, stale)
+    def pressed(
+        self: Writer, rows: pa.RecordBatch, stale: Sequence[str], known: Sequence[str] | None
+    ) -> Changes:
+        done = upsert(self, rows, stale, known)
         if presses:
             raise presses.pop()
         return done
