@@ -5,7 +5,8 @@ are the processor time of all shards and their client, without a network. If one
 others answer from what they have.
 
 With `--http`, it uses servers: a `wye serve` for each shard and one that asks them, against one of
-the whole, with the same questions in turn. Then one shard is stopped (SIGSTOP), and killed.
+the whole, with the same questions in turn. Then one shard is stopped (SIGSTOP), and killed. With
+`--clients 16`, questions arrive together and share calls.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--routes", nargs="+", default=[str(route) for route in USUAL])
     parser.add_argument("--http", action="store_true", help="time servers over HTTP instead")
     parser.add_argument("--questions", type=int, default=100, help="questions per route over HTTP")
+    parser.add_argument("--clients", type=int, default=1, help="clients at once over HTTP")
 
 
 def run(given: argparse.Namespace) -> None:
@@ -69,7 +72,8 @@ def run(given: argparse.Namespace) -> None:
         datasets = [read_dataset(given.dataset, split) for split in given.splits]
         if given.http:
             questions = [one.text for dataset in datasets for one in dataset.questions]
-            print_http(index, folders, questions[: given.questions], given.routes)
+            asked = questions[: given.questions]
+            print_http(index, folders, asked, given.routes, given.clients)
             return
         clients = [
             LocalClient(folder.name, Shard(Snapshot(PassageStore.open(folder), settings)))
@@ -107,25 +111,39 @@ class Servers:
         times = [psutil.Process(pid).cpu_times() for pid in self.pids]
         return float(sum(one.user + one.system for one in times))
 
-    def ask(self, questions: Sequence[str], route: str) -> tuple[list[float], dict[str, Any]]:
-        """Ask questions one by one; returns the seconds of each, and the last reply.
+    def ask(
+        self, questions: Sequence[str], route: str, clients: int = 1
+    ) -> tuple[list[float], dict[str, Any]]:
+        """Ask questions, as many at once as there are clients.
+
+        Returns:
+            The seconds of each, and the last reply.
 
         Raises:
             HTTPError: The server does not answer, or with an error.
         """
-        seconds, reply = [], httpx.Response(200, json={})
-        with httpx.Client(base_url=self.url, timeout=60) as client:
-            for question in questions:
-                started = perf_counter()
-                body = {"question": question, "route": route, "k": DEPTH}
-                reply = client.post("/v1/retrieve", json=body).raise_for_status()
-                seconds.append(perf_counter() - started)
-        found: dict[str, Any] = reply.json()
-        return seconds, found
+
+        def one(question: str) -> tuple[float, httpx.Response]:
+            started = perf_counter()
+            body = {"question": question, "route": route, "k": DEPTH}
+            reply = client.post("/v1/retrieve", json=body).raise_for_status()
+            return perf_counter() - started, reply
+
+        with (
+            httpx.Client(base_url=self.url, timeout=60) as client,
+            ThreadPoolExecutor(clients) as pool,
+        ):
+            seconds, replies = zip(*pool.map(one, questions), strict=True)
+        found: dict[str, Any] = replies[-1].json()
+        return [*seconds], found
 
 
 def print_http(
-    index: Path, folders: Sequence[Path], questions: Sequence[str], routes: Sequence[str]
+    index: Path,
+    folders: Sequence[Path],
+    questions: Sequence[str],
+    routes: Sequence[str],
+    clients: int,
 ) -> None:
     """Print milliseconds of questions to the whole and to the shards; then with a shard lost."""
     with ExitStack() as stack:
@@ -149,9 +167,10 @@ def print_http(
             for servers in seconds:
                 servers.ask(questions[:BATCH], route)
             for start in range(0, len(questions), BATCH):
+                part = questions[start : start + BATCH]
                 for servers in seconds:
                     before = servers.spent()
-                    seconds[servers] += servers.ask(questions[start : start + BATCH], route)[0]
+                    seconds[servers] += servers.ask(part, route, clients)[0]
                     spent[servers] += servers.spent() - before
             of = [
                 1000 * float(np.quantile(own, q)) for q in (0.5, 0.95) for own in seconds.values()
