@@ -62,7 +62,7 @@ class Shards:
     """All shards of an index, asked in parallel.
 
     Attributes:
-        lost: Shards that were left out of a call -> why.
+        lost: Shards left out of a batch -> why; see `within`.
     """
 
     def __init__(
@@ -82,7 +82,6 @@ class Shards:
         self._pools = {one.name: ThreadPoolExecutor(2, "wye-shard") for one in clients}
         self._known, self._lock = _Known(), Lock()
         self._until: float | None = None
-        self._without: dict[str, str] = {}
         self.lost: dict[str, str] = {}
         self.revive()
 
@@ -94,18 +93,18 @@ class Shards:
     @property
     def missing(self) -> dict[str, str]:
         """Name of a shard that is left out -> why, in the order of the shards."""
-        both = {**self._known.missing, **self._without}
+        both = {**self._known.missing, **self.lost}
         return {one.name: both[one.name] for one in self._clients if one.name in both}
 
     def within(self, until: float) -> "Shards":
         """The same shards for one batch, whose calls all end by `until`, a time of `monotonic`.
 
         A call may take half of the time that is left, so that some is left for the others. A shard
-        that takes longer is left out of the rest of this batch, as is one that is missing now: it
-        would know of no walk.
+        that takes longer, or is missing at any time, is left out of the rest of the batch: it would
+        not know the batch's walks.
         """
         own = copy(self)
-        own._until, own._without, own.lost = until, self.missing, {}
+        own._until, own.lost = until, self.missing
         return own
 
     def revive(self) -> bool:
@@ -180,8 +179,10 @@ class Shards:
 
     def close(self) -> None:
         """Close the connections to all shards."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients:
-            self._pools[client.name].shutdown(cancel_futures=True)
+            self._pools[client.name].shutdown()
             client.close()
 
     def _ask(
@@ -190,8 +191,9 @@ class Shards:
         """For each call, the answers of the shards that are not missing."""
         missing = self.missing
         asked = [client for client in self._clients if client.name not in missing]
-        found = self._answers(asked, calls, own or {})
-        self.lost.update(self.missing)
+        found = self._answers(asked, calls, own)
+        if self._until is not None:
+            self.lost = self.missing
         self._require(found)
         return [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
 
@@ -218,7 +220,7 @@ class Shards:
         late = wait(asked.values(), left).not_done
         for future in late:
             future.cancel()
-        self._without |= {name: LATE for name, future in asked.items() if future in late}
+        self.lost |= {name: LATE for name, future in asked.items() if future in late}
         answers = {name: one.result() for name, one in asked.items() if one not in late}
         return {name: one for name, one in answers.items() if one is not None}
 

@@ -301,7 +301,7 @@ def test_questions_of_a_batch_share_calls_and_have_the_answers_of_each_alone(
 def test_no_question_waits_longer_for_a_slow_shard_than_it_has_time(
     arms: ShardedArms, wires: list[Wire], whole: Session, settings: Settings
 ) -> None:
-    seconds, wires[1].delay = 1.0, 0.3
+    seconds, wires[1].delay = 3.0, 0.8
     started = monotonic()
     own = arms.within(started + seconds)
     gateway = Gateway(lambda: own, lambda: whole.analyser, settings.fusion)
@@ -319,6 +319,18 @@ def test_no_question_waits_longer_for_a_slow_shard_than_it_has_time(
     own = arms.within(monotonic())
     with pytest.raises(ShardError, match=f"No shard answers: s0 {LATE}; s1 {LATE}"):
         gateway.search(QUESTIONS, Route.DENSE, 99)
+
+
+def test_one_that_is_there_again_takes_no_part_in_a_batch_that_it_was_left_out_of(
+    arms: ShardedArms, wires: list[Wire]
+) -> None:
+    shards = arms.within(monotonic() + 60).shards
+    for is_lost in (True, False):
+        wires[2].is_lost = is_lost
+        assert arms.shards.revive()
+        assert [*shards.ask("frequencies", terms=["namea"])] == ["s0", "s1"]
+        assert shards.lost == {"s2": "is lost"}
+    assert not arms.shards.missing
 
 
 def test_what_a_lost_shard_has_is_a_placeholder(arms: ShardedArms, wires: list[Wire]) -> None:
