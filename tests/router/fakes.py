@@ -15,7 +15,7 @@ from featurizer.encoder import EncodedText, pool_spans
 from featurizer.types import Parse, Span, Syntax, T, Token
 from router.model import RoutingModel
 from router.policy import Policy, decide
-from router.query_performance import NAMES, asks_corpus
+from router.query_performance import NAMES
 from router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
@@ -229,12 +229,8 @@ class ByLength(RoutingModel):
         self.policy = Policy(Thresholds(0.4, 0.6, steps))
 
     @property
-    def asks_corpus(self) -> bool:
-        return asks_corpus([name for step in self.needs for name in step])
-
-    @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return (("word_length_mean",),)
+    def needs(self) -> tuple[str, ...]:
+        return ("word_length_mean",)
 
     def decide(
         self,
