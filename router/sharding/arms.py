@@ -32,7 +32,7 @@ from backends.trigraph.explanation import (
 from backends.trigraph.linking import says_enough
 from backends.trigraph.retriever import NO_SEED, TriGraphSettings
 from backends.trigraph.seeds import SeedStats, confidence
-from backends.types import Float32, Mask, Passage, Query, RankedHit, Ranking, Scores
+from backends.types import Float32, Int64, Mask, Passage, Query, RankedHit, Ranking, Scores
 from backends.words import entity_key, stretch, tokenise
 from router.batch import FurtherArm
 from router.errors import ShardError
@@ -630,9 +630,9 @@ class ShardedPassages:
         """The text of a sentence."""
         return self._sentences[row]
 
-    def mask(self, ids: Iterable[str]) -> Mask:
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """A placeholder for the mask of some passages."""
-        return cast(Mask, _Allowed(None, tuple(ids)))
+        return cast(Mask, _Allowed(None, tuple(ids[row] for row in rows)))
 
 
 def _plain(vector: Float32) -> list[float]:
