@@ -60,7 +60,7 @@ async def files(
     """Lists the documents of a collection, ascending by id, without any that jobs have to write."""
     target = service.collection(store)
     page = await page_of(service, target, after, limit)
-    data = [_file(service, target.name, document) for document in page.documents]
+    data = [_file(target.name, document) for document in page.documents]
     return _listed(data, more=page.more)
 
 
@@ -187,7 +187,7 @@ async def _files_of(service: Service, target: Collection, batch: FileBatch) -> l
         except Problem as problem:
             if problem.status != 404:
                 raise
-            found.append(_no_document(service, target, id_, "cancelled"))
+            found.append(_no_document(target, id_, "cancelled"))
     return found
 
 
@@ -249,18 +249,15 @@ async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
             status = _STATES[job.state]
             failed = LastError(code="server_error", message=job.error) if job.error else None
     if known is None or status == "completed":
-        return _file(service, target.name, await read_from(service, target.name, id_))
-    found = _no_document(service, target, id_, status)
+        return _file(target.name, await read_from(service, target.name, id_))
+    found = _no_document(target, id_, status)
     return found.model_copy(update={"attributes": known.attributes, "last_error": failed})
 
 
-def _no_document(
-    service: Service, target: Collection, id_: str, status: StoreFileStatus
-) -> StoreFile:
+def _no_document(target: Collection, id_: str, status: StoreFileStatus) -> StoreFile:
     return StoreFile(
         id=id_,
         status=status,
-        created_at=service.started,
         usage_bytes=0,
         vector_store_id=target.name,
         attributes={},
@@ -272,10 +269,9 @@ def _listed(data: list[StoreFile], *, more: bool) -> StoreFileList:
     return StoreFileList(data=data, has_more=more, first_id=first, last_id=last)
 
 
-def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:
+def _file(store: str, document: StoredDocument) -> StoreFile:
     return StoreFile(
         id=document.id,
-        created_at=service.started,
         usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
         vector_store_id=store,
         attributes=attributes_of(document.passages[0].metadata),

@@ -144,7 +144,6 @@ async def _store(service: Service, collection: Collection) -> Store:
         id=collection.name,
         name=collection.name,
         status="completed" if collection.is_ready else "in_progress",
-        created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
         metadata=metadata,
     )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from service.schemas.common import Exact, Filter, QuestionText, Strict
 
 _QUERY = "Which bridge was built first?"
+_NO_TIME = "Always 0: the time is not recorded."
 
 
 class RankingOptions(BaseModel):
@@ -111,7 +112,7 @@ class Store(BaseModel):
     object: Literal["vector_store"] = "vector_store"
     name: str
     status: Literal["in_progress", "completed"]
-    created_at: int = Field(description="When this server started, in seconds since 1970.")
+    created_at: int = Field(default=0, description=_NO_TIME)
     file_counts: FileCounts = Field(description="Number of passages, all of them `completed`.")
     metadata: dict[str, str] = Field(
         description=(
@@ -147,7 +148,7 @@ class StoreFile(BaseModel):
     id: str
     object: Literal["vector_store.file"] = "vector_store.file"
     status: StoreFileStatus = "completed"
-    created_at: int = Field(description="When this server started, in seconds since 1970.")
+    created_at: int = Field(default=0, description=_NO_TIME)
     usage_bytes: int = Field(description="Size of its text in bytes, as UTF-8.")
     vector_store_id: str
     attributes: dict[str, str | float | bool]
