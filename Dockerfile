@@ -6,7 +6,7 @@
 # The container listens on all its addresses, so it needs an API key.
 
 FROM python:3.11-slim AS build
-# Of pip, for example another package index.
+# Options of pip, such as another package index.
 ARG PIP_OPTIONS=""
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE wye.py ./
@@ -20,8 +20,8 @@ RUN python -m venv /opt/wye \
     && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
 
 FROM python:3.11-slim
-# FAISS wants OpenMP, which the slim image lacks. A new volume that is mounted at /data takes
-# over the owner of that folder.
+# FAISS needs OpenMP, which the slim image lacks. A new volume that is mounted at /data gets
+# the owner of that folder.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libgomp1 \
     && rm -rf /var/lib/apt/lists/* \

@@ -1,7 +1,7 @@
-"""Known vulnerabilities of everything that constraints.txt pins, asked of PyPI by pip-audit.
+"""Asks PyPI, by pip-audit, for known vulnerabilities of the packages that constraints.txt pins.
 
-Where PyPI's answers cannot be had (no network, or a mirror without them), nothing is checked, and
-that is what the last line says. With AUDIT=strict in the environment that is a failure as well.
+If PyPI cannot answer (no network, or a mirror without this service), nothing is checked, and the
+last line says so. With AUDIT=strict in the environment, that is a failure too.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def main() -> int:
-    """Run the audit; 0 when nothing is known against any pin."""
+    """Run the audit; 0 if no pin has a known vulnerability."""
     command = [sys.executable, "-m", "pip_audit", "--format=json", "--progress-spinner=off"]
     command += ["--disable-pip", "--no-deps", "--requirement=constraints.txt"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
@@ -31,7 +31,7 @@ def main() -> int:
         return 1
     if len(checked) < len(packages):
         return _unchecked(f"{len(packages) - len(checked)} of {len(packages)} pins were not found")
-    print(f"Nothing is known against any of {len(checked)} pins.")
+    print(f"None of {len(checked)} pins has a known vulnerability.")
     return 0
 
 

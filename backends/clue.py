@@ -34,7 +34,9 @@ from backends.trigraph.seeds import Seed
 from backends.types import Float32, Mask, Query, Ranking
 from backends.units import Scoring, Set, Units
 
-NO_CLUE = "no sentence of a passage that takes part mentions anything: ranked by similarity alone"
+NO_CLUE = (
+    "no sentence of the passages that may be found mentions an entity: ranked by similarity alone"
+)
 SHARPNESS = 10
 """A passage's restart mass is e to the power of this times its score."""
 

@@ -277,7 +277,7 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
     cleaned = [(level, clean(text).strip()) for level, text in found.blocks]
     blocks = [(level, text) for level, text in cleaned if text]
     if not blocks:
-        raise SourceError("holds no text; pictures of pages have to be recognised first")
+        raise SourceError("contains no text; scanned pages need OCR first")
     passage = parse_record(
         {
             "id": found.id or id_,
@@ -301,7 +301,9 @@ def _id(record: Mapping[str, object]) -> str:
     if not value.strip():
         raise SourceError("_id is empty")
     if clean(value) != value or "\n" in value or "\t" in value:
-        raise SourceError(f"_id {value!r:.80} holds a control character or half a surrogate pair")
+        raise SourceError(
+            f"_id {value!r:.80} contains a control character or an unpaired surrogate"
+        )
     return value
 
 
@@ -354,7 +356,7 @@ def _scalar(key: str, value: object) -> Scalar:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise SourceError(f"metadata {key!r} is {value}, which JSON cannot say")
+        raise SourceError(f"metadata {key!r} is {value}, which JSON cannot represent")
     if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
         raise SourceError(f"metadata {key!r} is a number of more than 300 digits")
     if value is None or isinstance(value, bool | int | float):

@@ -149,7 +149,10 @@ class Columns:
                 meant = suggestion(part.key, keys)
                 raise FilterError(
                     f"No passage has the key {part.key!r:.60}."
-                    + (meant or (f" There are {others}." if others else " There is no metadata."))
+                    + (
+                        meant
+                        or (f" The keys are {others}." if others else " No passage has metadata.")
+                    )
                 )
         return filter_.mask(self)
 
@@ -316,7 +319,7 @@ class _Parser:
             raise FilterError(f"{path}.value must be a list of values for {kind}")
         self._values -= len(value)
         if self._values < 0:
-            raise FilterError(f"the lists of filter have more than {MAX_VALUES} values together")
+            raise FilterError(f"the lists in filter have more than {MAX_VALUES} values in total")
         values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
         return Comparison(kind, key, tuple(values))
 
@@ -337,7 +340,7 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
             raise FilterError(f"{path}.{name} is missing")
     for name in node:
         if name not in fields:
-            raise FilterError(f"{path} has a field {name!r:.60}; only {', '.join(fields)} belong")
+            raise FilterError(f"{path} has an unknown field {name!r:.60}; use {', '.join(fields)}")
 
 
 def _comparisons(part: Filter) -> Iterator[Comparison]:

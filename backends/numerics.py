@@ -26,7 +26,7 @@ def require_k(k: int) -> None:
         RequestError: k is below 1.
     """
     if k < 1:
-        raise RequestError(f"k is {k}, and a ranking has at least one place. Ask for k >= 1.")
+        raise RequestError(f"k is {k}; use k >= 1.")
 
 
 def require_mask(allowed: Mask | None, passages: int) -> None:
@@ -61,14 +61,15 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
         if query.vector.shape != (dimension,):
             raise RequestError(
                 f"The vector of question {query.text!r} has shape {query.vector.shape}, but the "
-                f"index holds vectors of {dimension}. Encode with the encoder the index names."
+                f"index holds vectors of {dimension}. Use the encoder that the index was written "
+                "with."
             )
         matrix[row] = query.vector
     if not np.isfinite(matrix).all():
         bad = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
         raise RequestError(
-            f"The vector of question {queries[bad].text!r} has a value that is not finite. "
-            "Check what the encoder returned for it."
+            f"The vector of question {queries[bad].text!r} has a value that is not finite. Check "
+            "the encoder's output."
         )
     return matrix
 

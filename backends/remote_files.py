@@ -76,7 +76,7 @@ def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
     except (OSError, ValueError) as error:
         raise SourceError(
             f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
-            "rights."
+            "permissions."
         ) from error
     files = [_file(info, place, address) for info in inside if info.type == fs.FileType.File]
     return True, sorted(files, key=lambda file: file.name)

@@ -146,9 +146,9 @@ class DocumentSource:
         else:
             self._is_folder, self._files = self._found_at(source)
         if not self._files:
-            others = f" It holds {in_words(self.left_out)}." if self.left_out else ""
+            others = f" It contains {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
-                f"{path} holds neither {BEIR_CORPUS} nor any file that ends in "
+                f"{path} contains neither {BEIR_CORPUS} nor a file that ends in "
                 f"{', '.join(_READ)}.{others} Check the path."
             )
         self.files = len(self._files)
@@ -337,7 +337,7 @@ def _read_parquet(path: Path, on_bad: OnBad) -> Iterator[Passage]:
                     on_bad(BadLine("", number, str(error)))
         except pa.ArrowException as error:
             said = str(error).partition("\n")[0]
-            raise SourceError(f"is no Parquet file that we read: {said}") from error
+            raise SourceError(f"cannot be read as a Parquet file: {said}") from error
 
 
 def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -356,7 +356,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 def _once(document: Passage, met: set[str]) -> Passage:
     if document.id in met:
-        raise SourceError(f"id {document.id!r} came up before in this file")
+        raise SourceError(f"id {document.id!r} occurs twice in this file")
     met.add(document.id)
     return document
 
@@ -368,9 +368,9 @@ def _json(line: bytes) -> object:
     except json.JSONDecodeError as error:
         raise SourceError(f"not JSON: {error.msg} at column {error.colno}") from error
     except ValueError as error:  # a number of thousands of digits
-        raise SourceError(f"not JSON that we read: {error}") from error
+        raise SourceError(f"not readable as JSON: {error}") from error
     except RecursionError as error:
-        raise SourceError("not JSON that we read: nested too deeply") from error
+        raise SourceError("not readable as JSON: nested too deeply") from error
 
 
 def _not_json(name: str) -> NoReturn:
@@ -397,8 +397,8 @@ def text_document(name: str, content: bytes) -> Passage:
 def _require_read(name: str) -> None:
     if PurePosixPath(name).suffix.lower() not in _READ:
         raise SourceError(
-            f"{name} is not a file we read. Give a file that ends in {', '.join(_READ)}, a folder "
-            f"of such files, or a BEIR folder with {BEIR_CORPUS}."
+            f"{name} has an unsupported type. Give a file that ends in {', '.join(_READ)}, a "
+            f"folder of such files, or a BEIR folder with {BEIR_CORPUS}."
         )
 
 
@@ -420,4 +420,4 @@ def _file(name: str, path: Path) -> _File:
 
 
 def _unreadable(error: OSError) -> NoReturn:
-    raise SourceError(f"A folder cannot be read: {error}. Check the rights.") from error
+    raise SourceError(f"A folder cannot be read: {error}. Check the permissions.") from error

@@ -94,17 +94,16 @@ class Analyser:
         """
         if settings.sentence_vectors not in SENTENCE_VECTORS:
             raise ModelError(
-                f"sentence_vectors '{settings.sentence_vectors}' is none of "
-                f"{', '.join(SENTENCE_VECTORS)}."
+                f"WYE_ANALYSER__SENTENCE_VECTORS is '{settings.sentence_vectors}'; use "
+                f"{' or '.join(SENTENCE_VECTORS)}."
             )
         self.settings = settings
         self.parser = parser or SpacyParser(settings.pipeline, _others(settings.processes))
         self.encoder = encoder or Encoder(settings.encoder)
         if settings.sentence_vectors == "pooled" and not self.encoder.pools_mean:
             raise ModelError(
-                f"The encoder '{settings.encoder.model}' does not average its tokens, so a "
-                "sentence has no vector within its passage's pass. Set "
-                "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
+                f"The encoder '{settings.encoder.model}' does not use mean pooling, which pooled "
+                "sentence vectors need. Set WYE_ANALYSER__SENTENCE_VECTORS=contextual."
             )
         self._trees = trees
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")

@@ -216,7 +216,7 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, in
         key: value for file in home.glob("sentence_*.json") for key, value in _read(file).items()
     }
     if own.get("do_lower_case"):
-        raise UnsupportedModelError("its texts are lowered before they are tokenised")
+        raise UnsupportedModelError("it lowercases texts before tokenising them")
     wanted = own.get("max_seq_length")
     if wanted is None and (home / "tokenizer_config.json").is_file():
         wanted = _read(home / "tokenizer_config.json").get("model_max_length")
@@ -230,7 +230,7 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     The safetensors library copies every tensor; here float32 tensors are views of the mapped file.
     """
     if not file.is_file():
-        raise UnsupportedModelError("its weights are not one file model.safetensors")
+        raise UnsupportedModelError("its weights are not in one file, model.safetensors")
     with file.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
     begin = 8 + int.from_bytes(mapped[:8], "little")

@@ -57,13 +57,13 @@ class CrossEncoder:
             self._pairs: _Pairs = _ByOpenVino(folder)
             self.engine = "openvino"
         except UnsupportedModelError as reason:
-            log.warning("The cross-encoder in %s is computed by PyTorch: %s.", folder, reason)
+            log.warning("The cross-encoder in %s runs in PyTorch: %s.", folder, reason)
             self._pairs = _ByPyTorch(folder)
             self.engine = "pytorch"
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise ModelError(
-                f"The cross-encoder in {folder} cannot be loaded: {error}. Copy it again from "
-                "where it came."
+                f"The cross-encoder in {folder} cannot be loaded: {error}. Copy it again from its "
+                "source."
             ) from error
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
@@ -79,7 +79,7 @@ class _ByOpenVino:
         self._tokenizer.enable_truncation(limit)
         tensors, self._mapped = read_tensors(folder / "model.safetensors")
         if "classifier.weight" not in tensors or len(tensors["classifier.weight"]) != 1:
-            raise UnsupportedModelError("it has no classifier of one label")
+            raise UnsupportedModelError("it has no classifier with one label")
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._places = tensors["embeddings.position_embeddings.weight"]
         self._kinds = tensors["embeddings.token_type_embeddings.weight"]
@@ -123,11 +123,14 @@ class _ByPyTorch:
             self._model: Any = Model(str(folder), device="cpu", local_files_only=True)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(
-                f"sentence-transformers cannot load {folder}: {error}. Copy it again from where it "
-                "came."
+                f"sentence-transformers cannot load {folder}: {error}. Copy it again from its "
+                "source."
             ) from error
         if self._model.num_labels != 1:
-            raise ModelError(f"The cross-encoder in {folder} has {self._model.num_labels} labels.")
+            raise ModelError(
+                f"The cross-encoder in {folder} has {self._model.num_labels} labels; it must have "
+                "one."
+            )
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
         found = [

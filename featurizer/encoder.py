@@ -98,8 +98,8 @@ class Encoder:
         """
         if settings.dtype not in DTYPES:
             raise ModelError(
-                f"Encoder dtype '{settings.dtype}' is none of {', '.join(DTYPES)}. "
-                "Set WYE_ANALYSER__ENCODER__DTYPE to one of them."
+                f"WYE_ANALYSER__ENCODER__DTYPE is '{settings.dtype}'; use one of "
+                f"{', '.join(DTYPES)}."
             )
         self.settings = settings
         folder = locate_model(settings.model)
@@ -266,7 +266,7 @@ def weights_digest(folder: Path) -> str:
     """
     files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("pytorch_model*.bin"))
     if not files:
-        raise ModelError(f"The encoder folder {folder} holds no weights (*.safetensors).")
+        raise ModelError(f"The encoder folder {folder} contains no weights (*.safetensors).")
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
@@ -283,14 +283,14 @@ def _load(folder: Path, threads: int, *, exact: bool) -> Transformer:
         return Bert(folder, threads, exact=exact)
     except UnsupportedModelError as reason:
         log.warning(
-            "The encoder in %s is computed by PyTorch, which is slower and takes more memory: %s.",
+            "The encoder in %s runs in PyTorch, which is slower and takes more memory: %s.",
             folder,
             reason,
         )
         return _ByPyTorch(folder)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(
-            f"The encoder in {folder} cannot be loaded: {error}. Copy it again from where it came."
+            f"The encoder in {folder} cannot be loaded: {error}. Copy it again from its source."
         ) from error
 
 
@@ -323,8 +323,8 @@ class _ByPyTorch:
             ).eval()
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(
-                f"sentence-transformers cannot load {folder}: {error}. "
-                "Copy it again from where it came."
+                f"sentence-transformers cannot load {folder}: {error}. Copy it again from its "
+                "source."
             ) from error
         self.dimension = int(self._model.get_embedding_dimension() or 0)
         self.max_tokens = int(self._model.get_max_seq_length() or 512)

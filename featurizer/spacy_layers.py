@@ -81,7 +81,9 @@ class WindowEncoder:
             _: "Model[Any, Any]", docs: Sequence["Doc"], *, is_train: bool
         ) -> tuple[list[Float32], Callable[..., None]]:
             if is_train:
-                raise ModelError("A pipeline that was made faster cannot be trained; load it anew.")
+                raise ModelError(
+                    "This pipeline is optimised for inference and cannot be trained; load it again."
+                )
             return self(docs), lambda *_: None
 
         dims, attributes = {"nO": self._table.shape[1]}, {"encoder": self}

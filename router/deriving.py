@@ -54,7 +54,9 @@ def derive(folder: Path, settings: Settings) -> None:
     except Timeout:
         return  # another process is doing it
     except (BackendError, OSError) as error:
-        log.warning("No new base was made of %s, and the one there is goes on: %s.", folder, error)
+        log.warning(
+            "The base of %s was not rebuilt, and the old one stays in use: %s.", folder, error
+        )
 
 
 def _end_with_parent() -> None:

@@ -109,7 +109,7 @@ class Manifest:
         if not count or not self.members or {len(self.mean), len(self.scale)} != {count}:
             raise ModelFileError(
                 f"The manifest of '{self.name}' has {count} features, {len(self.mean)} means, "
-                f"{len(self.scale)} scales and {len(self.members)} members, which do not fit."
+                f"{len(self.scale)} scales and {len(self.members)} members, which do not match."
             )
         if not (min(self.scale) > 0 and self.temperature > 0 and self.clip > 0):
             raise ModelFileError(
@@ -210,14 +210,14 @@ def read_policy(path: Path, router: str = "") -> Policy:
         data = path.read_bytes()
     except OSError as error:
         raise ModelFileError(
-            f"'{path}' cannot be read ({error.strerror}); name a thresholds file, as `wye tune` "
-            "writes it."
+            f"'{path}' cannot be read ({error.strerror}); give a thresholds file that `wye tune` "
+            "wrote."
         ) from None
     policy = _parse_policy(data, path)
     if router and policy.router and policy.router != router:
         raise ModelFileError(
-            f"'{path}' has thresholds for the router '{policy.router}', but '{router}' decides. "
-            f"Use that router, or make others with `wye tune --router {router}`."
+            f"'{path}' has thresholds for the router '{policy.router}', not '{router}'. Use that "
+            f"router, or solve others with `wye tune --router {router}`."
         )
     return policy
 
@@ -265,7 +265,7 @@ def _parse_policy(data: bytes, path: Path) -> Policy:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(
-            f"'{path}' is no thresholds file: {error} is missing or of another kind."
+            f"'{path}' is not a thresholds file: {error} is missing or has the wrong type."
         ) from None
     except (ValueError, PolicyError) as error:
         raise ModelFileError(f"'{path}' cannot be used: {error}") from None
@@ -282,14 +282,14 @@ def _read_manifest(folder: Path) -> Manifest:
         )
     if content.pop("digest", None) != _sha256(_text(content)):
         raise ModelFileError(
-            f"'{path}' is not what was written: its digest differs. A version is never "
+            f"'{path}' has changed since it was written: its digest differs. A version is never "
             "edited; restore the file, or retrain with `wye train`."
         )
     try:
         lists = ("features", "mean", "scale", "members")
         return Manifest(**content | {name: tuple(content[name]) for name in lists})
     except (KeyError, TypeError) as error:
-        raise ModelFileError(f"'{path}' is no manifest of a router: {error}.") from None
+        raise ModelFileError(f"'{path}' is not a router's manifest: {error}.") from None
 
 
 def _read(path: Path) -> bytes:
@@ -306,7 +306,7 @@ def _checked(path: Path, manifest: Manifest) -> bytes:
     data = _read(path)
     if _sha256(data) != manifest.files.get(path.name):
         raise ModelFileError(
-            f"'{path}' is not what was written: its checksum differs from the manifest's. "
+            f"'{path}' has changed since it was written: its checksum differs from the manifest's. "
             "A version is never edited; restore the file, or retrain with `wye train`."
         )
     return data
@@ -318,7 +318,7 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ModelFileError(f"'{path}' is not JSON ({error}); restore the file.") from None
     if not isinstance(content, dict):
-        raise ModelFileError(f"'{path}' holds no JSON object; restore the file.")
+        raise ModelFileError(f"'{path}' is not a JSON object; restore the file.")
     return content
 
 
@@ -336,15 +336,13 @@ def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
             for place, kind in enumerate(manifest.members)
         )
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ModelFileError(
-            f"'{path}' does not hold the weights of its manifest ({error}); retrain."
-        ) from None
+        raise ModelFileError(f"'{path}' does not match its manifest ({error}); retrain.") from None
     count = len(manifest.features)
     if any(
         member.width > count or (member.width < count and not isinstance(member, Trees))
         for member in members
     ):
-        raise ModelFileError(f"'{path}' holds weights for another number of features; retrain.")
+        raise ModelFileError(f"'{path}' has weights for another number of features; retrain.")
     return members
 
 
@@ -354,7 +352,7 @@ def _familiarity(data: bytes, manifest: Manifest, path: Path) -> Familiarity | N
         return None
     precision, limit = tensors[PRECISION], tensors.get(LIMIT, np.zeros(0))
     if precision.shape != (count, count) or limit.shape != (1,):
-        raise ModelFileError(f"'{path}' tells what is familiar by other features; retrain.")
+        raise ModelFileError(f"'{path}' has statistics of other features; retrain.")
     return Familiarity(precision, float(limit[0]))
 
 

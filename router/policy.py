@@ -162,7 +162,7 @@ def routes(simple: Route) -> tuple[Route, Route, Route]:
         PolicyError: The simple route is graph or fusion.
     """
     if simple in {Route.GRAPH, Route.FUSION}:
-        raise PolicyError(f"The simple route is '{simple}'; take one that runs no graph.")
+        raise PolicyError(f"The simple route is '{simple}'; use one that does not run the graph.")
     return simple, Route.FUSION, Route.GRAPH
 
 
@@ -172,8 +172,8 @@ def _within(
     missing = [route for route in order if route not in budget.estimates]
     if missing:
         raise PolicyError(
-            f"No latency is known for {', '.join(missing)}; leave max_latency_ms out, "
-            "or use a router whose thresholds file has it."
+            f"The latency is unknown for {', '.join(missing)}; leave max_latency_ms out, or use a "
+            "router whose thresholds file has it."
         )
     times = [budget.estimates[route] for route in order]
     limit = budget.max_latency_ms

@@ -297,7 +297,7 @@ def load_relevance(folder: Path, name: str = RELEVANCE) -> RelevanceModel:
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != FORMAT:
             raise ModelFileError(
-                f"{path} has format {content['format']}; this build reads {FORMAT}. Fit it anew."
+                f"{path} has format {content['format']}; this build reads {FORMAT}. Fit it again."
             )
         curves = (_read(content[part], names) for part, names in _PARTS.items())
         model = RelevanceModel(int(content["depth"]), str(content["made_with"]), *curves)
@@ -309,7 +309,7 @@ def load_relevance(folder: Path, name: str = RELEVANCE) -> RelevanceModel:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} is damaged: {error!r}. Fit or install it anew.") from error
+        raise ModelFileError(f"{path} is damaged: {error!r}. Fit or install it again.") from error
     return model
 
 

@@ -85,7 +85,7 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
         ) from None
     except UnicodeDecodeError as error:
         raise RequestLogError(
-            f"{path} is no request log: it is not UTF-8 ({error.reason}); give another file."
+            f"{path} is not a request log: it is not UTF-8 ({error.reason}); give another file."
         ) from None
 
 

@@ -266,7 +266,7 @@ class Trees:
             side.min() >= 0 and side.max() < nodes for side in (left, right)
         )
         if not inside:
-            raise ValueError("a tree has a feature or a child that is not there")
+            raise ValueError("a tree has a feature or a child that does not exist")
         self._roots = np.arange(count) * nodes
         self._feature = feature.ravel().astype(np.intp)
         self._threshold = np.ascontiguousarray(tensors["threshold"], np.float32).ravel()
@@ -288,7 +288,7 @@ class Trees:
             if not len(inner):
                 return depth
             if depth > len(self._value):
-                raise ValueError("the children of a tree go round in a circle")
+                raise ValueError("the children of a tree form a cycle")
             level = inner
 
     @property
@@ -445,7 +445,7 @@ class Scorer:
             row, column = np.argwhere(~finite)[0]
             raise FeatureError(
                 f"Feature '{self.names[column]}' of question {row + 1} is {chosen[row, column]}; "
-                "features must be finite numbers, so mend the featurizer."
+                "features must be finite numbers, so correct the featurizer."
             )
         return self.standard(chosen)
 
@@ -524,7 +524,7 @@ def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int
     missing = [name for name in names if name not in place]
     if missing:
         raise FeatureError(
-            f"This build does not compute {', '.join(missing)}, which the router looks at. "
-            "Retrain with `wye train`, or use the build that it was trained with."
+            f"This build does not compute {', '.join(missing)}, which the router needs. Retrain "
+            "with `wye train`, or use the build that it was trained with."
         )
     return np.array([place[name] for name in names], np.int64)

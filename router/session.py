@@ -527,7 +527,7 @@ class Session:
             return None
         raise ModelFileError(
             f"'{own.model}' was fitted for other models, or other settings of the arms. Fit "
-            "relevance anew with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
+            "relevance again with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
         )
 
     @cached_property

@@ -141,7 +141,7 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 
 
 def retire(part: str, names: str, instead: str) -> dict[str, str]:
-    """Retire variables: fields that only presets, tests and benchmarks set.
+    """Retire variables: former ones, or fields that only presets, tests and benchmarks set.
 
     Args:
         part: Part of the settings, such as "GRAPH__SEEDS".
@@ -154,14 +154,19 @@ def retire(part: str, names: str, instead: str) -> dict[str, str]:
     return {f"{PREFIX}{part}{SEPARATOR}{name}": instead for name in names.split()}
 
 
-FIXED = "It is fixed now; take it out."
-_PRESET = "It goes with WYE_PRESET (default or published); take it out."
-_FITTED = "It was fitted together with the others and is fixed now; take it out."
+FIXED = "It is fixed now; unset it."
+_PRESET = "WYE_PRESET (default or published) sets it now; unset it."
+_FITTED = "It was fitted together with the others and is fixed now; unset it."
 RETIRED: Mapping[str, str] = {
+    **retire("ANALYSER", "OVERLAP", "Questions are always encoded while they are parsed."),
     **retire("ANALYSER", "TITLE_IN_TEXT", _PRESET),
+    **retire("ANALYSER__ENCODER", "BATCH_TOKENS", FIXED),
     **retire("INGEST", "BATCH_PASSAGES", FIXED),
     **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
-    **retire("LEXICAL", "STOPWORDS", FIXED),
+    **retire("DENSE", "SCAN_BELOW OVERFETCH SEED IVF_LISTS PQ_BYTES", FIXED),
+    **retire("DENSE", "IVF_PROBES", "Large indexes are compressed without it; unset it."),
+    **retire("DENSE", "HNSW_LINKS HNSW_BUILD HNSW_SEARCH", "HNSW was removed; unset it."),
+    **retire("LEXICAL", "METHOD STOPWORDS", FIXED),
     **retire(
         "GRAPH",
         "SENTENCES_PER_ENTITY SUMMED SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
@@ -177,6 +182,8 @@ RETIRED: Mapping[str, str] = {
     ),
     **retire("FUSION", "LEXICAL_SHARE GRAPH_SCALE", _FITTED),
     **retire("FUSION__GRAPH_WEIGHT", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5", _FITTED),
+    **retire("FUSION__TRUST", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 SCORE", _FITTED),
+    **retire("FUSION__WEIGHTS", "DENSE LEXICAL GRAPH", "Weigh the lists with WYE_FUSION__S."),
 }
 """Retired variable -> what to do instead."""
 
@@ -222,7 +229,7 @@ class Settings(BaseSettings):
         """Start from the preset, and put what is set explicitly on top of it."""
         preset = values.get("preset", "default")
         if preset not in PRESETS:
-            raise SettingsError(f"There is no preset '{preset}'; take {' or '.join(PRESETS)}.")
+            raise SettingsError(f"There is no preset '{preset}'; use {' or '.join(PRESETS)}.")
         bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
         for name, base in bases.items():
             given = values.get(name, {})
@@ -282,7 +289,7 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
         if not name.startswith(PREFIX) or name in known or name == KEY:
             continue
         if name in model.retired:
-            raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")
+            raise SettingsError(f"{given} is no longer a setting. {model.retired[name]}")
         if above and (name + SEPARATOR).startswith(above):
             continue
         advice = suggestion(name, known) or f" {LIST} lists them all."
@@ -294,7 +301,7 @@ _BOUNDS = {
     "greater_than": "use a number above {gt:g}",
     "less_than_equal": "use {le:g} or less",
     "less_than": "use a number below {lt:g}",
-    "literal_error": "take {expected}",
+    "literal_error": "use {expected}",
 }
 
 

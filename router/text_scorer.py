@@ -69,7 +69,7 @@ class EndpointScorer:
                     raise IndexError
                 found[one["index"]] = one["relevance_score"]
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-            raise RerankerError(f"{self._url} sent no scores of a reranker.") from error
+            raise RerankerError(f"{self._url} did not send a reranker's scores.") from error
         if not np.isfinite(found).all():
             raise RerankerError(f"{self._url} did not score all {len(texts)} texts.")
         return found

@@ -45,7 +45,7 @@ def route_named(name: str) -> Route:
         return Route(name)
     except ValueError:
         meant = suggestion(name, Route)
-    raise QuestionError(f"There is no route '{name}'.{meant} Take one of {', '.join(Route)}.")
+    raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)

@@ -203,7 +203,7 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     folders, remote = served(settings)
     dealt = shard_urls(settings.serve)
     if both := folders.keys() & dealt.keys():
-        raise ServiceError(f"'{min(both)}' has an index here and shards elsewhere; name one anew.")
+        raise ServiceError(f"'{min(both)}' has an index here and shards elsewhere; rename one.")
     routers = router_settings(settings, [*folders, *dealt, *remote])
     own = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
     seconds = settings.serve.shard_ms / 1000

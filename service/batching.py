@@ -40,12 +40,14 @@ class Entry(Generic[Item]):
 
     Attributes:
         deadline: When the result is no longer of use.
+        entered: When it was queued.
         waited: Seconds spent in the queue.
         size: Size of its batch; of the first one if it was in several.
     """
 
     item: Item
     deadline: float
+    entered: float
     waited: float = 0.0
     size: int = 0
 
@@ -158,7 +160,7 @@ class Batcher(Generic[Key, Item, Result]):
         """
         self._admit(owner, seconds)
         now = monotonic()
-        entry = Entry(item, now + seconds)
+        entry = Entry(item, now + seconds, now)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(key, owner, weight, entry, now, future))
         if self._runner is None or self._runner.done():
@@ -209,8 +211,8 @@ class Batcher(Generic[Key, Item, Result]):
             raise Problem(
                 503,
                 "overloaded",
-                f"The questions that are waiting take about {wait:.1f} s, and this one has "
-                f"{seconds:.1f} s. Try again in the seconds that Retry-After gives.",
+                f"The waiting questions take about {wait:.1f} s, but this one has {seconds:.1f} s. "
+                "Try again after the seconds in Retry-After.",
                 retry_after=wait - _SURE * seconds,
             )
 
@@ -225,8 +227,8 @@ class Batcher(Generic[Key, Item, Result]):
         full = Problem(
             503,
             "overloaded",
-            f"{len(self._queue)} questions are waiting, which is as many as may. Try again in the "
-            "seconds that Retry-After gives, or add workers or replicas.",
+            f"{len(self._queue)} questions are waiting, which is the limit. Try again after the "
+            "seconds in Retry-After, or add workers or replicas.",
             retry_after=self.expected_wait(most),
         )
         if count <= counts[owner] + 1:
@@ -314,7 +316,7 @@ def _out_of_time(seconds: float, wait: float) -> Problem:
         504,
         "deadline",
         f"No passages were found within {1000 * seconds:.0f} ms. Give more time with deadline_ms, "
-        "or ask a cheaper route such as dense.",
+        "or use a cheaper route such as dense.",
         retry_after=wait,
     )
 

@@ -130,7 +130,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # Typer raises it at the end, for bad arguments and after Ctrl-C
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
-            say("Interrupted. All that was committed is kept; the same command does the rest.")
+            say("Interrupted. What was committed is kept; run the same command again to continue.")
         return code
     return 0
 

@@ -367,11 +367,11 @@ def _assigned(
     for name, value in _by_name(entries):
         if name not in collections:
             raise ServiceError(
-                f"{option} is for '{name}', but that is no collection; write {option} NAME={what} "
+                f"{option} is for '{name}', which is not a collection; write {option} NAME={what} "
                 f"with one of {', '.join(collections)}."
             )
         if name in found:
-            raise ServiceError(f"{option} is there twice for collection '{name}'; keep one.")
+            raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
         if not value:
             raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
         found[name] = value

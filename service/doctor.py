@@ -132,7 +132,7 @@ def _arms(settings: ServiceSettings) -> str:
     folders, _ = served(settings)
     arms = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
     told = [f"{arm.name} ({arm.config.kind}) of {name}" for name in arms for arm in arms[name]]
-    return f"{settings.arms} declares {', '.join(told) or 'none'}; nobody was asked."
+    return f"{settings.arms} declares {', '.join(told) or 'none'}; none was called."
 
 
 def _without_index(name: str, routing: RoutingSettings) -> str:
@@ -187,15 +187,15 @@ def _access(settings: ServiceSettings) -> str:
     path = serve.keys_file
     if path is not None and others_write(path):
         raise ServiceError(
-            f"Others on this machine can write {path}, and so add a key of their own. Look through "
-            f"it, then `chmod 600 {path}`."
+            f"Others on this machine can write {path}, and so add keys. Check it, then `chmod 600 "
+            f"{path}`."
         )
     if ring.fault:
         raise ServiceError(f"{path}: {ring.fault}")
     if path is not None and path.stat().st_mode & 0o077:
         return (
-            f"! Others on this machine can read {path}. It holds hashes only, but chmod 600 keeps "
-            "it to you."
+            f"! Others on this machine can read {path}. It contains only hashes, but `chmod 600 "
+            f"{path}` keeps it private."
         )
     count, bound = len(ring.keys), sum(key.is_bound for key in ring.keys)
     return f"{count} API keys{f', {bound} bound to collections or filters' if bound else ''}."
@@ -214,8 +214,8 @@ def refuse_taken_address(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise ServiceError(
-                f"{host} port {port} cannot be had ({error.strerror or error}). If that is not a "
-                "server of yours that runs already, take another --port."
+                f"{host} port {port} cannot be used ({error.strerror or error}). If no server of "
+                "yours runs there, choose another --port."
             ) from None
 
 
@@ -256,7 +256,7 @@ def _generator(settings: ServiceSettings) -> str:
             f"{own.url} does not answer ({type(error).__name__}). Check WYE_GENERATOR__URL."
         ) from None
     if reply.status_code in (401, 403):
-        raise ServiceError(f"{own.url} refuses the key. Check WYE_GENERATOR__KEY.")
+        raise ServiceError(f"{own.url} rejects the key. Check WYE_GENERATOR__KEY.")
     if reply.status_code != 200:
         return f"! {address} replied {reply.status_code}, so '{own.model}' could not be looked up."
     try:

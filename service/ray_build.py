@@ -115,8 +115,8 @@ def _cluster(address: str) -> Iterator[None]:
     except (RayError, ConnectionError) as error:
         why = str(error).strip().splitlines()[-1:]
         raise ServiceError(
-            f"The Ray cluster gave up: {' '.join(why)} What was committed is kept; the same "
-            "command does the rest."
+            f"The Ray cluster gave up: {' '.join(why)} What was committed is kept; run the same "
+            "command again to continue."
         ) from error
     finally:
         if is_ours:
@@ -192,7 +192,7 @@ class _Analyse:
         one = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
         self._analyser = Analyser(one)
         if self._analyser.fingerprint != fingerprint:
-            raise RuntimeError("a machine of the cluster has other models than this one")
+            raise RuntimeError("a machine of the cluster has other models than this machine")
         self._known = known
         self._schema = passage_schema(self._analyser.dimension, fingerprint)
 

@@ -98,12 +98,12 @@ class Refresher:
             before = collection.session.version
             await self._renew(collection)
             if collection.session.version == before:
-                why = collection.faults[INDEX] or "the newer one is not in sight"
+                why = collection.faults[INDEX] or "the newer one is not visible yet"
                 raise Problem(
                     503,
                     "not-searched-yet",
                     f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({why}). Ask again.",
+                    f"still searched here ({why}). Try again.",
                     retry_after=2,
                 )
 

@@ -24,10 +24,7 @@ from service.logs import LOG
 from service.search import RouteParams, SearchParams
 from service.settings import ServiceSettings
 
-NO_INDEX = (
-    "There is no index here: the corpus of '{}' lives elsewhere, and the arms file says who "
-    "searches it."
-)
+NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
 ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
 """Routes of such a collection: the router's choice, the simple arm, all arms, the graph's arm."""
 
@@ -86,7 +83,7 @@ class RemoteCollection(Collection):
         self._loaded = False
         asked = ASKED if has_graph else tuple(one for one in ASKED if one != Route.GRAPH)
         self.unavailable = {
-            route: f"{NO_INDEX.format(name)} Ask {', '.join(asked)}."
+            route: f"{NO_INDEX.format(name)} Use {', '.join(asked)}."
             for route in Route
             if route not in asked
         }

@@ -115,8 +115,7 @@ class Service:
         self.sandbox = FileReader(settings.documents.limits)
         self.reranks = Room(
             RERANKS,
-            f"{RERANKS} requests to rerank are being worked on, which is as many as may. Try "
-            "again.",
+            f"{RERANKS} requests to rerank are being processed, which is the limit. Try again.",
             retry_after=1,
         )
         self.uploads = UploadSpace(settings.documents.upload_bytes)
@@ -171,8 +170,8 @@ class Service:
         if spent < _STALLED_SECONDS:
             return ""
         return (
-            f"The thread of the models has been at one piece of work for {spent:.0f} s, which "
-            "takes a quarter of a second otherwise. Restart this process if that goes on."
+            f"The models' thread has been busy with one batch for {spent:.0f} s, instead of less "
+            "than a second. Restart this process if this continues."
         )
 
     def collection(self, name: str | None) -> Collection:
@@ -192,7 +191,7 @@ class Service:
             raise Problem(
                 404,
                 "no-such-collection",
-                f"There is no collection '{name:.80}'; there is {', '.join(seen)}.",
+                f"There is no collection '{name:.80}'; use one of {', '.join(seen)}.",
             )
         return seen[name]
 
@@ -404,7 +403,7 @@ class Service:
         """Decide by what the simple arm returned, in the models' thread."""
         collection = self._collections[params.collection]
         if not isinstance(collection, RemoteCollection):
-            raise TypeError(f"'{collection.name}' has an index, by which its router decides")
+            raise TypeError(f"'{collection.name}' has an index, so its router decides here")
         return await self.batcher.call(lambda: collection.decide(params, returned))
 
     def _record(self, result: SearchResult) -> None:

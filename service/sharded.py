@@ -101,8 +101,8 @@ class _Elsewhere:
         raise Problem(
             409,
             "sharded",
-            "This collection is dealt to other servers; send documents to the one that is to have "
-            "them.",
+            "This collection is spread over other servers; send documents to the one that should "
+            "store them.",
         )
 
 
@@ -159,7 +159,7 @@ class ShardedSession(Session):
         Raises:
             Problem: 409, always.
         """
-        raise Problem(409, "sharded", "Texts cannot be ranked in a collection that is sharded.")
+        raise Problem(409, "sharded", "Texts cannot be ranked with a sharded collection.")
 
     @property
     def outgrown(self) -> int:
@@ -199,7 +199,7 @@ class ShardedCollection(Collection):
     def load(self) -> None:
         """Connect to the shards and warm up, as a collection with an index of its own does."""
         for route in FURTHER:
-            self.unavailable[Route(route)] = "it cannot be asked for where an index is sharded"
+            self.unavailable[Route(route)] = "it is not available on a sharded index"
         super().load()
 
 
@@ -216,6 +216,6 @@ def shard_urls(serve: ServeSettings) -> dict[str, list[str]]:
         if not COLLECTION.fullmatch(name):
             raise ServiceError(f"A collection cannot be called '{name}'.")
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-            raise ServiceError(f"'{url}' is no address of a shard; write NAME=http://host:port.")
+            raise ServiceError(f"'{url}' is not a shard's address; write NAME=http://host:port.")
         found.setdefault(name, []).append(url.rstrip("/"))
     return found

@@ -198,7 +198,7 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
         ("There is no file or folder", None, lambda: wye.read(tmp_path / "nowhere")),
         (r"broken\.jsonl:1: text is missing", None, lambda: list(wye.read(broken))),
         ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
-        ("no route 'best'. Take one of auto, dense", None, lambda: index.search("x", route="best")),
+        ("no route 'best'. Use one of auto, dense", None, lambda: index.search("x", route="best")),
         ("The question is empty", None, lambda: index.search(" ", route="dense")),
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
         ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),

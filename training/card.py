@@ -55,13 +55,14 @@ def _sees(names: Sequence[str]) -> str:
         return (
             f"{len(names)} numbers on the first passages that a simple search returned: which of "
             "its words and names they hold, and which they are about. So it decides without an "
-            "index, whoever searched."
+            "index, whatever search returned them."
         )
     if not corpus:
         return f"{parse[0]}; so it decides without an index."
     found = (
-        f"{corpus} numbers on what the corpus has for it before the graph is walked: how far the "
-        "best passages stand out, which of its words and names are known, and where they stand."
+        f"{corpus} numbers on what the corpus has for the question before the graph is walked: how "
+        "far the best passages stand out, which of its words and names the corpus knows, and where "
+        "these occur."
     )
     return ", and ".join([*parse, found])
 
@@ -69,10 +70,9 @@ def _sees(names: Sequence[str]) -> str:
 def _evaluation(report: Report) -> str:
     if report.evaluation is None:
         return (
-            "No dataset has a test split, so that it has not been judged. On train and dev, by "
-            f"cross-fitted scores, {report.choices.quality} is "
-            f"{spread(report.stability.quality)}; the thresholds were chosen on the "
-            "same questions."
+            "No dataset has a test split, so it was not evaluated. On train and dev, by "
+            f"cross-fitted scores, {report.choices.quality} is {spread(report.stability.quality)}; "
+            "the thresholds were chosen on the same questions."
         )
     found = report.evaluation
     rows = [

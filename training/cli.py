@@ -340,7 +340,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         has_index = all(source.index is not None for source in sources)
         if not has_index and (as_published or features != "text" or judge_url):
             raise FitError(
-                "Without an index a router looks at what the simple arm returned; leave "
+                "Without an index a router uses what the simple arm returned; leave "
                 "--as-published, --features and --judge-url out."
             )
         choices = Choices(
@@ -350,7 +350,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             among=columns_named(features) if has_index else None,
             unfamiliar=UNFAMILIAR,
             simple=None if simple is None else route_named(simple),
-            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share, steps_weight),
+            goal=ThresholdObjective(
+                latency_weight, max_latency_ms, None, max_graph_share, steps_weight
+            ),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,
@@ -412,12 +414,12 @@ def _told(folder: Path, report: "Report") -> None:
 
     found = verdict(report)
     if found is None or report.evaluation is None:
-        typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+        typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
     else:
         typer.echo(found.says)
         show(overall_markdown(report.evaluation, narrow=True))
     if found is not None and not found.better:
-        typer.echo(f"Wrote {folder}, which is not better; its report has every contender.")
+        typer.echo(f"Wrote {folder}, which is not better; its report compares all candidates.")
         raise typer.Exit(NOT_BETTER)
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
@@ -486,5 +488,5 @@ def parse_routes(text: str) -> "list[Route]":
 
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise EvaluationError(f"No route was named; choose among {', '.join(Route)}.")
+        raise EvaluationError(f"No route was named; use one of {', '.join(Route)}.")
     return [route_named(name) for name in names]

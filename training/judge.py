@@ -151,7 +151,7 @@ class JudgeClient:
             content = None
         if not isinstance(content, str):
             raise JudgeError(
-                f"{self._settings.url} answered {_short(text)!r}, which is no chat completion; "
+                f"{self._settings.url} answered {_short(text)!r}, which is not a chat completion; "
                 "check that it is the base of an OpenAI-compatible API."
             )
         usage = reply.get("usage")
@@ -181,7 +181,7 @@ class JudgeClient:
             for part in reply.iter_bytes():
                 body += part
                 if len(body) > LONGEST_BODY or time.monotonic() > end:
-                    raise TimeoutError("its answer does not end")
+                    raise TimeoutError("its answer was cut off")
         return body.decode(errors="replace")
 
 

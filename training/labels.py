@@ -79,8 +79,8 @@ class Disagreement:
             )
         elif len(self) < ENOUGH:
             said.append(
-                f"The arms disagree on {len(self)} questions only, and a router needs about "
-                f"{ENOUGH}; add questions, or a dataset that is unlike these."
+                f"The arms disagree on only {len(self)} questions, and a router needs about "
+                f"{ENOUGH}; add questions, or a dataset of another kind."
             )
         if len(self) and not (graph and simple):
             winner = "graph" if graph else "simple"
@@ -129,7 +129,7 @@ def disagreements(
         FitError: `success` is unknown, or needs answers that a dataset lacks.
     """
     if success not in CHOICES:
-        raise FitError(f"There is no success '{success}'; choose among {', '.join(CHOICES)}.")
+        raise FitError(f"There is no success '{success}'; use one of {', '.join(CHOICES)}.")
     for replay in replays if success == ANSWER else ():
         if not any(one.question.answers for one in replay.questions):
             raise FitError(

@@ -154,8 +154,8 @@ class QuestionWriter:
         tokens = sum(line["tokens"] for line in self.asked)
         return (
             f"'{self._folder}' has {len(self.questions)} questions of {len(self.asked)} replies, "
-            f"which took {f'{tokens:,}' if tokens else 'nobody says how many'} tokens. Look at "
-            f"{self._folder / QUERIES}, delete what is no good, and run this again; then train."
+            f"which took {f'{tokens:,}' if tokens else 'an unknown number of'} tokens. Look at "
+            f"{self._folder / QUERIES}, delete bad ones, and run this again; then train."
         )
 
     def write(self, count: int, progress: Progress) -> None:
@@ -175,7 +175,7 @@ class QuestionWriter:
             self._judge()
         if len(self.questions) < count:
             raise TrainingError(
-                f"There is nothing more to ask about: '{self._folder}' has {len(self.questions)} "
+                f"No passages are left to ask about: '{self._folder}' has {len(self.questions)} "
                 f"questions, and {count} were wanted. Ask for fewer, or index more."
             )
 
@@ -209,8 +209,8 @@ class QuestionWriter:
             useless = useless + 1 if fault else 0
             if useless == PATIENCE:
                 raise TrainingError(
-                    f"{PATIENCE} replies in a row were of no use, the last one because: {fault}. "
-                    f"See {self._folder / ASKED}, or take another model."
+                    f"{PATIENCE} replies in a row were unusable, the last one because: {fault}. "
+                    f"See {self._folder / ASKED}, or use another model."
                 )
 
     def _keep(self, one: Chain, question: str, answer: str) -> None:
@@ -273,7 +273,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         try:
             found += [dict(json.loads(line))] if line.strip() else []
         except (ValueError, TypeError) as error:
-            raise DatasetError(f"{path}:{number} is no line of JSON ({error}); mend it.") from None
+            raise DatasetError(
+                f"{path}:{number} is not a line of JSON ({error}); correct it."
+            ) from None
     return found
 
 

@@ -148,17 +148,17 @@ class Refinement:
 
     def __str__(self) -> str:
         parts = [
-            f"{self.items:,} {self.kind} of {self.asked:,} passages; "
-            f"{self.known:,} of {self.chosen:,} were there before"
+            f"{self.items:,} {self.kind} of {self.asked:,} passages; {self.known:,} of "
+            f"{self.chosen:,} were extracted before"
         ]
         if self.dropped:
-            parts.append(f"{self.dropped:,} of passages that are gone or have changed were deleted")
+            parts.append(f"{self.dropped:,} of deleted or changed passages were deleted")
         if self.left_out:
             told = ", ".join(f"{why} ({count:,})" for why, count in self.left_out.most_common())
             parts.append(f"left out: {told}")
         if self.failed:
             told = ", ".join(f"{why} ({count:,})" for why, count in self.failed.most_common())
-            parts.append(f"nothing kept of a passage: {told}; the same command asks again")
+            parts.append(f"nothing kept of a passage: {told}; run the same command to ask again")
         tokens = f"{self.sent:,} tokens sent and {self.received:,} received"
         parts.append(tokens + (f", which cost {self.price:.3g}" if self.price else ""))
         return "; ".join(parts) + "."
@@ -283,8 +283,8 @@ class Refiner:
                     self.report.failed[str(error)] += 1
                     if useless == PATIENCE:
                         raise TrainingError(
-                            f"{PATIENCE} replies in a row were of no use, the last one because: "
-                            f"{error}. Take another model; what was extracted is kept."
+                            f"{PATIENCE} replies in a row were unusable, the last one because: "
+                            f"{error}. Use another model; what was extracted is kept."
                         ) from None
                     continue
                 useless = silent = 0
@@ -383,7 +383,7 @@ def parse(kind: Kind, said: str, passage: str) -> tuple[list[Any], Counter[str]]
         text, ends = " ".join(parts), parts if kind == "units" else parts[::2]
         terms = set(content_terms(" ".join(ends)))
         if not terms:
-            left_out["of another form"] += 1
+            left_out["of the wrong form"] += 1
         elif len(text) > LONGEST_ITEM:
             left_out[f"over {LONGEST_ITEM} characters"] += 1
         elif len(terms & known) < LEAST_SHARED * len(terms):
@@ -413,7 +413,7 @@ def _list_of(said: str, keys: Sequence[str]) -> list[object]:
                 found = next((found[key] for key in keys if key in found), None)
             if isinstance(found, list):
                 return found
-    raise UselessReplyError("no list of JSON")
+    raise UselessReplyError("not a JSON list")
 
 
 def _clean(parts: object, count: int) -> list[str]:
@@ -444,7 +444,7 @@ def _alone(store: ExtractedStore) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise IndexLockedError(
-            f"Another `wye refine` is at work on {store.path.parent}. Wait until it ends."
+            f"Another `wye refine` is running on {store.path.parent}. Wait until it ends."
         ) from None
     try:
         yield

@@ -250,7 +250,7 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
     by_route = {route: [one for one in examples if one.route == route] for route in ROUTES}
     if none := [route for route, own in by_route.items() if not own]:
         raise FitError(
-            f"Nothing was found by {', '.join(none)} in lists of {depth}; take indexes with more "
+            f"Nothing was found by {', '.join(none)} in lists of {depth}; use indexes with more "
             "passages than that."
         )
     return RelevanceModel(

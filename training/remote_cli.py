@@ -89,9 +89,9 @@ def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
     if yes or not estimate.price:
         return
     if not sys.stdin.isatty():
-        raise TrainingError(f"{estimate} Nobody is here to be asked; agree with --yes.")
+        raise TrainingError(f"{estimate} There is no terminal to confirm at; agree with --yes.")
     if not typer.confirm("Ask them?"):
-        raise TrainingError("Nothing was asked.")
+        raise TrainingError("No arm was asked.")
 
 
 def answers_file(cache: Path) -> Path:

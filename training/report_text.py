@@ -144,7 +144,7 @@ def as_markdown(report: Report) -> str:
 
 def _summary(found: Summary | None) -> str:
     if found is None:
-        return "No dataset has a test split, so that the router has not been judged."
+        return "No dataset has a test split, so the router was not evaluated."
     means = ", ".join(
         f"{name} {share(found.means[name][QUALITY].mean)}"
         for name in ("always dense", "always graph", AUTO, ORACLE)
@@ -204,6 +204,7 @@ def _aim(choices: Choices) -> str:
         f"{name} at most {value:g}"
         for name, value in (
             ("mean latency in ms", goal.max_mean_ms),
+            ("95th percentile of latency in ms", goal.max_p95_ms),
             ("share of questions that walk the graph", goal.max_graph_share),
         )
         if value is not None
@@ -304,13 +305,13 @@ def away_section(report: Report) -> str:
     """Section on datasets that the router was not trained on; empty if none was tried."""
     said = []
     told = (
-        f"{QUALITY} of always hybrid, fusion and steps stands beside it, and what it has more or "
-        "less than the best of these. Routes are percentages: simple, fusion, graph and steps."
+        f"{QUALITY} is compared with that of always hybrid, fusion and steps, and with the best of "
+        "these. Routes are percentages: simple, fusion, graph and steps."
     )
     if report.left_out:
         said += [
             "Train and dev questions of each dataset, routed by a router that learned everything, "
-            f"its thresholds too, from the other datasets. {told}",
+            f"including its thresholds, from the other datasets. {told}",
             away_markdown(report.left_out),
         ]
     if report.strangers:
@@ -319,7 +320,7 @@ def away_section(report: Report) -> str:
             "router.",
             away_markdown(report.strangers),
         ]
-    return "\n\n".join(["## Away from home", *said] if said else [])
+    return "\n\n".join(["## On other datasets", *said] if said else [])
 
 
 def _evaluation(report: Report) -> str:
@@ -402,7 +403,7 @@ def verdict(report: Report) -> Verdict | None:
     if bought:
         says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
     if not better:
-        says += f" Do not use this router; take {rival.removeprefix('always ')} instead."
+        says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
     order = (*routes(report.policy.simple), Route.STEPS)
     routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
     if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:

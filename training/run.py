@@ -93,7 +93,7 @@ class TrainingRun:
         self._reader: LlmJudge | None = None
         if choices.success == JUDGED:
             if judge is None:
-                raise FitError("Who is to judge? Give --judge-url and --judge-model.")
+                raise FitError("Which model judges? Give --judge-url and --judge-model.")
             replies = KeptReplies(JudgeClient(judge), cache / REPLIES)
             self._reader = LlmJudge(replies, self._replays.texts, progress)
 

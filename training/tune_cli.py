@@ -123,7 +123,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
         if not from_log:
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:
-                    raise LogError(f"{name} is about a request log; give one with --from-log.")
+                    raise LogError(f"{name} needs a request log; give one with --from-log.")
             terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
             tuning, usual = (
                 _tuned_on_arms(
@@ -146,7 +146,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
             if found.stays and out is None:
-                typer.echo("Nothing is written; --out FILE writes them with latencies of here.")
+                typer.echo(
+                    "Nothing is written; --out FILE writes them with latencies measured here."
+                )
                 return
             out = out or OUT
             points = retuned_points(tuning, weighed, elsewhere=elsewhere)
@@ -249,8 +251,8 @@ def _keep_bounds(
         return False
     show_proposed(console, replay, policy)
     console.print(
-        "These thresholds keep the bounds with the fewest changes of route. No answer was "
-        "judged, so nothing says how good the answers will be."
+        "These thresholds keep the bounds with the fewest changes of route. No answer was judged, "
+        "so their quality is unknown."
     )
     if out is not None:
         bounds = {"max_mean_ms": goal.max_mean_ms, "max_graph_share": goal.max_graph_share}

@@ -50,7 +50,7 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
     except BadFileError as error:
         said = str(error)
     except MemoryError:
-        said = "takes more memory to read than is allowed here"
+        said = "needs more memory to read than is allowed here"
     except RecursionError:
         said = "is nested too deeply"
     except Exception as error:  # noqa: BLE001 - a damaged file may raise anything

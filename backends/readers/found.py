@@ -79,10 +79,7 @@ def document(
         kept.append((level, one_line(text)) if is_heading else (0, text.strip("\n")))
         length += len(text) + 2
         if length > limits.characters:
-            raise BadFileError(
-                f"holds more than the {limits.characters:,} characters that are read; send it in "
-                "parts"
-            )
+            raise BadFileError(f"has more than {limits.characters:,} characters; split it")
     top = min((level for level, _ in kept if level), default=0)
     if top and not title and [level for level, _ in kept].count(top) == 1:
         place = next(n for n, (level, _) in enumerate(kept) if level == top)

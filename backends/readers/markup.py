@@ -47,7 +47,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(found[1])):
-            raise BadFileError("has front matter with aliases (*), which are not read")
+            raise BadFileError("has front matter with aliases (*), which are not supported")
         value = yaml.safe_load(found[1])
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -55,7 +55,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
         reason = getattr(error, "problem", None) or type(error).__name__
         raise BadFileError(f"has front matter that is not YAML{place}: {reason}") from error
     if not isinstance(value, dict):
-        raise BadFileError("has front matter that is not made of lines like `author: Jane`")
+        raise BadFileError("has front matter whose lines are not like `author: Jane`")
     return dict(_flat(value, "")), text[found.end() :]
 
 

@@ -27,7 +27,7 @@ def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         raise BadFileError("is encrypted; save it without a password")
     pages = len(reader.pages)
     if pages > limits.pages:
-        raise BadFileError(f"has {pages:,} pages, and {limits.pages:,} are read; send it in parts")
+        raise BadFileError(f"has {pages:,} pages, but the limit is {limits.pages:,}; split it")
     found = document(((0, page.extract_text()) for page in reader.pages), limits)
     title = reader.metadata.title if reader.metadata else None
     yield Found(one_line(title) if isinstance(title, str) else "", found.blocks)
@@ -128,11 +128,11 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
                 if any(map(str.strip, row)):
                     yield reader.line_num, row
         except csv_module.Error as error:
-            raise BadFileError(f"has a line that is no CSV, {reader.line_num}: {error}") from error
+            raise BadFileError(f"is not CSV in line {reader.line_num}: {error}") from error
 
     names = [one_line(name) for name in next(rows(), (0, [""]))[1]]
     if len({*names}) < len(names) or "" in names:
-        raise BadFileError("has no header: its first row names each column, and all differently")
+        raise BadFileError("has no header: its first row must give each column a name of its own")
     lengths = [0] * len(names)
     typed = [True] * len(names)
     for _, row in islice(rows(), 1, None):
@@ -158,7 +158,7 @@ def _row_document(
     rest: Iterable[tuple[int, bool]],
 ) -> Found:
     if len(row) > len(names):
-        error = f"has {len(row)} fields, and the header {len(names)}"
+        error = f"has {len(row)} fields, but the header has {len(names)}"
         return Found(line=line, error=error)
     cells = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
     if not cells[roles["text"]]:

@@ -110,8 +110,8 @@ def _found(target: BinaryIO, code: int, limits: Limits) -> Iterator[Found]:
     with target:
         if code:
             raise BadFileError(
-                f"could not be read within {limits.seconds} s and "
-                f"{limits.memory_bytes >> 20:,} MB, or holds too much; send it in parts"
+                f"could not be read within {limits.seconds} s and {limits.memory_bytes >> 20:,} "
+                "MB, or has too much content; split it"
             )
         target.seek(0)
         for line in target:

@@ -132,7 +132,7 @@ class DerivedFiles:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            log.warning("%s is derived again: %s.", path, error)
+            log.warning("%s is rebuilt: %s.", path, error)
             return None
 
     def write(self, part: str, arrays: Arrays, settings: object = None) -> None:
@@ -144,7 +144,7 @@ class DerivedFiles:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, about, arrays)
         except OSError as error:
-            log.info("%s is not kept for the next start: %s.", path, error)
+            log.info("%s could not be saved for the next start: %s.", path, error)
         else:
             _drop_unfinished(self.folder, path.name)  # of writers that were killed, or are late
             if part == PASSAGES:
@@ -258,9 +258,9 @@ def _mapped(path: Path, about: object) -> Arrays:
     with path.open("rb", buffering=0) as file:
         mapped, stated, start = _read_header(file)
         if stated["about"] != about:
-            raise ValueError("it is about something else")
+            raise ValueError("it belongs to other data or settings")
         if len(mapped) != start + stated["bytes"]:
-            raise ValueError("it is cut short")
+            raise ValueError("it is truncated")
         for name, (kind, shape, place, checksum) in stated["arrays"].items():
             size = _count(shape) * np.dtype(kind).itemsize
             if _checksum_in(file, start + place, size) != checksum:
@@ -314,7 +314,7 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
         while read < len(part) and (count := file.readinto(part[read:])):
             read += count
         if read < len(part):
-            raise ValueError("it is cut short")
+            raise ValueError("it is truncated")
         found = _followed(room[:read], found)
         size -= read
     return found

@@ -261,13 +261,13 @@ def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
     """
     most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
     if not index.derived.is_kept:
-        base = "nothing, since none is kept of so few passages"
+        base = "nothing: so few passages need none"
     elif on_top is None:
-        base = "who opens the index next"
+        base = "the next process that opens the index"
     elif on_top > most:
-        base = f"a server, or a build: {on_top:,} passages were added or are gone"
+        base = f"a server, or a build: {on_top:,} passages were added or deleted"
     else:
-        base = f"{on_top:,} of {most:,} passages to be added or gone"
+        base = f"{on_top:,} of {most:,} passages to be added or deleted"
     return {
         "base": base,
         "merge": f"{max(fragments.values())} of {COMPACT_FROM} fragments of about one size",

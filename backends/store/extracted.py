@@ -250,7 +250,7 @@ class ExtractedStore:
             if (version := _version_of(database)) > VERSION:
                 raise IndexMismatchError(
                     f"{self.path} has schema version {version}; this Wye reads {VERSION}. Run the "
-                    "Wye that wrote it, or delete the file and extract anew."
+                    "Wye that wrote it, or delete the file and extract again."
                 )
         except BaseException:
             database.close()
@@ -264,12 +264,13 @@ class ExtractedStore:
             yield
         except (sqlite3.OperationalError, OSError) as error:
             raise BackendError(
-                f"{self.path} cannot be read or written ({error}). Check the disk and the rights."
+                f"{self.path} cannot be read or written ({error}). Check the disk and the "
+                "permissions."
             ) from error
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise IndexDamagedError(
-                f"{self.path} is damaged ({error}). Move it away, and extract anew with "
-                "`wye refine`."
+                f"{self.path} is damaged ({error}). Move it away, and extract again with `wye "
+                "refine`."
             ) from error
 
 

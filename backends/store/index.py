@@ -193,8 +193,8 @@ class PassageStore:
         ]
         if differences:
             raise IndexMismatchError(
-                f"Index {self.path} was written by another analyser: {'; '.join(differences)}. "
-                "Use the models it was written with, or have `wye migrate` put it on these."
+                f"Index {self.path} was written by another analyser: {'; '.join(differences)}. Use "
+                "the models it was written with, or migrate it to these with `wye migrate`."
             )
 
     @property
@@ -473,7 +473,7 @@ class Writer:
         try:
             store.forget(gone, contents)
         except BackendError as error:  # the commit stands; the next `wye refine` deletes it
-            log.warning("What was extracted from deleted passages is still there: %s", error)
+            log.warning("Extracted items of deleted passages could not be deleted: %s", error)
 
     def _commit(
         self,
@@ -600,7 +600,7 @@ def _has_versions(folder: Path) -> bool:
             return False
     except IndexDamagedError as error:
         raise damaged(folder, str(error)) from None
-    raise damaged(folder, f"{VERSIONS} has none of its versions any more")
+    raise damaged(folder, f"{VERSIONS} contains no version")
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -619,8 +619,8 @@ def _refuse_foreign(folder: Path) -> None:
     ]
     if others and not _has_versions(folder):
         raise IndexNotFoundError(
-            f"{folder} holds no index but other things ({', '.join(others[:3])}). "
-            "Give a new or an empty folder."
+            f"{folder} contains no index but other files ({', '.join(others[:3])}). Give a new or "
+            "an empty folder."
         )
 
 

@@ -77,7 +77,7 @@ def _holder(folder: Path) -> str:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         return f"{_named(note)}: {note['command']}"
     except (OSError, ValueError, KeyError, TypeError):
-        return "another process, which has not said which"
+        return "another process"
 
 
 def _named(note: Mapping[str, object]) -> str:

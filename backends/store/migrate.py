@@ -185,8 +185,8 @@ def _staged(folder: Path, dimension: int, fingerprint: Mapping[str, str]) -> Pas
         return PassageStore.create(folder, dimension, fingerprint)
     except IndexMismatchError as error:
         raise IndexMismatchError(
-            f"{folder} is a migration to other models, which was not ended: {error} To give that "
-            "migration up, delete the folder."
+            f"{folder} contains an unfinished migration to other models: {error} To abandon it, "
+            "delete the folder."
         ) from error
 
 

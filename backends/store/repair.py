@@ -150,7 +150,7 @@ class _Survey:
             except IndexDamagedError as error:
                 said = f"Version {number}: {error}."
                 if 0 < self.record.version < number:
-                    said += " It was never committed to the end, and nobody was told of it."
+                    said += " Its commit never finished, and no writer was told that it did."
                 self.damage.append(said)
         if self.record.version and self.record.version not in self._numbers:
             later = any(number > self.record.version for number in self._whole)
@@ -188,7 +188,7 @@ class _Survey:
                     rows.validate(full=True)
                     hashes = rows["content_hash"].to_pylist()
                     if hashes != [content_hash(p) for p in to_passages(rows)]:
-                        return f"{next(iter(names))} holds other passages than were stored"
+                        return f"{next(iter(names))} has other passages than were stored"
         except IndexDamagedError as error:
             return f"{error}"
         return ""
@@ -206,8 +206,8 @@ class _Survey:
                 choices.append((_rows(good), number, bad))
         if not choices:
             raise IndexDamagedError(
-                f"Nothing of {self.folder} can be saved: {' '.join(self.damage)} Restore it from a "
-                "copy, or index into a new folder."
+                f"Nothing in {self.folder} can be recovered: {' '.join(self.damage)} Restore a "
+                "backup, or index into a new folder."
             )
         _, version, without = max(choices, key=lambda choice: choice[0])
         return version, without
@@ -275,7 +275,7 @@ class _Survey:
                 check_sizes(self.folder / SURFACES, sizes_of(cache))
                 cache.to_table()
         except IndexDamagedError:
-            self.damage.append(f"{SURFACES} cannot be read; it is a cache, and is filled again.")
+            self.damage.append(f"{SURFACES} cannot be read; it is a cache, and is rebuilt.")
             return [SURFACES]
         return []
 

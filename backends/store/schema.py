@@ -120,8 +120,8 @@ def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.Fix
     rows = np.asarray(vectors, dtype=np.float16) if len(vectors) else np.empty((0, dimension), "f2")
     if rows.shape != (len(vectors), dimension):
         raise ValueError(
-            f"The analyser gave vectors of shape {rows.shape}; this index holds {dimension} numbers"
-            " for each. An analyser's `dimension` and its vectors must agree."
+            f"The analyser returned vectors of shape {rows.shape}; this index holds {dimension} "
+            "numbers for each. An analyser's `dimension` and its vectors must agree."
         )
     return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float16()), dimension)
 

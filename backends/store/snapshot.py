@@ -242,7 +242,7 @@ class Corpus:
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the given order."""
         if self._dataset is None:
-            raise ValueError(f"Version {self.version} is not there to be read")
+            raise ValueError(f"Version {self.version} has no dataset to read")
         addresses = self._addresses[np.asarray(rows, np.int64)]
         with reading(self._folder):
             return self._dataset._take_rows(pa.array(addresses, pa.uint64()), columns)

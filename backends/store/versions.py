@@ -155,7 +155,7 @@ def why_changed(folder: Path, name: str, record: Record) -> str:
     except OSError as error:
         return f"{name} cannot be read ({error.strerror})"
     is_same = record.digests.get(name, digest) == digest
-    return "" if is_same else f"{name} is not as it was committed"
+    return "" if is_same else f"{name} has changed since it was committed"
 
 
 def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
@@ -171,6 +171,11 @@ def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | Non
         if metadata.deletion_file is not None:
             found[metadata.deletion_file.path(metadata.id)] = None
     return found
+
+
+def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
+    """Every file that reading a version needs, in a folder `passages.lance`."""
+    return [folder / name for name in (*sizes_of(dataset), manifest_name(dataset.version))]
 
 
 def manifest_name(number: int) -> str:

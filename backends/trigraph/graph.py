@@ -161,7 +161,7 @@ class TriGraph:
             ValueError: The graph is an overlay on another.
         """
         if self.kept is None:
-            raise ValueError("This graph was laid over another, which has what it was made from")
+            raise ValueError("This graph is an overlay; its base has the sources")
         return self.kept
 
     @property

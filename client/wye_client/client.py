@@ -460,7 +460,7 @@ def _understood(reply: httpx2.Response, call: _Call[T]) -> T:
         return call.read(reply.json())
     except (ValueError, KeyError, TypeError) as error:
         raise WyeError(
-            f"{reply.url} gave a reply that is not one of Wye ({error!r}); is the address right?",
+            f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address.",
             reply.status_code,
             request_id,
         ) from error

@@ -60,7 +60,7 @@ def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
         ValueError: Wye has no such filter; to leave it out would return more than was asked for.
     """
     if filters.condition not in (FilterCondition.AND, FilterCondition.OR, None):
-        raise ValueError(f"Wye has no filter '{filters.condition.value}'; say it with != or nin.")
+        raise ValueError(f"Wye has no filter '{filters.condition.value}'; use != or nin.")
     parts = [
         wye_filter(part) if isinstance(part, MetadataFilters) else _comparison(part)
         for part in filters.filters

@@ -167,8 +167,8 @@ def read_checkpoint(model: Path, vectors: Path | None = None) -> Checkpoint:
     except (KeyError, TypeError, AttributeError) as error:
         beside = f" with {vectors}" if vectors else ""
         raise ModelError(
-            f"{model}{beside} is no constituency model with its word vectors: "
-            f"{error!r} is missing or of another kind."
+            f"{model}{beside} is not a constituency model with its word vectors: {error!r} is "
+            "missing or has the wrong type."
         ) from error
 
 

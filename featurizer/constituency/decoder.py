@@ -91,7 +91,7 @@ class Decoder:
         (tree,) = self.parse_many([words])
         if tree is None:
             shown = " ".join(word for word, _ in words)[:80]
-            raise ParseError(f"The constituency model finds no tree for '{shown}'.")
+            raise ParseError(f"The constituency model found no tree for '{shown}'.")
         return tree
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:

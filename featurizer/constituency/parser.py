@@ -70,7 +70,7 @@ def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
     for variable, file in found.items():
         if not file.is_file():
             raise ModelError(
-                f"The constituency model '{settings.model}' lacks the file {file}. Nothing is "
+                f"The constituency model '{settings.model}' has no file {file}. Nothing is "
                 f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
                 f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
             )
@@ -125,7 +125,7 @@ class StanzaParser:
             raise ParseError("A sentence without words has no tree.")
         trees = self._model.parse_tagged_words([list(words)], 1)
         if not trees:
-            raise ParseError(f"Stanza finds no tree for '{' '.join(w for w, _ in words)[:80]}'.")
+            raise ParseError(f"Stanza found no tree for '{' '.join(w for w, _ in words)[:80]}'.")
         return from_stanza(trees[0])
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:

@@ -94,7 +94,7 @@ def parse_brackets(text: str) -> Tree:
             open_nodes.append((tokens[place] if labelled else "ROOT", []))
             place += labelled
         elif not open_nodes:
-            raise TreeError(f"'{token}' stands outside of all brackets in '{text[:80]}'.")
+            raise TreeError(f"'{token}' is outside all brackets in '{text[:80]}'.")
         elif token == ")":
             label, children = open_nodes.pop()
             if not children:

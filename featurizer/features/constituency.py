@@ -29,17 +29,17 @@ _INDICES = (
     ("MLS", "Mean length of a sentence, in words.", "words", "sentences"),
     ("MLT", "Mean length of a T-unit, in words.", "words", "t_units"),
     ("MLC", "Mean length of a clause, in words.", "words", "clauses"),
-    ("C/S", "Clauses a sentence.", "clauses", "sentences"),
-    ("VP/T", "Verb phrases a T-unit.", "verb_phrases", "t_units"),
-    ("C/T", "Clauses a T-unit.", "clauses", "t_units"),
-    ("DC/C", "Dependent clauses a clause.", "dependent_clauses", "clauses"),
-    ("DC/T", "Dependent clauses a T-unit.", "dependent_clauses", "t_units"),
-    ("T/S", "T-units a sentence.", "t_units", "sentences"),
+    ("C/S", "Clauses per sentence.", "clauses", "sentences"),
+    ("VP/T", "Verb phrases per T-unit.", "verb_phrases", "t_units"),
+    ("C/T", "Clauses per T-unit.", "clauses", "t_units"),
+    ("DC/C", "Dependent clauses per clause.", "dependent_clauses", "clauses"),
+    ("DC/T", "Dependent clauses per T-unit.", "dependent_clauses", "t_units"),
+    ("T/S", "T-units per sentence.", "t_units", "sentences"),
     ("CT/T", "Share of the T-units that are complex.", "complex_t_units", "t_units"),
-    ("CP/T", "Coordinate phrases a T-unit.", "coordinate_phrases", "t_units"),
-    ("CP/C", "Coordinate phrases a clause.", "coordinate_phrases", "clauses"),
-    ("CN/T", "Complex nominals a T-unit.", "complex_nominals", "t_units"),
-    ("CN/C", "Complex nominals a clause.", "complex_nominals", "clauses"),
+    ("CP/T", "Coordinate phrases per T-unit.", "coordinate_phrases", "t_units"),
+    ("CP/C", "Coordinate phrases per clause.", "coordinate_phrases", "clauses"),
+    ("CN/T", "Complex nominals per T-unit.", "complex_nominals", "t_units"),
+    ("CN/C", "Complex nominals per clause.", "complex_nominals", "clauses"),
 )
 _SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
 
@@ -57,7 +57,7 @@ def _index(name: str, doc: str, above: str, below: str) -> Feature:
     single = _SINGULAR[below]
     return _feature(
         f"{above}_per_{single.lower().replace('-', '_')}",
-        f"{counted} a {single}",
+        f"{counted} per {single}",
         f"{name}: {doc[:-1]}; 0 without a {single}.",
         lambda view: ratio(getattr(view.units, above), getattr(view.units, below)),
         source=f"{_LU}, table 1",
@@ -94,7 +94,7 @@ FEATURES = (
     ),
     _phrases(
         "participial_phrases",
-        "Participles that mark a noun out (VP under NP): the bridge built in 1926.",
+        "Participles that modify a noun (VP under NP): the bridge built in 1926.",
         lambda view: view.shape.participles,
     ),
     _phrases(

@@ -24,7 +24,7 @@ _RELATIONS = (
     ("attributes", "Complements of copulas.", ("attr", "acomp")),
     ("conjuncts", "Second and further parts of coordinations.", ("conj",)),
     ("relative_clauses", "Relative clauses.", ("relcl",)),
-    ("adnominal_clauses", "Participles and infinitives that mark a noun out.", ("acl",)),
+    ("adnominal_clauses", "Participles and infinitives that modify a noun.", ("acl",)),
     ("adverbial_clauses", "Adverbial clauses.", ("advcl",)),
     ("complement_clauses", "Clauses as complements.", ("ccomp", "xcomp", "pcomp")),
     (
@@ -106,7 +106,7 @@ FEATURES = (
     _feature(
         "dependency_imbalance",
         "share",
-        "How far left and right arcs are from equal numbers, from 0 to 1; 0 without an arc.",
+        "Imbalance of left and right arcs, from 0 to 1; 0 without an arc.",
         _imbalance,
     ),
     _feature(

@@ -90,7 +90,7 @@ FEATURES = (
     _feature("function_words", "words", "All other words.", _function_words),
     _feature(
         "content_to_function",
-        "words a word",
+        "words per word",
         "Content words for each function word; 0 without a function word.",
         lambda view: ratio(len(view.content), _function_words(view)),
     ),
@@ -128,7 +128,7 @@ FEATURES = (
     _feature(
         "unread_characters",
         "characters",
-        "Characters at the end that are beyond what of a question is read.",
+        "Characters at the end of the question that are not read.",
         lambda view: view.syntax.unread,
         source="Wye",
     ),

@@ -163,7 +163,7 @@ FEATURES = (
     _feature(
         "descriptions_relational",
         "nouns",
-        "Those of them that a clause, participle or preposition tells more of.",
+        "Of these, those that a clause, participle or preposition modifies.",
         lambda view: view.naming.relational,
     ),
     _feature(

@@ -79,7 +79,7 @@ FEATURES = (
     ),
     _feature(
         "entity_density",
-        "entities a word",
+        "entities per word",
         "Named entities for each word; 0 without a word.",
         lambda view: ratio(len(view.naming.entities), len(view.words)),
     ),
@@ -91,7 +91,7 @@ FEATURES = (
     ),
     _feature(
         "entity_length_mean",
-        "tokens an entity",
+        "tokens per entity",
         "Mean number of tokens of a named entity; 0 without any.",
         lambda view: ratio(_entity_words(view), len(view.naming.entities)),
     ),

@@ -6,6 +6,8 @@ from functools import partial
 from featurizer.feature import Feature, mean, ratio
 from featurizer.question import View
 
+_SOURCE = "constituency tree"
+
 _feature = partial(Feature, group="tree", source="constituency tree")
 
 
@@ -29,14 +31,14 @@ FEATURES = (
     ),
     _feature(
         "tree_depth_to_width",
-        "levels a node",
+        "levels per node",
         "Depth over width; 0 without a tree.",
         lambda view: ratio(view.shape.depth, view.shape.width),
     ),
     _feature("tree_phrases", "phrases", "Phrases below the root.", lambda view: view.shape.phrases),
     _feature(
         "tree_phrases_per_tag",
-        "phrases a tag",
+        "phrases per tag",
         "Phrases for each tag; 0 without any.",
         lambda view: ratio(view.shape.phrases, len(view.shape.depths)),
     ),
@@ -48,7 +50,7 @@ FEATURES = (
     ),
     _feature(
         "tree_branching_mean",
-        "children a phrase",
+        "children per phrase",
         "Mean number of children of a phrase, the root included; 0 without a tree.",
         lambda view: mean(view.shape.branches),
     ),
@@ -104,7 +106,7 @@ FEATURES = (
     ),
     _feature(
         "noun_phrase_words_mean",
-        "words a phrase",
+        "words per phrase",
         "Mean number of tags in a noun phrase; 0 without any.",
         lambda view: mean(view.shape.noun_phrase_words),
     ),

@@ -30,9 +30,9 @@ from backends.trigraph.explanation import (
     SeedNote,
 )
 from backends.trigraph.linking import says_enough
-from backends.trigraph.retriever import NO_SEED, TriGraphSettings, in_parts
+from backends.trigraph.retriever import NO_SEED, TriGraphSettings
 from backends.trigraph.seeds import SeedStats, confidence
-from backends.types import Float32, Int64, Mask, Passage, Query, RankedHit, Ranking, Scores
+from backends.types import Float32, Mask, Passage, Query, RankedHit, Ranking, Scores
 from backends.words import entity_key, stretch, tokenise
 from router.batch import FurtherArm
 from router.errors import ShardError
@@ -153,7 +153,7 @@ class ShardedArms:
         Raises:
             ShardError: Always.
         """
-        raise ShardError(f"Route '{arm}' cannot be asked for where an index is dealt to shards.")
+        raise ShardError(f"Route '{arm}' is not available on a sharded index.")
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """A placeholder for a filter's mask, from which each shard makes its own.
@@ -264,7 +264,10 @@ class ShardedGraph:
             ShardError: Shards do not support these settings.
         """
         if settings.activation != "bridging" or settings.seeds.nearest:
-            raise ShardError("Shards go along bridges from names; take the graph's defaults.")
+            raise ShardError(
+                "Shards support only the graph's default activation and seeds; unset "
+                "WYE_GRAPH__ACTIVATION and WYE_GRAPH__SEEDS__NEAREST."
+            )
         self.shards, self.settings, self.lexical = shards, settings, lexical
 
     def needs_vector(self, mention: str) -> bool:  # noqa: ARG002
@@ -328,15 +331,7 @@ class ShardedGraphBatch:
         lexical: Mapping[int, Scores],  # noqa: ARG002
     ) -> list[Ranking]:
         """At most k passages for some questions."""
-        shards = self._arm.shards
-        # A shard keeps few walks, and each call has to end in time: 16 walks go side by side, over
-        # many passages fewer.
-        parts = in_parts([*self._begun(places)], max(1_000_000, 4 * shards.total("passages")))
-        return [
-            ranking
-            for part in parts
-            for ranking in shards.together([self._ranked(*one, k) for one in part])
-        ]
+        return self._arm.shards.together([self._ranked(*one, k) for one in self._begun(places)])
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
         """Explain the ranks of passages, by repeating the walk."""
@@ -638,9 +633,9 @@ class ShardedPassages:
         """The text of a sentence."""
         return self._sentences[row]
 
-    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+    def mask(self, ids: Iterable[str]) -> Mask:
         """A placeholder for the mask of some passages."""
-        return cast(Mask, _Allowed(None, tuple(ids[row] for row in rows)))
+        return cast(Mask, _Allowed(None, tuple(ids)))
 
 
 def _plain(vector: Float32) -> list[float]:

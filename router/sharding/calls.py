@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from router.errors import ShardError
 
-FOREIGN = "was written by other models than those of here"
+FOREIGN = "was written with other models than this server's"
 """Why a shard is not asked."""
 LATE = "did not answer within the time of the question"
 """Why a shard is left out of a batch."""

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from service.answers.language_model import LanguageModel
 
 NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
-QUOTED = "; these are the sentences of the passages that bear most on the question"
-NOTHING_FOUND = "No passage bears on this question."
+QUOTED = "; these are the passages' sentences that are most relevant to the question"
+NOTHING_FOUND = "No passage is relevant to this question."
 PROBABLY_NOT = "This is probably not in this corpus."
 UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."

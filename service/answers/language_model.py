@@ -20,8 +20,8 @@ from service.settings import GeneratorSettings
 # Statuses worth another attempt; all other errors are lasting.
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT = 0.5
-_FOREIGN = "it sent something that is not OpenAI's protocol"
-_TOO_MUCH = "it sent far more than was asked for"
+_FOREIGN = "its reply does not follow OpenAI's protocol"
+_TOO_MUCH = "its reply is far longer than was asked for"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
 # Seconds to wait for the counts of tokens after the end of an answer.
 _LAST_WORDS = 2.0

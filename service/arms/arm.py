@@ -139,8 +139,8 @@ class RemoteArm:
             self._kind.translate(filter_)
         except FilterError as error:
             raise FilterError(
-                f"The remote arm '{self.name}' cannot hold to this filter: {error}. Ask the route "
-                "dense, lexical or hybrid, which do without it."
+                f"The remote arm '{self.name}' cannot apply this filter: {error}. Use the route "
+                "dense, lexical or hybrid, which do not ask it."
             ) from None
 
     @property
@@ -171,7 +171,7 @@ class RemoteArm:
         """Why its breaker does not admit a call, or ""."""
         if self.breaker.admits():
             return ""
-        return f"is left alone for a while, after {self.breaker.failures} failures in a row"
+        return f"is not called for a while, after {self.breaker.failures} failures in a row"
 
     def skipped(self, reason: str, outcome: str) -> ArmCall:
         """The outcome of a call that was not made."""
@@ -217,7 +217,7 @@ class RemoteArm:
             if calls.begun:
                 reason, outcome = f"gave no answer within {given}", "timeout"
             else:
-                reason, outcome = f"had as many calls as it may for {given}", "busy"
+                reason, outcome = f"had no free call for {given}", "busy"
             if calls.begun and seconds >= self._patience:
                 self.breaker.fail()
         except ArmError as error:
@@ -387,5 +387,5 @@ def _kept(found: RemoteHits, filter_: object | None) -> RemoteHits:
     kept = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
     if len(kept) == len(hits):
         return RemoteHits(kept, found.note)
-    lost = f"{len(hits) - len(kept)} of its passages were left out, which the filter keeps out"
+    lost = f"{len(hits) - len(kept)} of its passages were left out by the filter"
     return RemoteHits(kept, "; ".join(filter(None, (found.note, lost))))

@@ -48,8 +48,8 @@ class Ledger:
                 pass
         except sqlite3.Error as error:
             raise ServiceError(
-                f"{self.path}, where it is written down what API keys spend in a day, cannot be "
-                f"written ({error}). Name another file with WYE_SERVE__SPENT_FILE."
+                f"{self.path}, which records what API keys spend in a day, cannot be written "
+                f"({error}). Name another file with WYE_SERVE__SPENT_FILE."
             ) from None
 
     def spent(self, key: str) -> float:

@@ -69,7 +69,7 @@ class Embedder:
             found = at(await self._web.ask("/embeddings", body), "/data/0/embedding")
         except ArmError as error:
             raise ArmError(
-                f"has no vector of the question, as the embeddings endpoint {error}",
+                f"has no vector of the question: the embeddings endpoint {error}",
                 outcome=error.outcome,
                 retry=error.retry,
                 charged=False,

@@ -50,7 +50,7 @@ def read_arms(
         collection = arm.config.collection or collections[0]
         if collection not in collections:
             raise ServiceError(
-                f"{where} collection: there is no collection '{collection}'; there is "
+                f"{where} collection: there is no collection '{collection}'; use one of "
                 f"{', '.join(collections)}."
             )
         others = found.get(collection, ())
@@ -129,7 +129,7 @@ def _content(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ServiceError(f"{path} cannot be read ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ServiceError(f"{path} is no TOML: {error}.") from None
+        raise ServiceError(f"{path} is not TOML: {error}.") from None
 
 
 def _tables(path: Path) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
     word = table.get("kind")
     if not isinstance(word, str) or word not in KINDS:
         meant = suggestion(str(word), KINDS) if word is not None else ""
-        said = f"'{word}' is none" if word is not None else "it is missing"
-        raise ServiceError(f"{where} kind: {said}.{meant} Take one of {', '.join(KINDS)}.")
+        said = f"'{word}' is not a kind" if word is not None else "it is missing"
+        raise ServiceError(f"{where} kind: {said}.{meant} Use one of {', '.join(KINDS)}.")
     kind = KINDS[word]
     try:
         config = kind.Config.model_validate(table)
@@ -173,7 +173,7 @@ def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydan
     """Describe a fault and its place; the value is not repeated, since it may be a secret."""
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        meant = suggestion(key, known) or f" There are {', '.join(known)}."
+        meant = suggestion(key, known) or f" The keys are {', '.join(known)}."
         return f"{where} {key}: there is no such key.{meant}"
     if fault["type"] == "missing":
         return f"{where} {key}: it is missing."

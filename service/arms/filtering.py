@@ -40,7 +40,7 @@ def numbers_only(part: Comparison) -> None:
         FilterError: The comparison is by the order of texts.
     """
     if part.type in ("gt", "gte", "lt", "lte") and isinstance(part.values[0], str):
-        raise FilterError(f"it has no order of texts, which {part.key!r:.60} is compared by")
+        raise FilterError(f"it cannot compare texts by order, as for {part.key!r:.60}")
 
 
 def value_of(part: Comparison) -> object:

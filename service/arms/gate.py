@@ -199,7 +199,7 @@ async def ask(
 def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
     """The outcome of an arm that cannot be asked from the start; None if it can be."""
     if asked.params.min_relevance > 0:
-        reason = "relevance: nothing is known of that of its passages, and min_relevance is given"
+        reason = "relevance: that of its passages is unknown, and min_relevance is given"
         return arm.skipped(reason, "budget")
     if asked.cached(arm) is not None:
         return None
@@ -363,7 +363,7 @@ def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
     found, passages = named(arm, call)
     ranking = found.ranking
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
-    entry = Entry(asked.item, asked.end, size=1)
+    entry = Entry(asked.item, asked.end, asked.started, size=1)
     reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
     result = SearchResult(asked.params, entry, reply, passages, "", {})
     return _answer(result, reply, passages, {arm.name: call})

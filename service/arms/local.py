@@ -51,7 +51,9 @@ def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteAr
     found = read_arms(path, [name] if has_index else [], LONGEST_DEADLINE_MS / 1000)
     if name not in found:
         named = ", ".join(found) or "none"
-        raise ServiceError(f"{path} has no arms of collection '{name}'; it has those of {named}.")
+        raise ServiceError(
+            f"{path} has no arms of collection '{name}'; its collections are {named}."
+        )
     if not has_index and not any(arm.is_simple for arm in found[name]):
         raise ServiceError(
             f"{path} has no simple arm for '{name}': name an index, or declare one with the role "
@@ -187,13 +189,15 @@ class LocalSearch:
         check([question], k)
         asked = route_named(route)
         if asked not in ASKED:
-            raise ServiceError(f"There is no index here, which '{asked}' takes; ask {_LISTED}.")
+            raise ServiceError(
+                f"Route '{asked}' needs an index, and there is none here; use one of {_LISTED}."
+            )
         params = SearchParams(
             "", asked, k, filter, explain, max_latency_ms, point=point, max_cost=max_cost
         )
         simple, others = self._arms.parts(params)
         if asked == Route.GRAPH and not others:
-            raise ServiceError("No arm is in the graph's place.")
+            raise ServiceError("No arm has the role graph.")
         found = self._arms.run(
             without_index.search(
                 simple,

@@ -21,7 +21,7 @@ def check_pointer(pointer: str) -> str:
         ValueError: It is not.
     """
     if not _POINTER.fullmatch(pointer):
-        raise ValueError("write a JSON pointer, such as /data/hits; empty for the whole")
+        raise ValueError("write a JSON pointer, such as /data/hits; empty for the whole reply")
     return pointer
 
 

@@ -22,9 +22,7 @@ from service.arms.types import ArmConfig
 from service.errors import ServiceError
 from service.search import SearchParams, SearchResult
 
-UNKNOWN = (
-    "degraded: nothing is known of the relevance of what was found, and min_relevance is given"
-)
+UNKNOWN = "degraded: the relevance of these passages is unknown, and min_relevance is given"
 # Keys of an arm's table that do not affect its answers.
 _MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
 
@@ -74,7 +72,7 @@ def read_relevance(
         if model.made_with not in made_with:
             raise ServiceError(
                 f"{path}: relevance: {folder} was fitted for other arms, or other settings of "
-                "theirs. Fit it anew with `wye train --relevance --arms`, or leave it out."
+                "them. Fit it again with `wye train --relevance --arms`, or leave it out."
             )
         found[made_with[model.made_with]] = model
     return found

@@ -39,7 +39,7 @@ def share_of(settings: ServiceSettings) -> float:
     share = shadow_share(settings.arms)
     if share and settings.serve.request_log is None:
         raise ServiceError(
-            f"{settings.arms}: shadow: there is no request log to keep what is found; name one in "
+            f"{settings.arms}: shadow: there is no request log for the results; name one in "
             "WYE_SERVE__REQUEST_LOG."
         )
     return share

@@ -72,7 +72,7 @@ class ArmConfig(BaseModel):
     @model_validator(mode="after")
     def _hedges_in_time(self) -> Self:
         if self.hedge_ms >= self.timeout_ms:
-            raise ValueError("hedge_ms: take less than timeout_ms")
+            raise ValueError("hedge_ms: use less than timeout_ms")
         return self
 
 
@@ -140,7 +140,7 @@ class Garbled(ArmError):  # noqa: N818 - it describes the reply
     """A reply that cannot be read."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"sent what cannot be read: {what}", outcome="garbled")
+        super().__init__(f"sent an unreadable reply: {what}", outcome="garbled")
 
 
 C = TypeVar("C", bound=ArmConfig)
@@ -212,7 +212,7 @@ def remote_hit(
     if score is None:
         number = 0.0
     elif isinstance(score, bool) or not isinstance(score, int | float):
-        raise Garbled("a score is no number")
+        raise Garbled("a score is not a number")
     else:
         try:
             number = float(score)
@@ -247,7 +247,7 @@ def parsed(body: bytes) -> object:
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
-        raise Garbled("it is no JSON") from None
+        raise Garbled("it is not JSON") from None
     return found
 
 

@@ -25,7 +25,7 @@ def _an_address(url: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise ValueError("put no credentials into it; name their variable with key_env")
     if parts.fragment:
-        raise ValueError("take out what follows #")
+        raise ValueError("remove # and what follows")
     _ = parts.port  # raises a ValueError if it is not a number
     return url.rstrip("/")
 
@@ -65,7 +65,10 @@ def secret_of(variable: str, key: str = "key_env") -> str:
     if not value:
         raise ServiceError(f"{key} names the variable {variable}, which is not set")
     if not value.isascii() or not value.isprintable():
-        raise ServiceError(f"{key} names the variable {variable}, which is no text for a header")
+        raise ServiceError(
+            f"{key} names the variable {variable}, which contains characters that a header cannot "
+            "have"
+        )
     return value
 
 
@@ -173,11 +176,11 @@ def _refuse(reply: httpx2.Response) -> None:
             f"is busy ({status})", outcome="refused", retry=True, charged=False, wait=wait
         )
     if status in _DENIED:
-        raise ArmError(f"does not take our key ({status})", outcome="refused", charged=False)
+        raise ArmError(f"rejects our key ({status})", outcome="refused", charged=False)
     if status < 500:
         fault = status in _NOT_THE_QUESTIONS
         raise ArmError(
-            f"refuses the request ({status})", outcome="refused", charged=False, fault=fault
+            f"rejects the request ({status})", outcome="refused", charged=False, fault=fault
         )
     raise ArmError(f"answered {status}")
 

@@ -116,7 +116,7 @@ def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion
         paths = [corpus / "qrels" / f"{split}.tsv" for split in splits]
         judged = [line for path in paths for line in path.read_text("utf-8").splitlines()[1:]]
     except OSError as error:
-        raise ServiceError(f"The demo's corpus is incomplete: {error}. Install again.") from None
+        raise ServiceError(f"The demo's corpus is incomplete: {error}. Reinstall Wye.") from None
     gold: dict[str, set[str]] = {}
     for line in judged:
         question, passage, relevance = line.split("\t")

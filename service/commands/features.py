@@ -83,15 +83,15 @@ def _describe(question: str) -> DescribedQuestion:
     else:
         notes.append(
             f"No percentiles: the reference set has feature schema {reference.schema_id}, and "
-            f"these values have {schema}. Unset WYE_ANALYSER__*, or compute the set anew: "
-            "python -m training.feature_reference."
+            f"these values have {schema}. Unset WYE_ANALYSER__*, or compute the set again: python "
+            "-m training.feature_reference."
         )
     if syntax.unread:
         notes.append(f"The last {syntax.unread:,} characters were not read; ask something shorter.")
     if flat := sum(syntax.flat):
         notes.append(
-            f"{flat} of {len(syntax.flat)} sentences have no tree, being too long or "
-            "beyond the model: all their words stand under one X."
+            f"{flat} of {len(syntax.flat)} sentences have no tree, since they are too long or the "
+            "model failed: all their words are under one X."
         )
     return DescribedQuestion(question, syntax, values, percentiles, schema, reference, notes)
 

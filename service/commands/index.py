@@ -116,7 +116,7 @@ def index(
     elif engine != "local":
         raise typer.BadParameter(f"'{engine}' is neither local nor ray.", param_hint="--engine")
     elif address or actors:
-        raise typer.BadParameter("That takes --engine ray.", param_hint="--address, --actors")
+        raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
     else:
         report = ingest_files(settings, sources, bad, chunk_words=chunk_words, metadata=given)
     bad.summarise()
@@ -157,7 +157,7 @@ def ingest_files(
     with target, announcing_stops():
         report = target.add(chain([first], passages), progress=bar)
         if not report.interrupted:
-            with messages().status("Keeping what is derived"):
+            with messages().status("Saving derived files"):
                 target.keep_derived()
         return report
 
@@ -273,8 +273,8 @@ class BadLines:
             return
         if self.is_strict:
             raise ServiceError(
-                f"The sources hold files of kinds that are not read: {in_words(count)}. Move them "
-                f"away, or index without --strict. Read are {', '.join(SUFFIXES)}."
+                f"The sources contain files of unsupported types: {in_words(count)}. Move them "
+                f"away, or index without --strict. Supported are {', '.join(SUFFIXES)}."
             )
         say(f"Left out: {in_words(count)}.")
 

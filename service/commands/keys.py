@@ -76,5 +76,5 @@ def _scopes(text: str) -> list["Scope"]:
     found = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [part for part in found if part not in {*map(str, Scope)}]
     if unknown:
-        raise ServiceError(f"There is no scope '{unknown[0]}'; name some of {', '.join(Scope)}.")
+        raise ServiceError(f"There is no scope '{unknown[0]}'; use some of {', '.join(Scope)}.")
     return [Scope(part) for part in found]

@@ -28,7 +28,7 @@ def mcp(
 ) -> None:
     """Offer search tools to an agent by the Model Context Protocol, over standard input."""
     if url is not None and index is not None:
-        raise ServiceError("Give --url or --index, not both: one server has one place to ask.")
+        raise ServiceError("Give --url or --index, not both.")
     import asyncio
 
     asyncio.run(_of_server(url) if url else _of_index(index))

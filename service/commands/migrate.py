@@ -55,7 +55,7 @@ def migrate(
                 progress=Bar(),
             )
     if not report.interrupted:
-        status = messages().status("Keeping what is derived")
+        status = messages().status("Saving derived files")
         with wye.open(folder, settings=settings) as moved, status:
             moved.keep_derived()
     if as_json:
@@ -69,13 +69,13 @@ def migrate(
 def _said(report: "MigrationReport") -> str:
     if report.interrupted:
         return (
-            f"{report.analysed:,} passages are analysed and kept, and the index is as it was, at "
-            f"version {report.version}. The same command does the rest."
+            f"{report.analysed:,} passages are analysed and saved, and the index is unchanged, at "
+            f"version {report.version}. Run the same command again to continue."
         )
     if not report.is_switched:
-        return f"version {report.version} is on these models already."
+        return f"version {report.version} uses these models already."
     stages = ", ".join(f"{name} {s:.1f} s" for name, s in report.seconds.items())
     return (
-        f"version {report.version} is on these models. {report.analysed:,} passages were analysed"
-        f"{f' ({stages})' if stages else ''}."
+        f"version {report.version} uses these models now. {report.analysed:,} passages were "
+        f"analysed{f' ({stages})' if stages else ''}."
     )

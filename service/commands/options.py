@@ -162,5 +162,5 @@ def questions_of(argument: str) -> list[str]:
         return [argument]
     found = [line.strip() for line in sys.stdin if line.strip()]
     if not found:
-        raise ServiceError("There is no question on standard input; write one a line.")
+        raise ServiceError("There is no question on standard input; write one per line.")
     return found

@@ -46,7 +46,7 @@ def repair(
     except OSError as error:
         raise ServiceError(
             f"{folder} cannot be read and written ({error.strerror or error}). Check the disk and "
-            "the rights."
+            "the permissions."
         ) from error
     if as_json:
         typer.echo(rounded_json({**plain(asdict(found)), "done": yes and bool(found.damage)}))
@@ -69,7 +69,7 @@ def _said(folder: Path, found: "Repair", *, done: bool) -> list[str]:
         lines.append("Lost, or back at an earlier state, if they were not deleted before:")
         lines += _shown(found.lost)
     if not found.is_all:
-        lines.append("What else was written, or deleted, after that cannot be known.")
+        lines.append("What else was written or deleted after that is unknown.")
     if not found.lost and found.is_all:
         lines.append("No document is lost.")
     files = f"{len(found.aside):,} file{'s' * (len(found.aside) != 1)}"

@@ -70,7 +70,7 @@ def search(
     """Find passages for a question."""
     if url is not None:
         if index is not None:
-            raise ServiceError("Give --url or --index, not both: a question has one place to go.")
+            raise ServiceError("Give --url or --index, not both.")
         params = {
             "route": route,
             "k": k,

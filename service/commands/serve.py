@@ -182,7 +182,7 @@ def _end_in_time(seconds: float) -> None:
 
     def end() -> None:
         # In another thread, since a hanging one may hold the lock of the log.
-        log = Thread(target=LOG.error, args=("ended by force: its threads went on working",))
+        log = Thread(target=LOG.error, args=("ended by force: its threads did not stop",))
         log.daemon = True
         log.start()
         log.join(1)

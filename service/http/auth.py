@@ -76,7 +76,7 @@ async def unbound() -> None:
         Problem: 403.
     """
     if ASKING.get().is_bound:
-        raise Problem(403, "bound", "This tells of all collections, and the key is for some.")
+        raise Problem(403, "bound", "This covers all collections, but the key is limited to some.")
 
 
 async def from_our_pages(request: Request) -> None:

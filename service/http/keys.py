@@ -130,19 +130,21 @@ def new_key(
     bounds = tuple(collections), text, max_cost_per_day
     key = Key(name, frozenset(scopes), _digest(secret), *bounds)
     if not key.scopes:
-        raise ServiceError(f"A key without scopes opens nothing; name some of {', '.join(Scope)}.")
+        raise ServiceError(f"A key needs a scope; use some of {', '.join(Scope)}.")
     if not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
         raise ServiceError(
             f"A key cannot be called '{name}'; use letters, digits, dots and dashes, at most 64."
         )
     if max_cost_per_day is not None and not 0 <= max_cost_per_day < math.inf:
-        raise ServiceError("A key may spend 0 or more in a day; give an amount.")
+        raise ServiceError("A key's daily limit must be 0 or more.")
     if not _LINE.fullmatch(str(key)):
-        raise ServiceError(f"There can be no collection '{key.collections[0]}'; see its server's.")
+        raise ServiceError(
+            f"A collection cannot be called '{key.collections[0]}'; name one of the server's."
+        )
     if key.filter and key.scopes != {Scope.READ}:
         raise ServiceError(
-            "A key with a filter only reads, since what it wrote could replace what it cannot see. "
-            "Give it --scopes read, or a collection of its own."
+            "A key with a filter can only read, since its writes could replace documents that it "
+            "cannot see. Give it --scopes read, or a collection of its own."
         )
     return secret, key
 
@@ -157,7 +159,7 @@ def parse_key(line: str, where: str) -> Key:
     found = _LINE.fullmatch(line.strip())
     scopes = found["scopes"].split("+") if found else []
     if found is None or not set(scopes) <= set(Scope):
-        raise ServiceError(f"{where} is no hashed API key; {MADE_BY}.")
+        raise ServiceError(f"{where} is not a hashed API key; {MADE_BY}.")
     filter_ = unquote(found["filter"] or "")
     try:
         if filter_:
@@ -165,7 +167,7 @@ def parse_key(line: str, where: str) -> Key:
     except (ValueError, RecursionError, FilterError):
         raise ServiceError(f"{where} has a filter that cannot be read; {MADE_BY}.") from None
     if filter_ and set(scopes) != {Scope.READ}:
-        raise ServiceError(f"{where} has a filter and writes, which does not go together.")
+        raise ServiceError(f"{where} has a filter, so its only scope can be read; {MADE_BY}.")
     collections = tuple(found["collections"].split("+")) if found["collections"] else ()
     most = None if found["cost"] is None else float(found["cost"])
     bounds = collections, filter_, most
@@ -186,12 +188,12 @@ def append_key(path: Path, key: Key) -> None:
                 raise ServiceError(f"{path}: {faults[0]}")
             if others_write(path):
                 raise ServiceError(
-                    f"Others on this machine can write {path}, so a key of theirs may be in it. "
-                    f"Look through it, then `chmod 600 {path}`."
+                    f"Others on this machine can write {path}, so it may contain a key of theirs. "
+                    f"Check it, then `chmod 600 {path}`."
                 )
             if any(one.name == key.name for one in known):
                 raise ServiceError(
-                    f"{path} has a key called '{key.name}' already; choose another name."
+                    f"{path} already has a key called '{key.name}'; choose another name."
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -218,7 +220,9 @@ def read_keys(path: Path) -> tuple[list[Key], list[str]]:
     except FileNotFoundError:
         return [], []
     except OSError as error:
-        return [], [f"The keys file cannot be read ({error.strerror}), so its keys open nothing."]
+        return [], [
+            f"The keys file cannot be read ({error.strerror}), so its keys are not accepted."
+        ]
     faults = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
@@ -249,7 +253,7 @@ class KeyRing:
         self.reload()
         if path is not None and not self._fixed and not self._read:
             why = f" ({self._faults[0].removesuffix('.')})" if self._faults else ""
-            raise ServiceError(f"{path} holds no API key{why}; {MADE_BY} --file {path}.")
+            raise ServiceError(f"{path} contains no API key{why}; {MADE_BY} --file {path}.")
 
     @property
     def keys(self) -> list[Key]:

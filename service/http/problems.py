@@ -37,20 +37,20 @@ _TITLES: Mapping[int, str] = {
     401: "An API key is needed",
     403: "Not allowed with this key",
     404: "Not found",
-    405: "Not with this method",
+    405: "Method not allowed",
     406: "Not in that form",
-    409: "In the way of something else",
+    409: "Conflict",
     413: "The request is too long",
     415: "Not in that form",
-    421: "Not at this address",
+    421: "Wrong host",
     422: "The request is not valid",
     429: "Too many requests",
     499: "The client went away",
     500: "Something went wrong here",
     501: "Not available here",
-    502: "The generator failed",
+    502: "The language model failed",
     503: "Busy",
-    504: "Out of time",
+    504: "Deadline exceeded",
 }
 # Error types that OpenAI's SDKs expect, by status; others are "invalid_request_error".
 _OPENAI_TYPES: Mapping[int, str] = {
@@ -115,7 +115,9 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
 
 def closing() -> Problem:
     """The problem (503) for requests that a stopping server will not finish."""
-    return Problem(503, "closing", "This server is stopping; ask again or another.", retry_after=1)
+    return Problem(
+        503, "closing", "This server is stopping; try again, or ask another.", retry_after=1
+    )
 
 
 def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
@@ -123,8 +125,8 @@ def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
     return Problem(
         503,
         "not-writable",
-        f"{what}: {error.strerror or error}. Give the server {place} with room that it may write "
-        "to.",
+        f"{what}: {error.strerror or error}. Give the server {place} with free space and write "
+        "permission.",
         retry_after=30,
     )
 
@@ -228,8 +230,8 @@ def _what(fault: Mapping[str, Any]) -> str:
 
 def _of_http(error: HTTPException) -> Problem:
     details = {
-        404: "There is nothing at this address; /openapi.json lists what there is.",
-        405: "This address does not take that method; /openapi.json says which it takes.",
+        404: "There is nothing at this address; /openapi.json lists the addresses.",
+        405: "This address does not support that method; /openapi.json lists those it supports.",
     }
     detail = details.get(error.status_code, _sentence(str(error.detail)))
     slug = {400: "unreadable", 404: "not-found", 405: "method", 413: "too-long"}.get(

@@ -116,13 +116,15 @@ def base_name(given: str | None) -> str:
         raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
     if len(name) > LONGEST_NAME:
         raise Problem(
-            422, "bad-file", f"'{name:.40}…' is too long a name; {LONGEST_NAME} characters may be."
+            422,
+            "bad-file",
+            f"'{name:.40}…' is too long a name; use at most {LONGEST_NAME} characters.",
         )
     if suffix_of(name) not in SUFFIXES:
         raise Problem(
             415,
             "file-type",
-            f"'{name:.80}' is of no kind that is read; send {', '.join(SUFFIXES)}.",
+            f"'{name:.80}' has an unsupported type; send {', '.join(SUFFIXES)}.",
         )
     return name
 
@@ -241,7 +243,7 @@ class UploadSpace:
     def __init__(self, upload_bytes: int) -> None:
         """Make room for a few uploads of the greatest length."""
         self._upload_bytes = upload_bytes
-        full = "Other uploads take the room that there is. Try again."
+        full = "Other uploads use all of the space. Try again."
         self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
 
     @contextmanager
@@ -296,7 +298,7 @@ async def documents_of(
                     "multipart/form-data with files, and say which in content-type.",
                 )
         except OSError as error:
-            what, place = "What was sent cannot be put aside here", "a temporary folder (TMPDIR)"
+            what, place = "The upload cannot be stored here", "a temporary folder (TMPDIR)"
             raise not_writable(what, error, place) from error
         yield sent
 
@@ -328,13 +330,11 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     if unknown := sorted({*fields} - {*_FIELDS}):
         raise Problem(
-            422, "form", f"There is no field '{unknown[0]:.40}'; there is {', '.join(_FIELDS)}."
+            422, "form", f"There is no field '{unknown[0]:.40}'; use {', '.join(_FIELDS)}."
         )
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:
-        raise Problem(
-            422, "form", "The form holds no file; send at least one part with a filename."
-        )
+        raise Problem(422, "form", "The form has no file; send at least one part with a filename.")
     metadata = _metadata(fields.get("metadata", "{}"))
     names = [base_name(upload.filename) for upload in uploads]
     id_ = fields.get("id")
@@ -343,7 +343,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     streams: list[Iterable[Passage]] = []
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
         if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
-            raise bad_file(name, f"has more than the {characters:,} characters that are stored")
+            raise bad_file(name, f"has more than {characters:,} characters; split it")
         # Never under its own name, which the client chose.
         path = folder / str(number)
         await asyncio.to_thread(_copy, upload.file, path)
@@ -381,7 +381,7 @@ def _metadata(text: str) -> Mapping[str, object]:
         raise Problem(
             422,
             "form",
-            f'The field `metadata` is no flat JSON object, as in {{"year": 1894}}{why}.',
+            f'The field `metadata` is not a flat JSON object, as in {{"year": 1894}}{why}.',
         ) from error
 
 
@@ -392,7 +392,7 @@ def _chunk_words(text: str | None) -> int | None:
         return DocumentsRequest(id="x", text="x", metadata={}, chunk_words=int(text)).chunk_words
     except ValueError as error:
         raise Problem(
-            422, "form", "The field `chunk_words` is a whole number from 20 to 2000."
+            422, "form", "The field `chunk_words` must be a whole number from 20 to 2000."
         ) from error
 
 
@@ -411,13 +411,13 @@ def cut(
             if len(document.id) > LONGEST_ID:
                 raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
             if document.id in met:
-                raise _refused(document, "comes twice in the request; send it once")
+                raise _refused(document, "occurs twice in the request; send it once")
             met.add(document.id)
             if len(document.text) > characters:
                 raise _refused(
                     document,
-                    f"has {len(document.text):,} characters, and {characters:,} are stored; send "
-                    "it in parts",
+                    f"has {len(document.text):,} characters, but the limit is {characters:,}; "
+                    "split it",
                 )
             yield from chunk_passage(document, words or CHUNK_WORDS)
     except SourceError as error:

@@ -312,7 +312,7 @@ def _prepared(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         database.close()
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            raise sqlite3.NotSupportedError(f"it is somebody else's: {error}") from error
+            raise sqlite3.NotSupportedError(f"it is not a database of jobs: {error}") from error
         raise
     return database
 
@@ -344,4 +344,4 @@ def _refused() -> Iterator[None]:
     except sqlite3.Error as error:
         raise OSError(f"{DATABASE}: {error}") from error
     except Timeout as error:
-        raise OSError(f"{DATABASE}: another process has been opening it for long") from error
+        raise OSError(f"{DATABASE}: another process has been opening it for too long") from error

@@ -152,7 +152,7 @@ class JobRunner:
                     if is_time:
                         await self._sweep(writer)
                 except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
-                    fault = f"Jobs cannot be done ({_reason(error)})."
+                    fault = f"Jobs cannot run ({_reason(error)})."
                     if fault != self._faults.get(name):
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
                 self._faults[name] = fault
@@ -190,8 +190,8 @@ class JobRunner:
         try:
             if job.attempts > _ATTEMPTS:
                 raise ServiceError(
-                    f"The process that wrote it ended {_ATTEMPTS} times at the same place; the log "
-                    "of the server may say why. Send it in smaller parts."
+                    f"The process that wrote it ended {_ATTEMPTS} times at the same passage; the "
+                    "server's log may say why. Send smaller parts."
                 )
             groups = self._groups(writer.jobs.passages(job))
             while group := await writer.off_loop(lambda: next(groups, None)):

@@ -43,8 +43,8 @@ class JobStore(JobDatabase):
         damaged = ", ".join(self.set_aside)
         return damaged and (
             f"Jobs that could not be read were set aside in the index's folder '{FOLDER}': "
-            f"{damaged}. /v1/jobs lists those that are known; send again what is missing, then "
-            "delete what was set aside."
+            f"{damaged}. /v1/jobs lists those that are known; send missing documents again, then "
+            "delete the damaged files."
         )
 
     def submit(self, passages: Iterable[Passage]) -> Job:
@@ -109,7 +109,7 @@ class JobStore(JobDatabase):
             yield from (parse_passage(str(passage)) for (passage,) in rows)
             done += len(rows)
         if done != job.passages:
-            raise ValueError(f"{done} of its {job.passages} passages are there")
+            raise ValueError(f"only {done} of its {job.passages} passages exist")
 
     def cancel(self, job: Job) -> None:
         """Cancel a queued job at once, or ask the process that runs it to stop."""
@@ -176,7 +176,7 @@ class JobStore(JobDatabase):
         with self.change() as database:
             done = database.execute(f"UPDATE jobs SET {stands} WHERE id = :id", asdict(job))
             if done.rowcount != 1:
-                raise OSError(f"job {job.id} was taken away")
+                raise OSError(f"job {job.id} was deleted")
 
     def _job(self, row: tuple[Any, ...]) -> Job:
         """Make a job of a row; an unreadable one is stored as failed."""

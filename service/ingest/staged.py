@@ -96,8 +96,8 @@ class StagedFiles:
             raise Problem(
                 422,
                 "too-many-files",
-                f"{MOST_FILES} uploaded files and {most:,} bytes are kept for a key. Delete some; "
-                "a document stays when the file that it was made of goes.",
+                f"A key can keep {MOST_FILES} uploaded files and {most:,} bytes. Delete some; "
+                "documents that were made from them stay.",
             )
         file = StagedFile(_new_id("file"), name, purpose, size, int(time.time()))
         with _writing():

@@ -87,8 +87,8 @@ class CollectionWriter:
         self._turn = asyncio.Lock()
         self._changes = Room(
             self._settings.changes,
-            f"{self._settings.changes} changes wait for '{collection.name}', which is as many as "
-            "may. Try again, or send many documents in one request.",
+            f"{self._settings.changes} changes wait for '{collection.name}', which is the limit. "
+            "Try again, or send many documents in one request.",
             retry_after=1,
         )
         self._stopping = threading.Event()
@@ -250,8 +250,8 @@ class CollectionWriter:
                 raise Problem(
                     503,
                     "too-many-jobs",
-                    f"{self._settings.jobs} jobs wait for '{self.collection.name}', which is as "
-                    "many as may. Try again when some are done; /v1/jobs tells.",
+                    f"{self._settings.jobs} jobs wait for '{self.collection.name}', which is the "
+                    "limit. Try again when some have ended; /v1/jobs lists them.",
                     retry_after=10,
                 )
             return self.jobs.submit(passages)
@@ -322,10 +322,9 @@ class CollectionWriter:
             raise Problem(
                 409,
                 "job-under-way",
-                f"Job {job.id} is about to write document '{document:.80}', and {left:,} passages "
-                "are to be written until it ends. Send this again in the seconds that Retry-After "
-                f"gives; or end the job with DELETE /v1/jobs/{job.id}, which keeps what it has "
-                "written, and send this at once.",
+                f"Job {job.id} will write document '{document:.80}', and has {left:,} passages "
+                "left. Send this again after the seconds in Retry-After; or end the job with "
+                f"DELETE /v1/jobs/{job.id}, which keeps what it has written, and resend now.",
                 retry_after=seconds,
             )
 

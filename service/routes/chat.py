@@ -153,7 +153,9 @@ def route_of(service: Service, model: str) -> tuple[Route, str]:
     names = _names(service)
     if model not in names:
         raise Problem(
-            404, "model_not_found", f"There is no model '{model:.80}'; there is {', '.join(names)}."
+            404,
+            "model_not_found",
+            f"There is no model '{model:.80}'; use one of {', '.join(names)}.",
         )
     route, _, collection = model.removeprefix(PREFIX).partition(":")
     return Route(route), service.collection(collection or None).name

@@ -66,17 +66,17 @@ async def create(request: Request, service: Served) -> FileObject:
                 raise Problem(
                     422,
                     "form",
-                    "Send a form with `file`, which has a name, and `purpose`, and no more.",
+                    "Send a form with only `file`, which has a name, and `purpose`.",
                 )
             if purpose not in PURPOSES:
-                raise Problem(422, "form", f"`purpose` is one of {', '.join(PURPOSES)} here.")
+                raise Problem(422, "form", f"`purpose` must be one of {', '.join(PURPOSES)}.")
             name = base_name(upload.filename)
             if suffix_of(name) in ROWS:
                 raise Problem(
                     415,
                     "file-type",
-                    f"'{name:.80}' holds many documents, and a file is one here. Send it to "
-                    "/v1/documents.",
+                    f"'{name:.80}' contains many documents, but a file here is one document. Send "
+                    "it to /v1/documents.",
                 )
             size = upload.size or 0
             add = asyncio.to_thread(staged.add, name, purpose, upload.file, size)
@@ -157,7 +157,7 @@ async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
         raise Problem(
             404,
             "no-such-file",
-            f"This key has no uploaded file '{id_:.80}'; they are kept for a while only.",
+            f"This key has no uploaded file '{id_:.80}'; they are kept only for a while.",
         )
     return found
 

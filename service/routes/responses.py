@@ -92,7 +92,9 @@ async def create(asked: ResponseRequest, request: Request, service: Served) -> R
 def _search_of(asked: ResponseRequest) -> Tool | None:
     """The requested file search, if any, or a `Problem` 422 for what is not offered."""
     if asked.previous_response_id is not None:
-        raise _refused("previous_response_id", "nothing is kept here; send the turns as `input`.")
+        raise _refused(
+            "previous_response_id", "replies are not stored here; send the turns as `input`."
+        )
     found = None
     for tool in asked.tools:
         if tool.type != SEARCH:

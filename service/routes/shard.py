@@ -31,7 +31,7 @@ async def answer(asked: ShardCalls, service: Served) -> JSONResponse:
     collection = service.collection(None)
     collection.require_ready()
     if {name for name, _ in asked.calls} - CALLS.keys() or not collection.is_stored_here:
-        raise Problem(404, "no-such-call", "There is nothing like that to be asked here.")
+        raise Problem(404, "no-such-call", "There is no such call here.")
     session = collection.session
 
     def answers() -> list[Any]:
@@ -40,6 +40,6 @@ async def answer(asked: ShardCalls, service: Served) -> JSONResponse:
     try:
         found = await run_in_threadpool(answers)
     except (KeyError, TypeError, ValueError) as error:
-        said = "The call does not fit, or its walk is no longer known."
+        said = "The call's arguments are not valid, or its walk has expired."
         raise Problem(422, "bad-call", said) from error
     return JSONResponse(found)

@@ -38,7 +38,7 @@ class Strict(BaseModel):
     def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
         # Each unknown field would be an error of its own, and a body may have thousands.
         if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
-            raise ValueError(f"there are {len(value):,} fields, and most are unknown")
+            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
         try:
             return validate(value)
         except ValidationError as error:
@@ -50,7 +50,7 @@ def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
     """The same fault; for an unknown field it suggests the fields that may have been meant."""
     said = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        known = f"There are {', '.join(fields)}."
+        known = f"The fields are {', '.join(fields)}."
         said = f"There is no such field.{suggestion(str(fault['loc'][0]), fields) or ' ' + known}"
     kind = PydanticCustomError(fault["type"], said)
     return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])

@@ -46,11 +46,13 @@ class DifyCondition(BaseModel):
         """
         names = [self.name] if isinstance(self.name, str) else self.name
         if len(names) != 1:
-            raise FilterError("A condition is of one name here; send one for each.")
+            raise FilterError(
+                "A condition can have only one name here; send one condition for each."
+            )
         kind = _COMPARISONS.get(self.comparison_operator)
         if kind is None:
             raise FilterError(
-                f"There is no comparison '{self.comparison_operator:.40}' here; there are "
+                f"There is no comparison '{self.comparison_operator:.40}' here; use one of "
                 f"{', '.join(_COMPARISONS)}.",
             )
         return {"type": kind, "key": names[0], "value": self.value}

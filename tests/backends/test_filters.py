@@ -118,11 +118,11 @@ def test_a_misspelt_key_is_named_with_what_it_may_have_been_meant_for() -> None:
     columns = Columns([{"year": 1566, "topic": "bridges"}])
     for key, says in (
         ("yeer", "'yeer'. Did you mean year?"),
-        ("qq", "'qq'. There are topic, year."),
+        ("qq", "'qq'. The keys are topic, year."),
     ):
         with pytest.raises(FilterError, match=re.escape(f"No passage has the key {says}")):
             columns.passing(parse_filter({**EQ, "key": key}))
-    with pytest.raises(FilterError, match="There is no metadata"):
+    with pytest.raises(FilterError, match="No passage has metadata"):
         Columns([{}]).passing(parse_filter(EQ))
 
 
@@ -145,9 +145,9 @@ EQ = {"type": "eq", "key": "k", "value": 1}
         ({"type": "eq", "key": "k", "value": float("nan")}, "not nan"),
         ({"type": "gt", "key": "k", "value": True}, "filter.value .* booleans have no order"),
         ({"type": "in", "key": "k", "value": "a"}, "filter.value must be a list of values"),
-        ({"type": "in", "key": "k", "value": [0] * 1001}, "more than 1000 values together"),
+        ({"type": "in", "key": "k", "value": [0] * 1001}, "more than 1000 values in total"),
         ({"type": "nin", "key": "k", "value": ["a", {}]}, r"filter.value\[1\] must be a string"),
-        ({**EQ, "values": 1}, "filter has a field 'values'; only type, key, value belong"),
+        ({**EQ, "values": 1}, "filter has an unknown field 'values'; use type, key, value"),
         ({"type": "and"}, "filter.filters is missing"),
         ({"type": "or", "filters": []}, "filter.filters must be a list of at least one"),
         ({"type": "or", "filters": EQ}, "filter.filters must be a list of at least one"),
@@ -157,7 +157,7 @@ EQ = {"type": "eq", "key": "k", "value": 1}
         ),
         (
             {"type": "or", "filters": [{"type": "in", "key": "k", "value": [0] * 501}] * 2},
-            "more than 1000 values together",
+            "more than 1000 values in total",
         ),
         ({"type": "and", "filters": [EQ] * 257}, "has more than 256 comparisons"),
     ],

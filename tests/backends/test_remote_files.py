@@ -69,7 +69,7 @@ def test_of_a_folder_in_the_layout_of_beir_the_corpus_is_read(store: str) -> Non
     [
         ("fsspec+memory:///nowhere", "cannot be read"),
         ("gopher://somewhere/corpus", "Unrecognized filesystem"),
-        ("fsspec+memory:///corpus/picture.png", "not a file we read"),
+        ("fsspec+memory:///corpus/picture.png", "has an unsupported type"),
     ],
 )
 def test_what_cannot_be_read(store: str, address: str, message: str) -> None:

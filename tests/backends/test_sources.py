@@ -64,7 +64,7 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         *(
             (
                 f'{{"_id": "a{bad}b", "text": "y"}}',
-                "holds a control character or half a surrogate pair",
+                "contains a control character or an unpaired surrogate",
             )
             for bad in ("\\u0000", "\\n", "\\t", "\\r", "\\u009b", "\\u202e", "\\ud800")
         ),
@@ -81,7 +81,7 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
             "metadata has 65 keys; at most 64",
         ),
         (f'{{"_id": "x", "text": "y", "metadata": {{"k": {"9" * 400}}}}}', "more than 300 digits"),
-        ('{"_id": "a\\ud83d", "text": "y"}', "half a surrogate pair"),
+        ('{"_id": "a\\ud83d", "text": "y"}', "unpaired surrogate"),
         ('{"_id": "x"}', "text is missing"),
         ('{"_id": "x", "text": null}', "text is empty"),
         ('{"_id": "x", "text": " \\n\\u0000\\ud83d "}', "text is empty"),
@@ -92,10 +92,10 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
         ('{"_id": "x", "text": "y", "metadata": {"k": NaN}}', "NaN is not a number"),
         ('{"_id": "x", "text": "y", "metadata": {"k": 1e999}}', "'k' is inf"),
-        ('{"_id": "ok", "text": "again"}', "id 'ok' came up before in this file"),
+        ('{"_id": "ok", "text": "again"}', "id 'ok' occurs twice in this file"),
         (b'{"_id": "x", "text": "caf\xe9"}', "not UTF-8: byte 25 is 0xe9"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not JSON that we read"),
+        ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not readable as JSON"),
     ],
 )
 def test_a_bad_line_is_reported_and_passed_over(
@@ -164,7 +164,7 @@ def test_a_bad_text_file_is_reported_as_a_whole(tmp_path: Path) -> None:
     assert [(Path(b.file).name, b.line, b.reason) for b in bad] == [
         ("empty.txt", None, "text is empty"),
         ("latin.txt", None, "is not UTF-8: byte 3 is 0xe9"),
-        ("only.md", None, "holds no text; pictures of pages have to be recognised first"),
+        ("only.md", None, "contains no text; scanned pages need OCR first"),
     ]
     assert str(bad[0]) == f"{tmp_path / 'empty.txt'}: text is empty"
 
@@ -203,10 +203,10 @@ def test_text_files_are_chunked_and_lines_only_when_asked_or_huge(tmp_path: Path
     ("name", "message"),
     [
         ("nowhere.jsonl", r"no file or folder .*nowhere\.jsonl"),
-        ("picture.png", "not a file we read. Give a file that ends in .txt, .md"),
+        ("picture.png", "has an unsupported type. Give a file that ends in .txt, .md"),
         (
             "empty",
-            r"neither corpus\.jsonl nor any file that .* It holds 2 \.xyz, 1 without an",
+            r"neither corpus\.jsonl nor a file that .* It contains 2 \.xyz, 1 without an",
         ),
     ],
 )
@@ -240,7 +240,7 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
         Passage("2", "", "The Neretva."),
     ]
     assert [(each.line, each.reason) for each in bad] == [
-        (3, "id '2' came up before in this file"),
+        (3, "id '2' occurs twice in this file"),
         (4, "text is missing"),
     ]
     assert DocumentSource(tmp_path / "rows.parquet").expected == 4
@@ -249,4 +249,4 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     parquet.write_table(named, tmp_path / "named.parquet")
     assert read(tmp_path / "named.parquet")[0] == [Passage("m", "", "M.", {"a": "b"})]
     write(tmp_path / "none.parquet", b"PAR1 nonsense")
-    assert "no Parquet file" in read(tmp_path / "none.parquet")[1][0].reason
+    assert "read as a Parquet file" in read(tmp_path / "none.parquet")[1][0].reason

@@ -180,7 +180,7 @@ def test_who_is_refused_comes_again(scripted: Server, monkeypatch: pytest.Monkey
 def test_what_is_not_wye_is_told(scripted: Server, body: str) -> None:
     url = scripted([(200, {}, body), (500, {}, body)])
     with Client(url) as wye:
-        with pytest.raises(WyeError, match="not one of Wye"):
+        with pytest.raises(WyeError, match="is not Wye's"):
             wye.search("x")
         with pytest.raises(WyeError, match="The server replied 500"):
             wye.search("x")

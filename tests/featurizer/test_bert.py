@@ -220,7 +220,7 @@ def test_what_is_another_kind_of_model_is_left_to_pytorch(
     encoder = Encoder(EncoderSettings(model=str(folder)))
     ((name, level, said),) = caplog.record_tuples
     assert (name, level) == ("featurizer.encoder", logging.WARNING)
-    assert "is computed by PyTorch" in said
+    assert "runs in PyTorch" in said
     assert "Dense" in said
     assert (encoder.dimension, encoder.max_tokens, encoder.dtype) == (16, 32, "float32")
     theirs = SentenceTransformer(str(folder), local_files_only=True)
@@ -238,9 +238,9 @@ def test_what_is_another_kind_of_model_is_left_to_pytorch(
         ("1_Pooling/config.json", {"pooling_mode": "max"}, "pooling is 'max'"),
         ("config.json", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
         ("config.json", {"model_type": "mpnet"}, "model_type is 'mpnet'"),
-        ("sentence_bert_config.json", {"do_lower_case": True}, "lowered"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "lowercases"),
         ("tokenizer.json", None, "no tokenizer.json"),
-        ("model.safetensors", None, "not one file model.safetensors"),
+        ("model.safetensors", None, "not in one file, model.safetensors"),
     ],
 )
 def test_what_it_cannot_compute_it_refuses_with_the_reason(

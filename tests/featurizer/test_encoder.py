@@ -238,7 +238,7 @@ def test_an_encoder_of_ones_own_that_is_damaged_or_without_weights_says_so(tmp_p
     with pytest.raises(ModelError, match=r"mine cannot be loaded: .* Copy it again"):
         Encoder(EncoderSettings(model=str(folder)))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"holds no weights \(\*\.safetensors\)"):
+    with pytest.raises(ModelError, match=r"contains no weights \(\*\.safetensors\)"):
         Encoder(EncoderSettings(model=str(folder)))
 
 
@@ -250,7 +250,7 @@ def test_a_missing_encoder_says_what_was_expected_and_is_not_downloaded(name: st
 
 
 def test_an_unknown_dtype_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"'float16' is none of auto, float32\."):
+    with pytest.raises(ModelError, match=r"'float16'; use one of auto, float32\."):
         Encoder(EncoderSettings(dtype="float16"))
 
 

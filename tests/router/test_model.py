@@ -60,7 +60,7 @@ def test_a_budget(model: RoutingModel, features: Float64) -> None:
     assert {decision.route for decision in found} == {Route.LEXICAL}
     assert any(decision.reason.startswith("budget: ") for decision in found)
     without = model.with_policy(Policy(Thresholds(0.4, 0.6)))
-    with pytest.raises(PolicyError, match="No latency is known"):
+    with pytest.raises(PolicyError, match="The latency is unknown"):
         without.decide(features, max_latency_ms=5)
 
 

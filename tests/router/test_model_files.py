@@ -104,11 +104,11 @@ def test_name_and_policy_are_read_without_the_weights(folder: Path) -> None:
     ("change", "said"),
     [
         ({"low": 0.9}, "low <= high"),
-        ({"low": None}, "no thresholds file"),
-        ({"simple": "graph"}, "no graph"),
+        ({"low": None}, "not a thresholds file"),
+        ({"simple": "graph"}, "not run the graph"),
         ({"simple": "sparse"}, "sparse"),
         ({"latency_ms": {"graph": "fast"}}, "fast"),
-        ({"latency_ms": []}, "no thresholds file"),
+        ({"latency_ms": []}, "not a thresholds file"),
     ],
 )
 def test_a_thresholds_file_that_makes_no_sense_is_refused(

@@ -81,13 +81,13 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
     ("said", "why"),
     [
         (None, "did not answer"),
-        (b"<html>", "no scores"),
-        ({"results": [{"index": 7, "relevance_score": 1}]}, "no scores"),
-        ({"results": [{"index": -1, "relevance_score": 1}]}, "no scores"),
-        ({"results": [{"index": 0}]}, "no scores"),
+        (b"<html>", "did not send a reranker's scores"),
+        ({"results": [{"index": 7, "relevance_score": 1}]}, "did not send a reranker's scores"),
+        ({"results": [{"index": -1, "relevance_score": 1}]}, "did not send a reranker's scores"),
+        ({"results": [{"index": 0}]}, "did not send a reranker's scores"),
         ({"results": []}, "did not score all 2"),
         (scores([float("nan"), 1.0]), "did not score all 2"),
-        (b"[" * 100_000, "no scores"),
+        (b"[" * 100_000, "did not send a reranker's scores"),
         (b" " * (LONGEST_BODY + 1), "more than"),
     ],
 )

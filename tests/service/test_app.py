@@ -182,7 +182,7 @@ def test_a_router_for_no_collection_is_refused_before_anything_loads(
     settings: ServiceSettings, life: Life
 ) -> None:
     serve = ServeSettings(indexes=settings.serve.indexes, routers=("d=mine/v1",))
-    with pytest.raises(ServiceError, match="that is no collection"):
+    with pytest.raises(ServiceError, match="which is not a collection"):
         build(ServiceSettings(serve=serve))
     assert life.made == 0
 

@@ -162,7 +162,7 @@ async def test_what_could_not_be_done_in_time_is_refused_when_it_comes(desk: Des
     desk.seconds = 0.2
     await desk.batcher.submit("k", "known", 60)
     first = await desk.occupy()
-    with pytest.raises(Problem, match=r"and this one has 0\.1 s"):
+    with pytest.raises(Problem, match=r"but this one has 0\.1 s"):
         await desk.batcher.submit("k", "hasty", 0.1)
     desk.gate.set()
     await first

@@ -189,7 +189,7 @@ def test_questions_on_standard_input(
         (["search", "x", "-k", "0"], "k is 0"),
         (["search", "x", "-k", "-1"], "k is -1"),
         (["search", " "], "The question is empty"),
-        (["search", "x", "--route", "sideways"], "There is no route 'sideways'. Take one of auto,"),
+        (["search", "x", "--route", "sideways"], "There is no route 'sideways'. Use one of auto,"),
         (["search", "x", "--route", "grph"], "There is no route 'grph'. Did you mean graph?"),
         (
             ["search", "x", "--filter", "{"],

@@ -265,10 +265,10 @@ def test_each_collection_has_its_own() -> None:
 @pytest.mark.parametrize(
     ("routers", "thresholds", "says"),
     [
-        (("c=x",), (), r"--router is for 'c', but that is no collection.* one of a, b\."),
-        ((), ("x.json",), "--thresholds is for 'default', but that is no collection"),
-        (("a=x", "a=y"), (), "--router is there twice for collection 'a'"),
-        ((), ("a=x", "a=x"), "--thresholds is there twice for collection 'a'"),
+        (("c=x",), (), r"--router is for 'c', which is not a collection.* one of a, b\."),
+        ((), ("x.json",), "--thresholds is for 'default', which is not a collection"),
+        (("a=x", "a=y"), (), "--router is given twice for collection 'a'"),
+        ((), ("a=x", "a=x"), "--thresholds is given twice for collection 'a'"),
         (("a=",), (), "--router a= names nothing; write --router a=MODEL"),
     ],
 )
@@ -289,5 +289,5 @@ def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"collection 'a': .*missing.json' cannot be read"):
         check_router("a", RoutingSettings(thresholds=str(tmp_path / "missing.json")))
     save_policy(file, Policy(Thresholds(0.1, 0.2), router="another/v1"), {})
-    with pytest.raises(ServiceError, match=f"'another/v1', but '{DEFAULT_ROUTER}' decides"):
+    with pytest.raises(ServiceError, match=f"'another/v1', not '{DEFAULT_ROUTER}'"):
         check_router("a", RoutingSettings(thresholds=str(file)))

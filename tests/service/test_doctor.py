@@ -74,9 +74,7 @@ def test_keys(index: Path, tmp_path: Path) -> None:
     path.chmod(0o644)
     assert looked_at(replace(public, keys_file=path))["access"].state == Health.WARNING
     path.chmod(0o662)
-    holds(
-        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "add a key of their own"
-    )
+    holds(looked_at(replace(public, keys_file=path))["access"], Health.BAD, "so add keys")
     path.chmod(0o600)
     bound = new_key("bob", [Scope.READ], ["docs"], {"type": "eq", "key": "acl", "value": "all"})[1]
     append_key(path, bound)
@@ -97,7 +95,7 @@ def test_an_address_that_is_taken() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    holds(found, Health.WARNING, "take another --port")
+    holds(found, Health.WARNING, "choose another --port")
 
 
 def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
@@ -139,10 +137,10 @@ def test_a_router_and_thresholds_of_a_collection(
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="another/v1"), {})
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
     found = looked_at(missing)
-    for name, says in (("a", "'another/v1', but 'handmade/v1' decides"), ("c", "'nobody/v1'")):
+    for name, says in (("a", "'another/v1', not 'handmade/v1'"), ("c", "'nobody/v1'")):
         holds(found[f"router {name}"], Health.BAD, says)
     unknown = replace(wanted, thresholds=(f"z={file}",))
-    assert "'z', but that is no collection" in looked_at(unknown)["routers"].says
+    assert "'z', which is not a collection" in looked_at(unknown)["routers"].says
 
 
 def test_a_router_that_asks_the_corpus_is_no_fault(
@@ -165,7 +163,7 @@ def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
     found = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
-    holds(found["index a"], Health.BAD, "is not as it was committed. `wye repair")
+    holds(found["index a"], Health.BAD, "has changed since it was committed. `wye repair")
     holds(found["index b"], Health.GOOD, "every route answers")
 
 

@@ -60,7 +60,7 @@ def test_a_log_is_tuned_from(
     assert "default (12), other (1); name one with --collection." in capsys.readouterr().err
     # The request with a budget needs latencies, which this router's thresholds file has none of.
     assert run([*own, "--collection", "default"]) == 2
-    assert "No latency is known for dense, fusion, graph" in capsys.readouterr().err
+    assert "The latency is unknown for dense, fusion, graph" in capsys.readouterr().err
     reviewed = log.with_name("thresholds.json")
     reviewed.write_text(
         '{"low": 0.4, "high": 0.7, "simple": "dense", "latency_ms": '
@@ -77,9 +77,9 @@ def test_a_log_is_tuned_from(
     assert "1 asked of another collection: other (1)" in out
     assert "1 route named by the caller" in out
     assert "1 no decision: the router failed, was late, or had no passages" in out
-    assert "1 line without an end" in out
+    assert "1 incomplete line" in out
     assert "Feedback is on 3 requests; 1 different questions have passages" in out
-    assert "1 a request that is unknown, or another key's" in out
+    assert "1 an unknown request, or that of another key" in out
     assert "as served -> now 0" in out
     assert "now -> 0,1 dense fusion 4 40.0%" in out
     assert "graph fusion 3 30.0%" in out

@@ -174,11 +174,11 @@ def test_an_explanation_says_what_led_there(client: TestClient) -> None:
 def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
     documents = {"documents": [{"id": "new", "text": "Ada met Babbage."}]}
     reply = client.post("/v1/documents", json=documents)
-    assert (reply.status_code, "dealt to other servers" in reply.text) == (409, True)
+    assert (reply.status_code, "spread over other servers" in reply.text) == (409, True)
     assert client.post("/v1/shard", json={"calls": [["about", {}]]}).status_code == 404
     for route in ("clue", "zoom"):
         reply = client.post("/v1/retrieve", json={"question": QUESTION, "route": route})
-        assert (reply.status_code, "where an index is sharded" in reply.text) == (409, True)
+        assert (reply.status_code, "on a sharded index" in reply.text) == (409, True)
 
 
 def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitStack]) -> None:

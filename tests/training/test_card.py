@@ -13,11 +13,11 @@ def test_the_card_has_figures_with_their_command(report: Report) -> None:
     assert "| one | One | CC0 | written | 90 | 90 | 40 |" in text
     assert "| other | own data | not stated | not stated | 60 | 60 | 20 |" in text
     assert "English" in text
-    rows = text.partition("## Away from home")[2].partition("## Data")[0].count("\n| other | ")
+    rows = text.partition("## On other datasets")[2].partition("## Data")[0].count("\n| other | ")
     assert rows == 2 * len(report.policy.points)
 
 
 def test_a_router_that_was_not_judged_says_so(unjudged: Report) -> None:
     text = card("mine", unjudged)
-    assert "has not been judged" in text
+    assert "was not evaluated" in text
     assert "oracle" not in text

@@ -72,7 +72,7 @@ def test_what_does_not_pass_is_said(endpoint: LanguageModel) -> None:
         with pytest.raises(JudgeError, match="status 500"):
             judge.answer("Where lies Como?", CONTEXT)
         endpoint.say = lambda *_: b"<html>hello"
-        with pytest.raises(JudgeError, match="which is no chat completion"):
+        with pytest.raises(JudgeError, match="which is not a chat completion"):
             judge.answer("Where lies Como?", CONTEXT)
 
 

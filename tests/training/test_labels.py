@@ -86,7 +86,7 @@ def test_a_label_is_which_arm_is_needed() -> None:
 
 
 def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
-    with pytest.raises(FitError, match=r"There is no success 'luck'; choose among .*better-ndcg"):
+    with pytest.raises(FitError, match=r"There is no success 'luck'; use one of .*better-ndcg"):
         disagreements(replays, D, "luck", FUSION)
 
 
@@ -118,8 +118,8 @@ def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
     assert found.labels.tolist() == [-1, 1, 0, -1] * 2
     assert (found.both, found.neither) == (2, 2)
     assert found.warnings == (
-        f"The arms disagree on 4 questions only, and a router needs about {ENOUGH}; add questions, "
-        "or a dataset that is unlike these.",
+        f"The arms disagree on only 4 questions, and a router needs about {ENOUGH}; add questions, "
+        "or a dataset of another kind.",
     )
     found.require_both()
 

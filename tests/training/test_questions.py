@@ -207,10 +207,10 @@ def test_what_is_no_use_is_kept_apart_with_its_fault(
         (500, "status 500"),
         (401, "status 401"),
         (9.0, "timed out"),
-        (b"<html>no JSON", "no chat completion"),
-        (NESTED, "no chat completion"),
-        (b'{"choices": []}', "no chat completion"),
-        (b" " * 2_000_000, "its answer does not end"),
+        (b"<html>no JSON", "not a chat completion"),
+        (NESTED, "not a chat completion"),
+        (b'{"choices": []}', "not a chat completion"),
+        (b" " * 2_000_000, "its answer was cut off"),
     ],
 )
 def test_an_endpoint_that_fails_is_told_and_loses_nothing(
@@ -235,7 +235,9 @@ def test_a_model_that_is_no_use_is_not_paid_for_long(
     writer: Writer, folder: Path, endpoint: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint.say = lambda *_: told("What is sold in spring in the land?", "town")
-    with pytest.raises(TrainingError, match=r"nothing more to ask about: '.*' has 1 questions"):
+    with pytest.raises(
+        TrainingError, match=r"No passages are left to ask about: '.*' has 1 questions"
+    ):
         writer().write(9, Silent())
     assert {line["fault"] for line in lines(folder / ASKED)[1:]} == {"a duplicate"}
     endpoint.say = lambda *_: "no"
@@ -256,7 +258,7 @@ def test_other_questions_are_left_alone(writer: Writer, folder: Path) -> None:
     folder.mkdir()
     for line, says in (
         ('{"_id": "q1", "text": "Mine?"}', "'q1' of '.*' was not written here"),
-        ("not JSON", "queries.jsonl:1 is no line of JSON"),
+        ("not JSON", "queries.jsonl:1 is not a line of JSON"),
     ):
         (folder / QUERIES).write_text(f"{line}\n", encoding="utf-8")
         with pytest.raises(DatasetError, match=says):

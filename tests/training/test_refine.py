@@ -82,7 +82,7 @@ def test_units_are_extracted_once_and_clue_goes_by_them(
     code, out, err = refine("units")
     assert code == 0, err
     assert "Asks for the units of 6 of 6 passages: about " in err
-    assert "18 units of 6 passages; 0 of 6 were there before" in out
+    assert "18 units of 6 passages; 0 of 6 were extracted before" in out
     assert "30 tokens sent and 12 received." in out
     asked = endpoint.requests[0]
     assert asked["temperature"] == 0
@@ -95,7 +95,7 @@ def test_units_are_extracted_once_and_clue_goes_by_them(
     ]
     code, out, err = refine("units")
     assert (code, err) == (0, "")
-    assert "0 units of 0 passages; 6 of 6 were there before; 0 tokens sent" in out
+    assert "0 units of 0 passages; 6 of 6 were extracted before; 0 tokens sent" in out
     assert len(endpoint.requests) == 6
     _, out, _ = wye("info", "--index", index, "--json")
     assert json.loads(out)["extracted"] == {
@@ -146,13 +146,13 @@ def test_new_and_changed_passages_are_asked_about_and_deleted_ones_dropped(
     endpoint.say = lambda _, passage: json.dumps([f"{passage.split('.')[0]} is there."])
     code, out, _ = refine("units")
     assert code == 0
-    assert "2 units of 2 passages; 4 of 6 were there before" in out
+    assert "2 units of 2 passages; 4 of 6 were extracted before" in out
     found = kept(index)
     assert (found["Livno"], found["Tuzla"]) == (["Livno is there."], ["Tuzla is there."])
     assert "Bihac" not in found
     # What another model said before counts until this one has been asked.
     code, out, _ = refine("units", "--generator-model", "another")
-    assert "6 units of 6 passages; 0 of 6 were there before" in out
+    assert "6 units of 6 passages; 0 of 6 were extracted before" in out
 
 
 def test_a_share_is_read_and_the_rest_keeps_its_sentences(
@@ -163,7 +163,7 @@ def test_a_share_is_read_and_the_rest_keeps_its_sentences(
     assert "of 3 passages" in out
     assert len(endpoint.requests) == 3
     code, out, _ = refine("units")
-    assert "9 units of 3 passages; 3 of 6 were there before" in out
+    assert "9 units of 3 passages; 3 of 6 were extracted before" in out
     assert "6 passages" in refine("units", "--drop")[1]
     assert kept(index) == {}
 
@@ -203,15 +203,15 @@ def test_useless_replies_are_counted_and_asked_again(
     endpoint.say = lambda *_: left.pop(0) if left else 500
     code, out, err = refine("units", "--at-once", "1")
     assert code == 0, err
-    assert "no list of JSON (2)" in out
+    assert "not a JSON list (2)" in out
     assert "its units were not in the passage (1)" in out
     assert "the endpoint did not answer (2)" in out
-    assert "of another form (3)" in out
+    assert "of the wrong form (3)" in out
     assert f"over {LONGEST_ITEM} characters (1)" in out
     (only,) = kept(index).values()
     assert only == ["Konjic is a? town."]
     endpoint.say = extracts
-    assert "15 units of 5 passages; 1 of 6 were there before" in refine("units")[1]
+    assert "15 units of 5 passages; 1 of 6 were extracted before" in refine("units")[1]
 
 
 def test_a_model_that_is_of_no_use_and_one_that_is_silent_end_it(
@@ -227,7 +227,7 @@ def test_a_model_that_is_of_no_use_and_one_that_is_silent_end_it(
     endpoint.say = lambda *_: "no"
     code, _, err = refine("units")
     assert code == 2
-    assert "3 replies in a row were of no use, the last one because: no list of JSON" in err
+    assert "3 replies in a row were unusable, the last one because: not a JSON list" in err
 
 
 def test_a_passage_that_is_too_long_is_not_asked_about(
@@ -270,7 +270,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     assert len(endpoint.requests) == 4
     code, out, err = refine("units")
     assert code == 0, err
-    assert "9 units of 3 passages; 3 of 6 were there before" in out
+    assert "9 units of 3 passages; 3 of 6 were extracted before" in out
     assert len(endpoint.requests) == 7
     assert len(kept(index)) == 6
 
@@ -291,12 +291,12 @@ def test_replies_are_read_in_the_forms_that_models_write() -> None:
     said = json.dumps({"entities": ["Ada"], "triples": [triple, ["Ada", "x"], "Ada", [1, 2, 3]]})
     items, left_out = parse("facts", said, PASSAGE)
     assert items == [triple]
-    assert left_out == {"of another form": 3}
+    assert left_out == {"of the wrong form": 3}
     assert parse("units", '{"units": []}', PASSAGE) == ([], {})
     many = [f"Ada Lovelace wrote {n} engines." for n in range(MOST_ITEMS + 2)]
     items, left_out = parse("units", json.dumps(many), PASSAGE)
     assert len(items) == MOST_ITEMS
     assert left_out == {f"beyond {MOST_ITEMS} of a passage": 2}
     for said in ("", "null", '{"units": "Ada"}', "{" * 9, '{"other": ["Ada"]}'):
-        with pytest.raises(UselessReplyError, match="no list"):
+        with pytest.raises(UselessReplyError, match="not a JSON list"):
             parse("units", said, PASSAGE)

@@ -51,7 +51,7 @@ def test_a_verdict_is_about_what_is_simpler(report: Report, gained: Interval, sa
     assert found is not None
     assert found.says.startswith(says)
     assert found.better == (gained.low > 0)
-    assert ("Do not use this router; take fusion instead." in found.says) != found.better
+    assert ("Do not use this router; use fusion instead." in found.says) != found.better
 
 
 def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Report) -> None:
@@ -137,7 +137,7 @@ def test_no_question_is_quoted(written: Path) -> None:
 def test_a_run_without_test_splits_says_so(unjudged: Report, tmp_path: Path) -> None:
     write_report(tmp_path, unjudged)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "has not been judged" in text
+    assert "was not evaluated" in text
     assert "Final evaluation" not in text
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["evaluation"] is None
 

@@ -97,7 +97,7 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
         f"Wrote {trained.models / 'town' / 'v2'}. "
         f"Use it with WYE_ROUTER__MODEL={trained.models / 'town' / 'v2'}\n"
     )
-    assert "No dataset has a test split, so the router was not judged." in err
+    assert "No dataset has a test split, so the router was not evaluated." in err
     assert re.match(r"\d+ judged questions in train and dev. A router learns from those on", err)
     assert re.search(r"The arms disagree on \d+ of \d+ questions\.\n", err)
     assert trained.replay("train").stat().st_mtime_ns == before
@@ -111,17 +111,17 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
     few = write_town(tmp_path / "few", streets=8)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")
-    assert "questions only, and a router needs about 50; add questions" in err
+    assert "questions, and a router needs about 50; add questions" in err
     assert sorted(trained.models.rglob("*")) == before
 
 
 def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> None:
     for more, says in (
-        (["--success", "luck"], "There is no success 'luck'; choose among graph-helps, all-gold@5"),
+        (["--success", "luck"], "There is no success 'luck'; use one of graph-helps, all-gold@5"),
         (["--quality", "luck"], "There is no measure 'luck'"),
         (["--kind", "deep"], "There is no kind of scorer 'deep'"),
-        (["--simple", "graph"], "'graph' cannot be the simple route; take dense"),
-        (["--max-graph-share", "2"], "A graph share of 2.0 is none from 0 to 1"),
+        (["--simple", "graph"], "'graph' cannot be the simple route; use dense"),
+        (["--max-graph-share", "2"], "A graph share of 2.0 is not from 0 to 1"),
         (["--questions", str(tmp_path / "missing")], "There is no folder"),
     ):
         code, out, err = wye(*trained.train(*more))
@@ -172,7 +172,7 @@ def test_nothing_is_written_where_the_thresholds_in_use_stay(
     assert [*tmp_path.iterdir()] == []
     code, _, err = wye(*tune, "--max-latency-ms", "0.001")
     assert code == 2
-    assert re.search(r"even the fastest route takes \d+\.\d ms in the mean", err)
+    assert re.search(r"even the fastest route takes \d+\.\d ms on average", err)
 
 
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
@@ -189,6 +189,6 @@ def test_a_router_that_asks_the_corpus_needs_an_index(
 ) -> None:
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     code, _, err = wye("route", HOP)
-    assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
+    assert (code, "Name its index with --index DIR or WYE_INDEX." in err) == (2, True)
     code, out, _ = wye("route", HOP, "--index", trained.index, "--explain")
     assert (code, "graph" in out) == (0, True)

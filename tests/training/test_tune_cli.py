@@ -92,11 +92,14 @@ def test_mistakes_are_one_sentence(
         ([log.name], "Give replays or --from-log, not both."),
         (["--from-log", log], "is named 2 times"),
         (["--from-log", tmp_path / "missing"], "cannot be read"),
-        (["--collection", "wiki"], "Nothing was asked of collection 'wiki'; there is default (40)"),
+        (
+            ["--collection", "wiki"],
+            "no question to collection 'wiki'; its collections are default (40)",
+        ),
         (["--router", "router-en/v1"], "was decided by router router-en/v1 (40 decided by another"),
-        (["--max-latency-ms", "1"], "even the fastest route takes 10.0 ms in the mean"),
+        (["--max-latency-ms", "1"], "even the fastest route takes 10.0 ms on average"),
         (["--try", "1,0"], "0 <= low <= high <= 1"),
-        (["--try", "a,b"], "'a,b' are no thresholds"),
+        (["--try", "a,b"], "'a,b' is neither a thresholds file"),
     ):
         code, _, err = wye(*more)
         assert (code, err.startswith("Error: "), says in err) == (2, True, True), err
@@ -104,6 +107,6 @@ def test_mistakes_are_one_sentence(
     assert "No question was answered in" in capsys.readouterr().err
     for option in (["--try", "0,1"], ["--index", "x"], ["--collection", "x"]):
         assert run(["tune", "x.parquet", *option]) == 2
-        assert "is about a request log; give one with --from-log." in capsys.readouterr().err
+        assert "needs a request log; give one with --from-log." in capsys.readouterr().err
     assert run(["tune"]) == 2
     assert "Tune on what? Name replays" in capsys.readouterr().err

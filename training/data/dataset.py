@@ -123,8 +123,8 @@ def _read_judgements(
             value = int(relevance)
         except ValueError:
             raise DatasetError(
-                f"{path}:{number} is no judgement; it needs question id, passage id and a whole "
-                "number, with tabs between them."
+                f"{path}:{number} is not a judgement; it needs a question id, a passage id and a "
+                "whole number, separated by tabs."
             ) from None
         if question not in known:
             raise DatasetError(
@@ -149,7 +149,9 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise DatasetError(f"{path}:{number} is not JSON ({error}); mend the line.") from None
+            raise DatasetError(
+                f"{path}:{number} is not JSON ({error}); correct the line."
+            ) from None
         if not isinstance(row, dict) or not all(
             isinstance(row.get(key), str) for key in ("_id", "text")
         ):

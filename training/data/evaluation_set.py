@@ -55,7 +55,7 @@ class EvaluationSet:
     def __post_init__(self) -> None:
         if len(self.features) != len(self):
             raise TrainingError(
-                f"{len(self)} questions and features of {len(self.features)} do not fit."
+                f"{len(self)} questions came with features of {len(self.features)}."
             )
 
     @classmethod
@@ -79,7 +79,7 @@ class EvaluationSet:
             if len(returned) < len(asked):
                 raise TrainingError(
                     "Some of these questions are asked of an index and some of a remote arm in its "
-                    "place, of which a router sees other things; train one router for each."
+                    "place, for which routers use different features; train one router for each."
                 )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_NAMES)
         features = cached_features(texts_of(replays), cache, settings, progress=progress)

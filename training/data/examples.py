@@ -33,7 +33,7 @@ class Examples:
         if self.features.ndim != 2 or sizes != {n}:
             raise FitError(
                 f"{self.features.shape} features, {n} labels and {len(self.groups)} groups do not "
-                "fit; give one row of each a question."
+                "match; give one of each per question."
             )
         if not np.isin(self.labels, (0, 1)).all():
             raise FitError("A label is neither 0 nor 1; 1 means that the graph arm succeeds.")
@@ -51,6 +51,12 @@ class Examples:
     def one_sided(self) -> bool:
         """Whether all labels are the same, so nothing can be learned."""
         return len(np.unique(self.labels)) < 2
+
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "Examples":
+        """Some of the questions."""
+        return Examples(
+            self.features[rows], self.labels[rows], self.groups[rows], self.stakes[rows]
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class FeatureCache:
             TrainingError: There are no texts.
         """
         if not texts:
-            raise TrainingError("There are no questions to take features of.")
+            raise TrainingError("There are no questions to compute features of.")
         return np.stack([self._rows[_key(text)] for text in texts])
 
     def _read(self, file: Path) -> None:
@@ -71,8 +71,8 @@ class FeatureCache:
                 self._keep(content["keys"], content["matrix"])
         except (OSError, KeyError, ValueError) as error:
             raise TrainingError(
-                f"The feature cache's file {file} is damaged ({error}): delete it, and its "
-                "questions are computed again."
+                f"The feature cache's file {file} is damaged ({error}): delete it; its features "
+                "are then computed again."
             ) from error
 
     def _keep(self, keys: NDArray[np.uint8], matrix: Float64) -> None:

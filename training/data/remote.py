@@ -197,7 +197,7 @@ class RemoteAnswers:
         told = "; ".join(f"{reason} ({count} times)" for reason, count in self.failed.items())
         return (
             f"{self.failed.total()} questions got no answer: {told}. Nothing is learned from them; "
-            "the same command asks them again."
+            "run the same command to ask them again."
         )
 
     def replay(self, dataset: Dataset) -> Replay:

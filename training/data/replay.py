@@ -291,13 +291,13 @@ def _stated(path: Path) -> dict[str, Any]:
         stated: dict[str, Any] = json.loads(metadata[_META])
     except (OSError, KeyError, ValueError, pa.ArrowInvalid) as error:
         raise ReplayError(
-            f"'{path}' is no replay that can be read ({error}); make it with `wye train`, or "
-            "delete it to have it made again."
+            f"'{path}' cannot be read as a replay ({error}); make it with `wye train`, or delete "
+            "it so that it is made again."
         ) from None
     if stated["key"]["schema"] != SCHEMA:
         raise ReplayError(
             f"'{path}' is a replay of schema {stated['key']['schema']}, and this is Wye with "
-            f"schema {SCHEMA}; delete it to have it made again."
+            f"schema {SCHEMA}; delete it so that it is made again."
         )
     return stated
 

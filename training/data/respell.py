@@ -69,7 +69,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
             no word left.
     """
     if way not in WAYS:
-        raise DatasetError(f"There is no way '{way}' to spell; take one of {', '.join(WAYS)}.")
+        raise DatasetError(f"There is no spelling '{way}'; use one of {', '.join(WAYS)}.")
     if out.exists() and any(out.iterdir()):
         raise DatasetError(f"'{out}' is not empty; name a new folder for the respelt dataset.")
     splits = sorted(file.stem for file in (dataset / "qrels").glob("*.tsv"))
@@ -83,7 +83,7 @@ def write_respelt(out: Path, dataset: Path, way: str = "hurried") -> int:
         # The group stays the original dataset, so that both spellings count as one dataset.
         row["metadata"] = {"dataset": dataset.resolve().name, **(row.get("metadata") or {})}
         if not row["text"]:
-            raise DatasetError(f"Question '{row['_id']}' of '{dataset}' is nothing but marks.")
+            raise DatasetError(f"Question '{row['_id']}' of '{dataset}' has no word.")
     out.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     (out / "queries.jsonl").write_text("".join(lines), encoding="utf-8")

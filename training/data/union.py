@@ -90,8 +90,8 @@ def _write_judgements(
                     continue
                 if len(fields) != 3 or _prefixed(name, fields[1]) not in moved:
                     raise DatasetError(
-                        f"{source}:{number} is no judgement of a passage of '{name}'; it needs "
-                        "question id, passage id and a whole number, with tabs between them."
+                        f"{source}:{number} is not a judgement of a passage of '{name}'; it needs "
+                        "a question id, a passage id and a whole number, separated by tabs."
                     )
                 passage = moved[_prefixed(name, fields[1])]
                 file.write(f"{_prefixed(name, fields[0])}\t{passage}\t{fields[2]}\n")

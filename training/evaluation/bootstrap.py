@@ -45,7 +45,7 @@ def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) 
     """
     n = len(values)
     if n == 0:
-        raise EvaluationError("No question to compute a mean over.")
+        raise EvaluationError("There is no question to compute a mean of.")
     generator = np.random.default_rng(seed)
     means = np.empty((resamples, values.shape[1]))
     block = max(1, _CELLS // n)

@@ -108,7 +108,7 @@ def evaluate(
     """
     if baseline and baseline not in routes:
         raise EvaluationError(
-            f"The baseline '{baseline}' is not asked; take one of {', '.join(routes)}."
+            f"The baseline '{baseline}' is not compared; use one of {', '.join(routes)}."
         )
     depth = max(k, DEPTH)
     progress = progress or Silent()
@@ -267,7 +267,7 @@ def as_markdown(found: Evaluation) -> str:
             by_measure("difference", differences, gain, width=4),
         ]
     parts += [
-        f"Milliseconds a question, asked in batches of {found.batch}: means"
+        f"Milliseconds per question, asked in batches of {found.batch}: means"
         + ("" if found.batch == 1 else "; --batch 1 gives percentiles"),
         *_times(found.runs),
     ]
@@ -275,5 +275,5 @@ def as_markdown(found: Evaluation) -> str:
         for reason, count in sorted(run.degraded.items()):
             parts.append(f"{run.name}: {count} times {escape(reason)}")
     if left_out := len(data.without_gold):
-        parts.append(f"Left out, as nothing is relevant to them: {left_out} questions.")
+        parts.append(f"Left out, since no passage is relevant to them: {left_out} questions.")
     return "\n\n".join(parts)

@@ -94,7 +94,7 @@ def calibrate(logits: Float64, labels: Int64) -> Calibration:
         FitError: There is no question.
     """
     if not len(labels):
-        raise FitError("No question to calibrate on; give a dev split.")
+        raise FitError("There is no question to calibrate on; give a dev split.")
 
     def loss(parameters: Float64) -> tuple[float, Float64]:
         moved = logits * parameters[0] + parameters[1]

@@ -121,7 +121,7 @@ def fit_network(
                 logits = np.asarray(module(dev_inputs).numpy(), np.float64)
             if not (math.isfinite(loss) and np.isfinite(logits).all()):
                 raise FitError(
-                    f"After epoch {epoch + 1} the loss is {loss} or a logit is no number; lower "
+                    f"After epoch {epoch + 1} the loss is {loss} or a logit is not a number; lower "
                     "the learning rate."
                 )
             found = nll(logits, dev.labels)

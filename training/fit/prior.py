@@ -87,7 +87,7 @@ def _fit(inputs: Float64, offsets: Float64, labels: Int64, strength: float) -> F
 
     found = minimize(loss, np.zeros(inputs.shape[1] + 1), jac=True, method="L-BFGS-B")
     if not found.success:
-        raise FitError(f"The correction of the router's logit is not found: {found.message}.")
+        raise FitError(f"The correction of the router's logit did not converge: {found.message}.")
     weights: Float64 = found.x
     return weights
 

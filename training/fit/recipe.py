@@ -55,4 +55,4 @@ class RouterRecipe:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise FitError(f"There is no kind '{self.kind}'; take {' or '.join(KINDS)}.")
+            raise FitError(f"There is no kind '{self.kind}'; use {' or '.join(KINDS)}.")

@@ -59,7 +59,7 @@ def columns_named(features: str) -> tuple[str, ...] | None:
         FitError: The name is unknown.
     """
     if features not in _FEATURES:
-        raise FitError(f"There are no features '{features}'; take one of {', '.join(_FEATURES)}.")
+        raise FitError(f"There are no features '{features}'; use one of {', '.join(_FEATURES)}.")
     return _FEATURES[features]
 
 
@@ -102,20 +102,18 @@ class Choices:
     def __post_init__(self) -> None:
         if self.kind not in ("auto", *KINDS):
             raise FitError(
-                f"There is no kind of scorer '{self.kind}'; take auto, {' or '.join(KINDS)}."
+                f"There is no kind of scorer '{self.kind}'; use auto, {' or '.join(KINDS)}."
             )
         known = (*CHOICES, JUDGED)
         if self.success not in known:
-            raise FitError(
-                f"There is no success '{self.success}'; choose among {', '.join(known)}."
-            )
+            raise FitError(f"There is no success '{self.success}'; use one of {', '.join(known)}.")
         if self.quality not in MEASURES:
             raise FitError(
-                f"There is no measure '{self.quality}'; take one of {', '.join(MEASURES)}."
+                f"There is no measure '{self.quality}'; use one of {', '.join(MEASURES)}."
             )
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
             raise FitError(
-                f"'{self.simple}' cannot be the simple route; take {', '.join(SIMPLE_ROUTES)}."
+                f"'{self.simple}' cannot be the simple route; use {', '.join(SIMPLE_ROUTES)}."
             )
 
 
@@ -305,8 +303,7 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     kept = f"Keep {prior.name}, or give more questions."
     if scorer is prior.scorer:
         raise FitError(
-            f"These {len(questions)} questions say nothing surely that {prior.name} does not "
-            f"know. {kept}"
+            f"These {len(questions)} questions do not significantly correct {prior.name}. {kept}"
         )
     logits = crossfit_correction(prior.scorer, pool, seed=seed)
     steps = policy.thresholds.steps
@@ -321,7 +318,7 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     gained = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
     if gained.high < 0:
         raise FitError(
-            f"Corrected by these questions, {prior.name} answers worse: {gained.mean:+.4f} "
+            f"Corrected by these questions, {prior.name} is worse: {gained.mean:+.4f} "
             f"[{gained.low:+.4f} {gained.high:+.4f}]. {kept}"
         )
     known = pool.labels >= 0

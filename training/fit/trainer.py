@@ -75,7 +75,7 @@ def select(
             "give one name a column and keep at least 1."
         )
     if examples.one_sided:
-        raise FitError("All labels are the same, so that no feature can tell them apart.")
+        raise FitError("All labels are the same, so no feature can tell them apart.")
     scale = examples.features.std(axis=0)
     # By rounding, a constant column can have a deviation of some 1e-17.
     varies = np.ptp(examples.features, axis=0) > 0
@@ -299,7 +299,7 @@ def _fit_linear(
             except ConvergenceWarning:
                 raise FitError(
                     f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
-                    "rounds; take higher strengths."
+                    "rounds; use higher strengths."
                 ) from None
         fitted.append(model)
         losses.append(nll(model.decision_function(dev.inputs), dev.labels))

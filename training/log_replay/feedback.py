@@ -57,9 +57,9 @@ def require_enough(found: int, of: str) -> None:
     """
     if found < NEEDED:
         raise LogError(
-            f"{found} {of}, and thresholds need {NEEDED}: on fewer, what is solved is often worse "
-            "than what there was; collect more feedback that names passages, or leave --index out "
-            "and bound --max-latency-ms or --max-graph-share."
+            f"{found} {of}, and thresholds need {NEEDED}: thresholds solved on fewer are often "
+            "worse than the present ones. Collect more feedback that names passages, or leave "
+            "--index out and bound --max-latency-ms or --max-graph-share."
         )
 
 

@@ -207,7 +207,7 @@ def _aware(time: datetime) -> datetime:
 
 def _with_total(seconds: dict[str, float]) -> dict[str, float]:
     if "total" not in seconds:
-        raise ValueError("the time of the whole is missing")
+        raise ValueError("the total time is missing")
     return seconds
 
 
@@ -307,7 +307,7 @@ class _Reader:
             return
         self._lines += 1
         if not text.endswith("\n"):
-            self._left_out["line without an end, as it was being written"] += 1
+            self._left_out["incomplete line, which was still being written"] += 1
             return
         values = parse_line(text)
         if values is not None and values["kind"] != RETRIEVAL:
@@ -335,7 +335,7 @@ class _Reader:
         elif found.model != self._router.name:
             self._models[found.model] += 1
         elif line.budget_unknown:
-            why = "a budget chose the route, and this older log does not tell it"
+            why = "a budget chose the route, and this older log does not say which"
             self._left_out[why] += 1
         else:
             stages = line.stages
@@ -391,15 +391,18 @@ class _Reader:
             wrong = ""
             if self._broken:
                 count, first = len(self._broken), self._broken[0]
-                wrong = f", and {count} lines are none of a request log (the first: {first})"
+                wrong = f", and {count} lines are not from a request log (the first: {first})"
             raise LogError(
                 f"No question was answered in {', '.join(map(str, paths))}{wrong}; give the file "
-                "that WYE_SERVE__REQUEST_LOG names, once something was asked."
+                "of WYE_SERVE__REQUEST_LOG, after questions were asked."
             )
         if self._named and self._named not in self._collections:
-            raise LogError(f"Nothing was asked of collection '{self._named}'; there is {there}.")
+            raise LogError(
+                f"The log has no question to collection '{self._named}'; its collections are "
+                f"{there}."
+            )
         if not self._named and len(self._collections) > 1:
-            raise LogError(f"Several collections were asked: {there}; name one with --collection.")
+            raise LogError(f"The log has several collections: {there}; name one with --collection.")
 
     def _why(self) -> dict[str, int]:
         """Reason that lines do not count -> number of lines."""
@@ -408,7 +411,7 @@ class _Reader:
             **self._left_out,
             f"asked of another collection: {_listed(others)}": others.total(),
             f"decided by another router: {_listed(self._models)}": self._models.total(),
-            f"no line of a request log, the first at {''.join(self._broken[:1])}": len(
+            f"not a line of a request log, the first at {''.join(self._broken[:1])}": len(
                 self._broken
             ),
         }
@@ -432,7 +435,7 @@ def _joined(
         if not passages:
             why["a rating that names no passage"] += 1
         elif len(keys) > 1:
-            why["a request with several questions, so that it is unclear about which"] += 1
+            why["a request with several questions, of which it names none"] += 1
         elif not counts:
             why["a question that does not count here"] += 1
         for line in counts if passages and len(keys) == 1 else ():
@@ -443,7 +446,7 @@ def _joined(
             found.routes.append(line.route)
             if line.decision.score is not None:
                 found.scores[line.decision.model] = line.decision.score
-    why["a request that is unknown, or another key's"] = len(feedback) - len(lines)
+    why["an unknown request, or that of another key"] = len(feedback) - len(lines)
     left_out = {reason: count for reason, count in why.items() if count}
     return LoggedFeedback(tuple(questions.values()), len(feedback), left_out)
 

@@ -123,7 +123,8 @@ class LogReplay:
             low, high = map(float, text.split(","))
         except ValueError:
             raise LogError(
-                f"'{text}' are no thresholds; give a file, or two numbers such as 0.3,0.8."
+                f"'{text}' is neither a thresholds file nor two numbers; give a file, or two "
+                "numbers such as 0.3,0.8."
             ) from None
         return replace(self.now, thresholds=Thresholds(low, high, self.now.thresholds.steps))
 

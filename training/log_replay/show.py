@@ -35,7 +35,7 @@ def show_replay(console: Console, replay: LogReplay, tried: Sequence[str] = ()) 
         *_effects(effects, [(SERVED, NOW), *((NOW, name) for name in policies)]),
         "ms: the work on a request, its share of its batch; waited: with the wait in the queue. "
         "Fusion runs every arm, so its stages tell how long another route would have taken; where "
-        "a request's do not, the new route takes as long as for those of which it is known.",
+        "a request's do not, the new route is assumed to take as long as in requests that tell.",
         *_unknown(effects),
     ]
     show("\n\n".join(parts), console)
@@ -74,13 +74,13 @@ def show_feedback_replay(
     changed, known = scores_that_differ(replay.log, tuning)
     if changed:
         parts.append(
-            f"{changed} of {known} questions are scored otherwise than when they were asked: the "
-            "index, or what features are made by, has changed since."
+            f"{changed} of {known} questions get another score than when they were asked: the "
+            "index or the models of the features have changed since."
         )
     if solved.gain.high < 0:
         parts.append(
-            f"The proposed thresholds are worse than the present ones on these questions, in "
-            f"{tuning.measure}; take them for their bounds alone, if for anything."
+            "The proposed thresholds are worse than the present ones on these questions, in "
+            f"{tuning.measure}; use them only if you need their bounds."
         )
     elif solved.gain.low <= 0:
         parts.append(
@@ -183,4 +183,4 @@ def _effects(effects: Mapping[str, Effect], pairs: Sequence[tuple[str, str]]) ->
 def _unknown(effects: Mapping[str, Effect]) -> Iterator[str]:
     unknown = sorted({route for one in effects.values() for route in one.unknown})
     if unknown:
-        yield f"How long {', '.join(unknown)} would take is unknown: no request of this log tells."
+        yield f"How long {', '.join(unknown)} would take is unknown: no request of this log has it."

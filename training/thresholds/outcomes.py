@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backends.types import Float64, Int64
 from router.policy import bands
@@ -58,6 +59,11 @@ class RouteOutcomes:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
+        """Some of the questions; rows may repeat."""
+        strange = None if self.strange is None else self.strange[rows]
+        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows], strange)
+
 
 @dataclass(frozen=True, slots=True)
 class ThresholdObjective:
@@ -66,6 +72,7 @@ class ThresholdObjective:
     Attributes:
         latency_weight: Quality given up for one millisecond less mean latency, λ; 0 or more.
         max_mean_ms: Highest mean latency.
+        max_p95_ms: Highest 95th percentile of latency: at most 5 % of the questions take longer.
         max_graph_share: Highest share of questions for which the graph arm runs, which includes
             fusion.
         steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
@@ -76,6 +83,7 @@ class ThresholdObjective:
 
     latency_weight: float = 0.0
     max_mean_ms: float | None = None
+    max_p95_ms: float | None = None
     max_graph_share: float | None = None
     steps_weight: float = 0.0
     max_loss: float | None = None
@@ -86,7 +94,7 @@ class ThresholdObjective:
         if not self.steps_weight >= 0:
             raise FitError(f"The weight of steps' time is {self.steps_weight}; give 0 or more.")
         if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
-            raise FitError(f"A graph share of {self.max_graph_share} is none from 0 to 1.")
+            raise FitError(f"A graph share of {self.max_graph_share} is not from 0 to 1.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def search(
         fastest = float(replay.latency_ms.mean(axis=0).min())
         raise FitError(
             "No thresholds keep the bounds: on this replay even the fastest route takes "
-            f"{fastest:.1f} ms in the mean. Allow more latency, or a higher graph share."
+            f"{fastest:.1f} ms on average. Allow more latency, or a higher graph share."
         )
     values = objective(replay, goal)
     table = np.where(fits, sums(cuts, values, counts).table(), -np.inf)

@@ -255,7 +255,7 @@ class Tuning:
 
 def _check(measure: str) -> None:
     if measure not in MEASURES:
-        raise FitError(f"There is no measure '{measure}'; take one of {', '.join(MEASURES)}.")
+        raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +375,8 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
     pairs = ((new.low, sure.low), (new.high, sure.high))
     if any(not one.low <= value <= one.high for value, one in pairs):
         parts.append(
-            "The intervals of low and high are of what is solved when the questions are drawn "
-            "anew; what is proposed need not lie within."
+            "The intervals of low and high are of thresholds solved on resampled questions; the "
+            "proposed ones need not lie within."
         )
     always = (
         f"{name} {measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"

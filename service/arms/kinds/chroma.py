@@ -75,7 +75,7 @@ class ChromaKind(WebKind[ChromaConfig]):
         lists = [at(reply, f"/{name}/0") for name in _LISTS]
         columns = [one for one in lists if isinstance(one, list)]
         if len(columns) < len(_LISTS) or len({*map(len, columns)}) > 1:
-            raise Garbled("its lists do not go together")
+            raise Garbled("its lists differ in length")
         return RemoteHits(tuple(self._hit(*row) for row in zip(*columns, strict=True)))
 
     def _hit(self, id_: object, text: object, metadata: object, distance: object) -> RemoteHit:

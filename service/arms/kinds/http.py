@@ -31,7 +31,9 @@ class HttpConfig(WebConfig, HitConfig):
     @model_validator(mode="after")
     def _tokens_are_told_and_bounded(self) -> Self:
         if bool(self.price_per_token) != bool(self.tokens):
-            raise ValueError("price_per_token: say with it in tokens where the reply has them")
+            raise ValueError(
+                "price_per_token: set it together with tokens, the pointer to their number"
+            )
         if self.price_per_token and not self.price:
             raise ValueError("price: with price_per_token, write the most that a call may cost")
         return self
@@ -44,9 +46,9 @@ class HttpConfig(WebConfig, HitConfig):
         if self.method == "GET" and not all(
             isinstance(value, str | int | float) for value in self.request.values()
         ):
-            raise ValueError("request: parameters are single values; take method = POST for more")
+            raise ValueError("request: parameters are single values; use method = POST for more")
         if FILTER in names and self.method == "GET":
-            raise ValueError('request: "{filter}" is an object; take method = POST for it')
+            raise ValueError('request: "{filter}" is an object; use method = POST for it')
         if FILTER in names and not self.metadata:
             raise ValueError(
                 'metadata: say where it is, since request has "{filter}" and what comes back is '

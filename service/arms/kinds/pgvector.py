@@ -70,7 +70,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
             import psycopg  # noqa: PLC0415 - of the extra arms
         except ImportError:
             raise ServiceError(
-                "kind: pgvector needs a package more: `pip install 'wye[arms]'`"
+                "kind: pgvector needs another package: `pip install 'wye[arms]'`"
             ) from None
         self._psycopg = psycopg
         self._password = secret_of(config.password_env, "password_env")
@@ -87,7 +87,9 @@ class PgVectorKind(Kind[PgVectorConfig]):
                 rows = await cursor.fetchall()
         except self._psycopg.errors.DataError:
             await connection.close()
-            raise ArmError("has other types than the question's", fault=False) from None
+            raise ArmError(
+                "has columns of other types than the question's values", fault=False
+            ) from None
         except self._psycopg.Error as error:
             await connection.close()
             raise ArmError(f"failed ({type(error).__name__})") from None
@@ -155,7 +157,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
 
         def compare(part: Comparison) -> "Composable":
             if part.key not in self.config.columns:
-                raise FilterError(f"{part.key!r:.60} is none of its columns")
+                raise FilterError(f"{part.key!r:.60} is not one of its columns")
             column = sql.Identifier(part.key)
             if part.type in ("in", "nin"):
                 values.append(list(part.values))

@@ -63,7 +63,7 @@ class PythonKind(Kind[PythonConfig]):
         try:
             hits = list(found)[:k]
         except TypeError:
-            raise Garbled("it is no list") from None
+            raise Garbled("it is not a list") from None
         return RemoteHits(tuple(map(_hit, hits)))
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ class WyeConfig(WebConfig):
     @classmethod
     def _is_a_route(cls, route: str) -> str:
         if route not in tuple(Route):
-            raise ValueError(f"take one of {', '.join(Route)}")
+            raise ValueError(f"use one of {', '.join(Route)}")
         return route
 
 

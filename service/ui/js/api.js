@@ -48,7 +48,7 @@ async function problemOf(reply) {
   try {
     return { ...(await reply.json()), status: reply.status };
   } catch {
-    return { title: `Status ${reply.status}`, detail: "The reply is none of Wye's.", status: reply.status };
+    return { title: `Status ${reply.status}`, detail: "The reply is not from Wye.", status: reply.status };
   }
 }
 

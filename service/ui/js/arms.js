@@ -50,7 +50,7 @@ function fused(passages, name) {
   return el(
     "section",
     { class: "list wide", id: "fused" },
-    el("h3", {}, `What ${name} did: each list's share of the score`),
+    el("h3", {}, `How ${name} combined them: each list's share of the score`),
     el(
       "ol",
       {},
@@ -79,7 +79,7 @@ export function armsCard(reply) {
   const one = arms.length === 1 ? `Only ${arms[0][0]} was asked; route fusion asks several.` : "";
   return card(
     "Lists side by side",
-    el("p", { class: "dim" }, one || "→ is the place in the reply, — is none."),
+    el("p", { class: "dim" }, one || "→ is the rank in the reply; — means that it is not in it."),
     el("div", { class: "lists", id: "arms" }, ...arms.map(([name, arm]) => armList(name, arm, places))),
     isFused ? fused(reply.passages, reply.route.path) : null,
   );

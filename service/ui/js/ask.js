@@ -33,7 +33,7 @@ function wanted() {
   try {
     return { ...body, filter: JSON.parse(filter) };
   } catch (error) {
-    throw new Problem({ title: "Filter", detail: `The filter is no JSON: ${error.message}.` });
+    throw new Problem({ title: "Filter", detail: `The filter is not JSON: ${error.message}.` });
   }
 }
 
@@ -186,9 +186,9 @@ export function ask(body) {
   for (const name of ["route", "collection"]) {
     const there = [...$(name).options].map((option) => option.value);
     if (body[name] && !there.includes(body[name])) {
-      const detail = `There is no ${name} '${body[name]}' here; there is ${there.join(", ")}.`;
+      const detail = `There is no ${name} '${body[name]}' here; use one of ${there.join(", ")}.`;
       $("result").replaceChildren();
-      showProblem($("problem"), new Problem({ title: "This link does not fit", detail }), onKey);
+      showProblem($("problem"), new Problem({ title: "This link is not valid here", detail }), onKey);
       return;
     }
   }

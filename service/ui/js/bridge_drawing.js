@@ -23,14 +23,14 @@ function inWords(bridge) {
     "details",
     {},
     el("summary", {}, "In words"),
-    el("p", {}, seeds.length ? `The question names ${seeds.join(", ")}.` : "The question names nothing that the graph knows."),
+    el("p", {}, seeds.length ? `The question names ${seeds.join(", ")}.` : "The question names nothing that the graph has."),
     el("ol", {}, ...items),
   );
 }
 
 export function bridgeCard({ columns, edges }) {
   const noted = columns.map((column) => column.map((node) => ({ ...node, note: noteOf(node) })));
-  const label = "The way of the graph from the question to the passages";
+  const label = "The graph's path from the question to the passages";
   return card(
     "The bridge",
     drawn("The bridge, drawn", (narrow) => drawing("bridge", label, { columns: noted, edges }, narrow)),

@@ -13,7 +13,7 @@ function asksFor({ wanted }) {
 }
 
 function fate(name) {
-  return name.put_in ? "put in" : "not put in";
+  return name.put_in ? "used" : "not used";
 }
 
 // {columns: [[node]], edges: [[from, to, strength]]} of the surest names, for `drawing`.
@@ -90,7 +90,7 @@ export function sentencesOf(steps) {
 
 export function chainCard({ steps, passages, arms, degraded }) {
   const late = degraded.split("; ").filter((note) => note.startsWith("steps: "));
-  if (!steps.length && !late.length) return card("Steps", el("p", { id: "no-steps" }, "Nothing in this question can be asked for by itself; fusion answered it."));
+  if (!steps.length && !late.length) return card("Steps", el("p", { id: "no-steps" }, "No part of this question can be looked up first; fusion answered it."));
   const known = [...passages, ...Object.values(arms).flatMap((arm) => arm.hits ?? [])];
   const titles = new Map(known.map(({ id, title }) => [id, title || id]));
   const shown = drawingOf(steps, titles);

@@ -48,7 +48,7 @@ function agree(done, verdict) {
   }
   for (const { one, reply } of done) {
     const same = (firsts.get(reply.passages[0]?.id)?.routes ?? []).filter((name) => name !== one.name);
-    const text = same.length ? `The same first: ${same.join(", ")}.` : "No other has this first.";
+    const text = same.length ? `Same first passage: ${same.join(", ")}.` : "No other route has this passage first.";
     one.body.querySelector(".agrees").textContent = reply.passages.length ? text : "";
   }
   const groups = [...firsts.values()].sort((a, b) => b.routes.length - a.routes.length);
@@ -57,7 +57,7 @@ function agree(done, verdict) {
 
 export async function compare(place, { question, k, collection, filter }, signal) {
   const columns = ROUTES.map(column);
-  const verdict = el("p", { id: "verdict", role: "status" }, "Asking one route after another, so that their times compare.");
+  const verdict = el("p", { id: "verdict", role: "status" }, "Asking one route after another, so that their times can be compared.");
   const made = card("First passages of every route", verdict, el("div", { class: "compared", id: "compared" }, ...columns.map((one) => one.column)));
   made.classList.add("compare");
   place.replaceChildren(made);

@@ -49,7 +49,7 @@ export class Feedback {
     try {
       await post("/v1/feedback", { request_id: this.requestId, rating, passages });
       this.said.className = "dim";
-      this.said.textContent = rating === "none" ? "Taken back." : "Noted. Press again to take it back.";
+      this.said.textContent = rating === "none" ? "Withdrawn." : "Saved. Press again to withdraw.";
     } catch (error) {
       [this.rating, this.passages] = before;
       this.said.className = "note";

@@ -11,7 +11,7 @@ function zones({ low, high }, simple) {
   return [
     [simple, 0, low, low > 0 ? `scores up to ${at(low)}` : "no score is so low"],
     ["fusion", low, high, high > low ? `scores between ${at(low)} and ${at(high)}` : "no score, both thresholds are equal"],
-    ["graph", high, 1, high < 1 ? `scores from ${at(high)} on` : "no score: it begins at 1, which none reaches"],
+    ["graph", high, 1, high < 1 ? `scores from ${at(high)} on` : "no score reaches 1"],
   ];
 }
 

@@ -54,7 +54,7 @@ function draw(stats) {
 
 function tiles(stats) {
   const facts = [
-    [String(stats.answered), "answered since it began"],
+    [String(stats.answered), "answered since the start"],
     [String(stats.last_minute), "in the last minute"],
     [String(stats.queue_depth), "waiting now"],
   ];
@@ -64,13 +64,13 @@ function tiles(stats) {
   if (stats.spent_today !== null) {
     facts.push([amount(stats.spent_today), `spent today, of ${amount(stats.max_cost_per_day)}`]);
   }
-  const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each tells of its own` : "";
+  const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each shows its own` : "";
   const made = card(
     "Traffic",
     el("div", { class: "tiles" }, ...facts.map(([value, name]) => el("div", {}, el("strong", {}, value), el("span", {}, name)))),
     stats.remembered
       ? el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`)
-      : el("p", {}, "Nothing was asked since it began. ", el("a", { href: "#" }, "Ask a question"), ": its route, its score and its time are shown here."),
+      : el("p", {}, "No question yet since the start. ", el("a", { href: "#" }, "Ask a question"), ": its route, its score and its time are shown here."),
   );
   made.classList.add("wide");
   return made;
@@ -117,13 +117,13 @@ function degraded({ degraded: kinds }) {
   const meaning = {
     failed: "a route failed, dense answered instead",
     late: "a route would have been late, dense answered instead",
-    arm: "a single arm was asked, and had nothing to go by",
+    arm: "a single arm was requested, and had nothing to search with",
   };
   return card(
     "Degraded",
     rows.length
       ? el("ul", {}, ...rows.map(([kind, count]) => el("li", {}, el("strong", {}, `${count} `), `${kind}: ${meaning[kind] ?? kind}`)))
-      : el("p", { class: "dim" }, "None of these answers."),
+      : el("p", { class: "dim" }, "None of these answers was degraded."),
   );
 }
 
@@ -131,7 +131,7 @@ function recent(questions, several) {
   if (questions === null) {
     return card(
       "Recent questions",
-      el("p", { class: "dim" }, "Not kept: set WYE_SERVE__REQUEST_LOG to a file, and use a key with the scope admin where keys are needed."),
+      el("p", { class: "dim" }, "Not recorded: set WYE_SERVE__REQUEST_LOG to a file. If the server needs keys, use one with the scope admin."),
     );
   }
   return card(

@@ -4,15 +4,15 @@ import { card, el } from "./dom.js";
 import { ms } from "./format.js";
 
 const PARTS = [
-  ["reading", ["parsing", "trees", "encoding", "features"], "The parser and the encoder work side by side: encoding is what was left of it when parsing was done."],
-  ["routing", ["routing"], "Scoring the question, and saying why."],
-  ["searching", ["seeds", "dense", "lexical", "graph", "clue", "zoom"], "Each arm that was asked."],
-  ["fusing", ["fusing", "fetching"], "One ranking of several, and the texts of its passages."],
+  ["reading", ["parsing", "trees", "encoding", "features"], "The parser and the encoder work side by side: encoding is the part that remained after parsing."],
+  ["routing", ["routing"], "Scoring the question and explaining the score."],
+  ["searching", ["seeds", "dense", "lexical", "graph", "clue", "zoom"], "Each arm that was searched."],
+  ["fusing", ["fusing", "fetching"], "Merging the rankings, and fetching the texts of the passages."],
   ["steps", ["steps"], "Searches for parts of the question, one level after another."],
-  ["explaining", ["explaining"], "How the graph came to its ranking; only asked for here."],
+  ["explaining", ["explaining"], "How the graph came to its ranking; only the console asks for it."],
 ];
-const WAITING = "The queue, and the way between threads and back.";
-const SHARED = "The queue, and the time of the other questions that were worked on together with this one.";
+const WAITING = "The queue, and switching between threads.";
+const SHARED = "The queue, and the other questions of the same batch.";
 
 // [name, milliseconds, what it is made of], which add up to the total.
 function partsOf({ total, ...stages }, batch) {
@@ -65,7 +65,7 @@ export function timingsCard(reply) {
       "p",
       { class: "dim" },
       `Collection ${reply.index.collection}, version ${reply.index.version}; ` +
-        `${reply.batch === 1 ? "worked on alone" : `in a batch of ${reply.batch}`}; request ${reply.request_id}`,
+        `${reply.batch === 1 ? "alone in its batch" : `in a batch of ${reply.batch}`}; request ${reply.request_id}`,
     ),
   );
 }

@@ -37,7 +37,7 @@ export class Tryout {
       return;
     }
     if (!scores.scores.length) {
-      this.note.textContent = `${this.now()} No question was scored yet.`;
+      this.note.textContent = `${this.now()} No question has been scored yet.`;
       this.clear();
       return;
     }
@@ -104,7 +104,7 @@ export class Tryout {
 
   show() {
     const { scores, thresholds, simple } = this.scores;
-    this.note.textContent = `${this.now()} Scored in this collection lately: ${scores.length}. Trying changes nothing here.`;
+    this.note.textContent = `${this.now()} Recent scores in this collection: ${scores.length}. Trying thresholds changes nothing on the server.`;
     this.drawing.replaceChildren(histogram(scores, this.tried));
     const before = sharesOf(scores, { ...thresholds, simple });
     const then = sharesOf(scores, this.tried);
@@ -112,11 +112,11 @@ export class Tryout {
       el(
         "table",
         { class: "plain shares" },
-        el("thead", {}, el("tr", {}, ...["route", "as it is", "tried"].map((name) => el("th", { scope: "col" }, name)))),
+        el("thead", {}, el("tr", {}, ...["route", "now", "tried"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, before[route], then[route]))),
         el("tfoot", {}, this.meanRow(before, then)),
       ),
-      el("p", { class: "dim" }, "Times are medians of this collection's recent answers. How good the answers would be, only an evaluation tells: wye tune."),
+      el("p", { class: "dim" }, "Times are medians of this collection's recent answers. To see how good the answers would be, evaluate with wye tune."),
     );
   }
 
@@ -139,7 +139,7 @@ export class Tryout {
     link.click();
     URL.revokeObjectURL(link.href);
     this.saved.textContent =
-      "Saved for review. In place of the thresholds file that this collection uses, it counts within seconds. " +
+      "Saved for review. Put in place of this collection's thresholds file, it takes effect within seconds. " +
       `If it uses none, start the server with --thresholds ${this.collection}=${name}.`;
   }
 }

@@ -45,7 +45,7 @@ export async function upload(files, collection, place, onEnd, onError) {
   const done = await post("/v1/documents", form);
   if (done.state) {
     watch(place, done, onEnd, onError);
-    return `Accepted as a job of ${done.total} passages; it goes on when this page is closed.`;
+    return `Accepted as a job of ${done.total} passages; it continues if you close this page.`;
   }
   const counts = ["added", "updated", "unchanged", "removed"].filter((name) => done[name]).map((name) => `${done[name]} ${name}`);
   return `Stored ${done.documents.join(", ")}: ${counts.join(", ") || "nothing to do"} (passages), version ${done.index_version}.`;

@@ -84,7 +84,7 @@ def test_a_row_is_a_document() -> None:
     [longest] = rows("name;said\nAnna;A longer text; \n".replace("; \n", "\n"))
     assert (longest.blocks, longest.metadata) == ([(0, "A longer text")], {"name": "Anna"})
     assert [found.error for found in rows("text,a\nx,1,2\n,1\ny\n")] == [
-        "has 3 fields, and the header 2",
+        "has 3 fields, but the header has 2",
         "text is empty",
         "",
     ]

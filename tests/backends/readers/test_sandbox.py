@@ -54,9 +54,9 @@ def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Pa
     [
         (".rst", "*" * 100_000 + " " + "`x " * 50_000, "within 2 s|takes more memory"),
         (".html", "<div>" * 1_000_000, "nested too deeply"),
-        (".csv", "text\n" + "x\ny\n" * 200_000, "or holds too much"),
+        (".csv", "text\n" + "x\ny\n" * 200_000, "or has too much content"),
         (".csv", "text\n" + "x" * 60_000, "field larger than field limit"),
-        (".md", "word " * 20_000, "more than the 50,000 characters"),
+        (".md", "word " * 20_000, "more than 50,000 characters"),
     ],
     ids=["time", "depth", "output", "field", "characters"],
 )

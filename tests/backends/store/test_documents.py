@@ -62,7 +62,7 @@ def test_it_tells_what_is_kept_of_what_is_derived(
     found = take_inventory(index.path)
     derived = found["derived"]
     assert found["waits"] == {
-        "base": "0 of 500 passages to be added or gone",
+        "base": "0 of 500 passages to be added or deleted",
         "merge": "1 of 32 fragments of about one size",
         "write": "nothing",
     }
@@ -76,18 +76,18 @@ def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.Monke
     def base() -> str:
         return waits(PassageStore.open(index.path), changed_since(index, files))["base"]
 
-    assert waits(index, None)["base"] == "nothing, since none is kept of so few passages"
+    assert waits(index, None)["base"] == "nothing: so few passages need none"
     monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
     files = index.derived
-    assert waits(index, None)["base"] == "who opens the index next"
+    assert waits(index, None)["base"] == "the next process that opens the index"
     assert changed_since(index, files) is None
     read_corpus(index)
     remove(index.path, Removal(ids=("p1#1",)))
     ingest(index, [passage(12), replace(passage(2), text="Ada.")], ANALYSER)
-    assert base() == "5 of 500 passages to be added or gone"
+    assert base() == "5 of 500 passages to be added or deleted"
     monkeypatch.setattr(backends.store.derived, "LEAST_OUTGROWN", 3)
-    assert base() == "a server, or a build: 5 passages were added or are gone"
+    assert base() == "a server, or a build: 5 passages were added or deleted"
     with index.writer():
         said = waits(index, 0)
     assert said["write"].startswith(f"process {os.getpid()} on ")

@@ -189,7 +189,7 @@ def test_surfaces_of_another_analyser_do_not_count(index: PassageStore) -> None:
         ("nowhere", r"no index at .*nowhere.*wye index", None),
         ("empty", "no index", None),
         ("file", "no index", "is a file"),
-        ("folder", "no index", r"other things .thesis\.docx"),
+        ("folder", "no index", r"other files .thesis\.docx"),
         ("dataset", "not one that Wye wrote", "not one that Wye wrote"),
     ],
 )
@@ -224,7 +224,9 @@ def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it
 def test_a_damaged_manifest_is_reported_with_its_place(index: PassageStore) -> None:
     [manifest] = (index.path / "passages.lance" / "_versions").glob("*.manifest")
     manifest.write_bytes(b"short")
-    with pytest.raises(IndexDamagedError, match=r"_versions/1844\d+.manifest is not .*`wye repair"):
+    with pytest.raises(
+        IndexDamagedError, match=r"_versions/1844\d+.manifest has changed .*`wye repair"
+    ):
         PassageStore.open(index.path)
 
 

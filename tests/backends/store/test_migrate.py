@@ -182,7 +182,7 @@ def test_what_cannot_be(index: PassageStore) -> None:
     with pytest.raises(MemoryError):
         moved(index, Stopping(9, MemoryError()))
     third = HashAnalyser(name="third")
-    with pytest.raises(IndexMismatchError, match=r"which was not ended.*delete the folder"):
+    with pytest.raises(IndexMismatchError, match=r"unfinished migration.*delete the folder"):
         moved(index, third)
     with index.writer(), pytest.raises(IndexLockedError):
         moved(index)

@@ -42,7 +42,7 @@ def test_missing_and_foreign_files_are_model_errors(make_model: Maker, tmp_path:
     with pytest.raises(ModelError, match="cannot be read as a safetensors file"):
         read_checkpoint(foreign)
     save_file({"weights": np.zeros(3)}, foreign)
-    with pytest.raises(ModelError, match="is no constituency model"):
+    with pytest.raises(ModelError, match="is not a constituency model"):
         read_checkpoint(foreign)
     files = read_safetensors(make_model())
     del files.tensors["reduce_linear.bias"]
@@ -80,7 +80,7 @@ def test_stanzas_own_files_are_the_same_model(make_model: Maker, tmp_path: Path)
     (tmp_path / "text.pt").write_text("no weights")
     with pytest.raises(ModelError, match="cannot be read as a PyTorch archive"):
         read_checkpoint(tmp_path / "text.pt", vectors)
-    with pytest.raises(ModelError, match="is no constituency model"):
+    with pytest.raises(ModelError, match="is not a constituency model"):
         read_checkpoint(vectors, model)
 
 

@@ -52,7 +52,9 @@ def test_stanzas_files_are_two_and_may_lie_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["none", "/none/at/all", "none/model.pt"])
 def test_missing_files_are_named_with_a_way_out(name: str) -> None:
-    with pytest.raises(ModelError, match=rf"'{name}' lacks .*WYE_ANALYSER__CONSTITUENCY__MODEL"):
+    with pytest.raises(
+        ModelError, match=rf"'{name}' has no file .*WYE_ANALYSER__CONSTITUENCY__MODEL"
+    ):
         locate(ConstituencySettings(name))
 
 

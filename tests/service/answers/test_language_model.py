@@ -113,8 +113,8 @@ def test_what_fails_for_now_is_tried_again(
         ((302, {"location": "http://127.0.0.1:1/"}), "it replied 302", 1),
         ((429, {"retry-after": "3600"}), "it replied 429", 1),
         ((500, {}), "it replied 500", 3),
-        ("garbage", "not OpenAI's protocol", 3),
-        ("number", "not OpenAI's protocol", 3),
+        ("garbage", "not follow OpenAI's protocol", 3),
+        ("number", "not follow OpenAI's protocol", 3),
         ("error", r"it reported an error$", 3),
         ("empty", "without text", 3),
         ("break early", "broke off", 3),
@@ -307,7 +307,7 @@ def test_a_line_without_an_end_stops_nothing_else(
 
         watching = asyncio.create_task(watch())
         made = LanguageModel(replace(with_model, retries=0), Metrics())
-        with pytest.raises(GeneratorError, match="far more than was asked for"):
+        with pytest.raises(GeneratorError, match="far longer than was asked for"):
             async for _ in made.stream(ASKED, {}, GeneratedAnswer()):
                 pass
         await made.close()

@@ -57,17 +57,17 @@ async def test_an_answer_has_texts_titles_and_scores(opened: Open, remote: Remot
     assert remote.asked == [{"q": "Which river?", "top": 5}]
 
 
-UNREADABLE = "sent what cannot be read: it is"
+UNREADABLE = "sent an unreadable reply: it is"
 FAILURES: dict[str | int, tuple[str, str, float]] = {
     "hang": ("timeout", "gave no answer within 2500 ms", 0.02),
-    "garbled": ("garbled", f"{UNREADABLE} no JSON", 0.02),
+    "garbled": ("garbled", f"{UNREADABLE} not JSON", 0.02),
     "huge": ("garbled", f"{UNREADABLE} longer than 8 MiB", 0.02),
     "drop": ("broken", "broke off", 0.02),
     "redirect": ("failed", "redirects (302), which is not followed", 0.0),
     429: ("refused", "is busy (429)", 0.0),
     503: ("refused", "is busy (503)", 0.0),
-    401: ("refused", "does not take our key (401)", 0.0),
-    422: ("refused", "refuses the request (422)", 0.0),
+    401: ("refused", "rejects our key (401)", 0.0),
+    422: ("refused", "rejects the request (422)", 0.0),
     500: ("failed", "answered 500", 0.02),
 }
 
@@ -149,7 +149,7 @@ async def test_its_breaker_opens_and_closes_again(opened: Open, remote: Remote) 
     assert states == [BreakerState.CLOSED, BreakerState.OPEN]
     call = await arm.search("?", 5, None, 5.0)
     assert (call.outcome, call.calls, len(remote.asked)) == ("open", 0, 2)
-    assert call.reason == "is left alone for a while, after 2 failures in a row"
+    assert call.reason == "is not called for a while, after 2 failures in a row"
     await asyncio.sleep(0.2)
     remote.mode = "ok"
     assert arm.breaker.state == BreakerState.HALF_OPEN
@@ -194,13 +194,13 @@ async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
 ) -> None:
     call = await ask(opened(), filter=BEFORE_1600)
     assert [hit.id for hit in call.hits] == ["mostar"]
-    assert call.note == "1 of its passages were left out, which the filter keeps out"
+    assert call.note == "1 of its passages were left out by the filter"
     assert remote.asked == [{"q": "Which river?", "top": 5, "where": BEFORE_1600}]
 
 
 def test_a_filter_that_it_cannot_express_is_refused(opened: Open) -> None:
     arm = opened(request={"q": "{question}"})
-    with pytest.raises(FilterError, match=r"'far' cannot hold to this filter: its request has no"):
+    with pytest.raises(FilterError, match=r"'far' cannot apply this filter: its request has no"):
         arm.check_filter(BEFORE_1600)
 
 
@@ -327,7 +327,7 @@ def test_whatever_comes_is_a_list_of_hits_or_a_failure(
     ],
 )
 def test_a_hit_without_what_it_needs_is_garbled(id_: object, text: object, score: object) -> None:
-    with pytest.raises(ArmError, match="cannot be read"):
+    with pytest.raises(ArmError, match="unreadable reply"):
         remote_hit(id_, text, "", score)
 
 
@@ -395,7 +395,7 @@ async def test_where_both_calls_fail_the_first_is_told(opened: Open, remote: Rem
     remote.modes, remote.seconds, remote.reply = ["slow", 500], 0.3, "nothing"
     call = await ask(arm)
     assert (call.reason, call.calls) == (
-        "sent what cannot be read: there is no list at /found/hits",
+        "sent an unreadable reply: there is no list at /found/hits",
         2,
     )
 

@@ -211,7 +211,7 @@ def test_filters_are_held_to_or_refused(gateway: Callable[..., TestClient], remo
         "/v1/retrieve", json={"question": SIMPLE, "filter": only}
     )
     assert refused.status_code == 422
-    assert "'far' cannot hold to this filter" in refused.json()["detail"]
+    assert "'far' cannot apply this filter" in refused.json()["detail"]
 
 
 def keyed(filter_: dict[str, Any]) -> tuple[dict[str, str], str]:
@@ -303,7 +303,7 @@ def test_its_breaker_shows_everywhere(gateway: Callable[..., TestClient], remote
     for _ in range(3):
         reply = ask(client)
     assert reply["arms"]["far"]["remote"]["state"] == "open"
-    assert reply["missing"][0]["reason"].startswith("is left alone for a while")
+    assert reply["missing"][0]["reason"].startswith("is not called for a while")
     assert len(remote.asked) == 2
     (arm,) = client.get("/ready").json()["arms"]
     assert arm == {"arm": "far", "kind": "http", "role": "graph", "state": "open"}

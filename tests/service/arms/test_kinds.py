@@ -49,7 +49,7 @@ def test_another_wye_answers_with_passages(tmp_path: Path, library: Library) -> 
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].metadata == {"y": 1}
     assert [hit.id for hit in only.hits] == ["tower"]
-    assert refused.reason == "refuses the request (404)"
+    assert refused.reason == "rejects the request (404)"
 
 
 def test_another_wye_tells_that_it_is_degraded(tmp_path: Path, library: Library) -> None:
@@ -87,8 +87,8 @@ def test_a_vector_store_answers_with_passages(
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].metadata == {"y": 1}
     assert [hit.id for hit in only.hits] == ["tower"]
-    assert unknown.reason == "refuses the request (404)"
-    assert refused.reason == "does not take our key (401)"
+    assert unknown.reason == "rejects the request (404)"
+    assert refused.reason == "rejects our key (401)"
 
 
 def test_a_vector_store_of_openai_has_no_ids_of_passages(tmp_path: Path, remote: Remote) -> None:
@@ -121,7 +121,7 @@ def test_a_vector_store_of_openai_has_no_ids_of_passages(tmp_path: Path, remote:
     assert first.id != second.id
     assert (first.text, first.title, first.metadata) == ("One part of it.\nMore.", "river.md", {})
     arm = store_of(tmp_path, remote.url)
-    with pytest.raises(FilterError, match="no order of texts"):
+    with pytest.raises(FilterError, match="cannot compare texts by order"):
         arm.check_filter({"type": "gt", "key": "lang", "value": "en"})
     remote.reply = {"data": [{"filename": "river.md", "content": []}]}
     assert ask(arm).outcome == "garbled"

@@ -83,7 +83,7 @@ def test_it_cannot_filter_and_asks_for_its_key(
         ask(lightrag_arm(tmp_path, server), ISLAND, {"type": "eq", "key": "a", "value": 1})
     monkeypatch.setenv("LIGHTRAG_API_KEY", "another")
     call = ask(lightrag_arm(tmp_path, server), ISLAND)
-    assert (call.outcome, call.reason) == ("refused", "does not take our key (403)")
+    assert (call.outcome, call.reason) == ("refused", "rejects our key (403)")
 
 
 def test_it_takes_the_graphs_place(server: str, tmp_path: Path, library: Library) -> None:

@@ -105,10 +105,10 @@ def test_pgvector_filters_as_we_do(postgres: str, tmp_path: Path, filter_: dict[
 def test_pgvector_refuses_what_is_no_column_and_survives_other_types(
     postgres: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(FilterError, match="'colour' is none of its columns"):
+    with pytest.raises(FilterError, match="'colour' is not one of its columns"):
         ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", compared("eq", "colour", 1))
     call = ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", compared("eq", "year", "old"))
-    assert call.reason == "has other types than the question's"
+    assert call.reason == "has columns of other types than the question's values"
     assert str(call.state) == "closed"
     quoted = compared("eq", "kind", "x' OR 'a' = 'a")
     assert ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", quoted).hits == ()
@@ -143,7 +143,9 @@ def test_pgvector_in_a_server_goes_by_its_encoder(postgres: str, tmp_path: Path)
     app = build(ServiceSettings(arms=tmp_path / "wye.toml"), {"docs": lambda: library})
     with inside(app) as client:
         reply = client.post("/v1/retrieve", json={"question": "Which?", "route": "graph"}).json()
-    assert reply["missing"] == [{"arm": "far", "reason": "has other types than the question's"}]
+    assert reply["missing"] == [
+        {"arm": "far", "reason": "has columns of other types than the question's values"}
+    ]
     assert reply["passages"]
 
 
@@ -211,7 +213,7 @@ def test_chroma_gives_the_nearest_documents_and_filters_as_we_do(
         assert (found.reason, found.note) == ("", ""), filter_
         assert {hit.id for hit in found.hits} == passing(filter_), filter_
     gone = ask(arm_of(tmp_path, **{**keys, "remote_collection": "nope"}), "tower")
-    assert gone.reason == "refuses the request (404)"
+    assert gone.reason == "rejects the request (404)"
 
 
 def test_retrievers_of_langchain_and_llama_index_are_arms(

@@ -101,7 +101,7 @@ def test_an_order_of_texts_is_refused_where_there_is_none(
     tmp_path: Path, keys: dict[str, Any]
 ) -> None:
     for filter_ in OF_TEXTS:
-        with pytest.raises(FilterError, match="no order of texts, which 'kind'"):
+        with pytest.raises(FilterError, match="cannot compare texts by order, as for 'kind'"):
             arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
     for filter_ in FILTERS:
         arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
@@ -121,7 +121,7 @@ def test_vectors_may_come_from_an_endpoint(
     remote.modes = [401]
     call = ask(arm_of(tmp_path, **keys, embeddings=given), "Which?")
     assert call.reason == (
-        "has no vector of the question, as the embeddings endpoint does not take our key (401)"
+        "has no vector of the question: the embeddings endpoint rejects our key (401)"
     )
     assert call.spent == 0
     remote.reply = {"data": []}
@@ -186,7 +186,7 @@ def test_an_object_of_python_searches(tmp_path: Path) -> None:
     with pytest.raises(FilterError, match="kind 'python' cannot filter"):
         arm_of(tmp_path, kind="python", target="their_code:Searches").check_filter(only)
     assert ask(arm_of(tmp_path, kind="python", target="their_code:Fails"), "?").reason == (
-        "sent what cannot be read: it is no list"
+        "sent an unreadable reply: it is not a list"
     )
 
 

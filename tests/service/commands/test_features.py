@@ -90,7 +90,7 @@ def test_a_missing_model_is_a_sentence_and_exit_code_2(
 ) -> None:
     monkeypatch.setenv("WYE_ANALYSER__CONSTITUENCY__MODEL", str(tmp_path))
     code, out, err = wye("features", QUESTION)
-    assert (code, out, "lacks the file" in err) == (2, "", True)
+    assert (code, out, "has no file" in err) == (2, "", True)
 
 
 def test_a_tree_is_drawn_with_its_words_in_order() -> None:

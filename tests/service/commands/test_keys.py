@@ -47,11 +47,11 @@ def test_a_key_can_be_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ("arguments", "says"),
     [
         (["--scopes", "fly"], "There is no scope 'fly'"),
-        (["--scopes", ""], "without scopes"),
+        (["--scopes", ""], "needs a scope"),
         (["--name", "a b"], "cannot be called 'a b'"),
-        (["--scopes", "write", "--filter", "acl=public"], "only reads"),
+        (["--scopes", "write", "--filter", "acl=public"], "can only read"),
         (["--filter", '{"type": "about"}'], "filter.type must be one of"),
-        (["--collection", "a b"], "no collection 'a b'"),
+        (["--collection", "a b"], "collection cannot be called 'a b'"),
         (["--file", "/proc/nowhere/keys"], "cannot be written"),
     ],
 )

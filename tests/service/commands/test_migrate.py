@@ -35,13 +35,13 @@ def test_it_says_what_it_did(
     index = tmp_path / "index"
     assert wye("index", corpus, "--index", index)[0] == 0
     code, out, _ = wye("migrate", "--index", index)
-    assert (code, "on these models already" in out) == (0, True)
+    assert (code, "uses these models already" in out) == (0, True)
     monkeypatch.setenv(VECTORS, "plain")
     code, _, err = wye("index", corpus, "--index", index)
     assert (code, "wye migrate" in err) == (2, True)
     code, out, _ = wye("migrate", "--index", index)
     assert code == 0
-    assert "on these models. 2 passages were analysed" in " ".join(out.split())
+    assert "uses these models now. 2 passages were analysed" in " ".join(out.split())
     assert wye("search", "Where is the Old Bridge?", "--index", index, "--route", "dense")[0] == 0
     monkeypatch.delenv(VECTORS)
     assert wye("search", "Where is the Old Bridge?", "--index", index)[0] == 2

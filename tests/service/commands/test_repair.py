@@ -59,4 +59,4 @@ def test_what_cannot_be_repaired(
     for path in (index / "passages.lance" / "_versions").iterdir():
         path.write_bytes(b"")
     assert run(["repair", str(index), "--yes"]) == 2
-    assert "Nothing of" in capsys.readouterr().err
+    assert "Nothing in" in capsys.readouterr().err

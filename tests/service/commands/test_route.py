@@ -90,7 +90,7 @@ def test_a_router_that_asks_the_corpus_is_given_an_index(
     folder = handmade_router(tmp_path / "models", "seed_count", 0.5)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
     code, _, err = wye("route", SHORT)
-    assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
+    assert (code, "Name its index with --index DIR or WYE_INDEX." in err) == (2, True)
     (found,) = json.loads(wye("route", SHORT, "--index", index, "--json")[1])
     monkeypatch.setenv("WYE_INDEX", str(index))
     assert json.loads(wye("route", SHORT, "--json")[1]) == [found]
@@ -103,7 +103,7 @@ def test_a_router_that_asks_the_corpus_is_given_an_index(
     ("arguments", "says"),
     [
         (["route", " "], "The question is empty"),
-        (["route", "Who?", "--max-latency-ms", "5"], "No latency is known for lexical"),
+        (["route", "Who?", "--max-latency-ms", "5"], "The latency is unknown for lexical"),
         (["route", "Who?", "--max-latency-ms", "0"], "give a number of milliseconds above 0"),
         (["route", "Who?", "--index", "missing"], "There is no index at"),
     ],

@@ -225,7 +225,7 @@ def test_models_that_hang_are_told_and_keep_no_server_from_stopping(folder: Path
                 until(lambda: client.get("/ready").status_code == 503)
                 facts = client.get("/ready").json()
                 assert facts["status"] == "stalled"
-                assert "one piece of work" in facts["error"]
+                assert "busy with one batch" in facts["error"]
                 assert client.get("/health").status_code == 200
                 code = server.stop()
                 reply = sent.result()
@@ -302,9 +302,9 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
         (["--index", "/nowhere"], "There is no index at /nowhere"),
         (["--index", "a=/x", "--index", "a=/y"], "Two collections are called 'a'"),
         (["--index", "/x", "--host", "0.0.0.0"], "there is no API key"),
-        (["--index", "a=/x", "--router", "mine/v1"], "--router is for 'default', but that is no"),
-        (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', but that is no"),
-        (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is there twice"),
+        (["--index", "a=/x", "--router", "mine/v1"], "--router is for 'default', which is not a"),
+        (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', which is not a"),
+        (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is given twice"),
         (["--index", "/x", "--port", "99999"], "65535"),
         (["--index", "/x", "--workers", "0"], "1"),
     ],
@@ -324,12 +324,12 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
         assert run(["serve", "--index", "/nowhere", "--port", port]) == 2
         said = capsys.readouterr().err
         assert said.startswith(
-            f"Error: 127.0.0.1 port {port} cannot be had (Address already in use)"
+            f"Error: 127.0.0.1 port {port} cannot be used (Address already in use)"
         )
         assert ("Serving" in said, said.count("\n")) == (False, 1)
         run(["doctor", "--index", "/nowhere", "--port", port])
     found = capsys.readouterr().out
-    assert f"warning  address: 127.0.0.1 port {port} cannot be had" in found
+    assert f"warning  address: 127.0.0.1 port {port} cannot be used" in found
 
 
 @pytest.mark.usefixtures("fake_models")

@@ -77,7 +77,7 @@ def test_names_that_are_none(name: str | None) -> None:
 def test_names_that_are_too_long_or_of_no_kind(client: TestClient) -> None:
     assert send(client, "a" * 300 + ".txt", b"A bridge.")[0] == 422
     status, said = send(client, "tool.exe", b"MZ")
-    assert (status, "is of no kind that is read" in said) == (415, True)
+    assert (status, "has an unsupported type" in said) == (415, True)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_locked_and_textless_pdfs(client: TestClient) -> None:
                 assert (status, "is encrypted" in said) == (422, True)
             else:
                 assert client.get("/v1/documents/a.pdf").json()["passages"][0]["text"] == "Hidden."
-    assert "holds no text" in send(client, "a.pdf", make_pdf(""))[1]
+    assert "contains no text" in send(client, "a.pdf", make_pdf(""))[1]
 
 
 def test_files_that_are_too_much(start: Serve) -> None:
     client = start(pages=3, characters=40, unpacked_mb=1, files=2)
-    assert "has 4 pages, and 3" in send(client, "a.pdf", make_pdf(*"abcd"))[1]
-    assert "more than the 40 characters" in send(client, "a.pdf", make_pdf("x" * 50))[1]
-    assert "more than the 40 characters" in send(client, "a.docx", make_word(["x" * 50]))[1]
+    assert "has 4 pages, but the limit is 3" in send(client, "a.pdf", make_pdf(*"abcd"))[1]
+    assert "more than 40 characters" in send(client, "a.pdf", make_pdf("x" * 50))[1]
+    assert "more than 40 characters" in send(client, "a.docx", make_word(["x" * 50]))[1]
     three = [("file", (f"{n}.txt", b"A bridge.")) for n in range(3)]
     assert client.post("/v1/documents", files=three).status_code == 400
 
@@ -186,7 +186,7 @@ def test_a_file_that_stalls_is_given_up_and_searching_goes_on(
 
 def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
     fields_only = {"id": (None, b"x")}
-    assert "holds no file" in client.post("/v1/documents", files=fields_only).json()["detail"]
+    assert "has no file" in client.post("/v1/documents", files=fields_only).json()["detail"]
     file = {"file": ("a.txt", b"A bridge.")}
     for fields, says in [
         ({"nonsense": "1"}, "There is no field"),
@@ -266,7 +266,7 @@ def test_uploads_at_once_have_so_much_room_together(
         stack.enter_context(space.taken(asking("999"), 1))
         assert all(folder.is_dir() for folder in folders)
         for length, copies in (("2", 1), (None, 1), ("1", 2)):
-            with pytest.raises(Problem, match="take the room") as refused:
+            with pytest.raises(Problem, match="use all of the space") as refused:
                 stack.enter_context(space.taken(asking(length), copies))
             assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
     assert not any(folder.exists() for folder in folders)

@@ -294,7 +294,7 @@ def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder
         assert (reply.status_code, reply.headers["retry-after"]) == (503, "30")
         assert str(folder) not in reply.text
     assert client.get("/metrics").status_code == 200
-    until(lambda: "cannot be done" in client.get("/ready").text)
+    until(lambda: "cannot run" in client.get("/ready").text)
     assert str(folder) not in client.get("/ready").text
     (folder / "jobs" / "jobs.sqlite3").rmdir()
     goes_on(client)

@@ -96,7 +96,7 @@ def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStor
     store.sweep(50)
     assert [job.id for job in store.jobs()] == [new.id, waiting.id]
     assert rows(store) == 2 * len(PASSAGES) + 1
-    with pytest.raises(OSError, match="was taken away"):
+    with pytest.raises(OSError, match="was deleted"):
         store.save(old)
 
 
@@ -276,7 +276,7 @@ def test_uploads_that_are_whole_are_taken_up_again(store: JobStore) -> None:
         size = path.stat().st_size // 4096 * 4096
         file.seek(size // 2)
         file.write(b"\xff" * (size // 2))
-    with pytest.raises(ValueError, match="of its 300 passages are there"):
+    with pytest.raises(ValueError, match="of its 300 passages exist"):
         list(store.passages(long))
     new = store.submit(PASSAGES)
     *kept, failed, last = store.jobs()

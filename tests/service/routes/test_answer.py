@@ -53,7 +53,7 @@ def test_cited_sentences_have_their_place(client: TestClient) -> None:
 def test_nothing_found_is_said(client: TestClient) -> None:
     nothing = {"type": "eq", "key": "y", "value": 3}
     body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()
-    assert (body["answer"], body["citations"]) == ("No passage bears on this question.", [])
+    assert (body["answer"], body["citations"]) == ("No passage is relevant to this question.", [])
     assert body["segments"] == [{"text": body["answer"], "passages": []}]
     assert body["note"] == "No language model is configured (WYE_GENERATOR__URL)."
 

@@ -50,7 +50,7 @@ def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -
     assert reply.status_code == 422
     assert "metadata 'x' holds an object" in reply.json()["detail"]
     twice = {"documents": [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}]}
-    assert "comes twice" in client.post("/v1/documents", json=twice).json()["detail"]
+    assert "occurs twice" in client.post("/v1/documents", json=twice).json()["detail"]
     assert PassageStore.open(folder).version == before
     good = {"documents": [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}]}
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
@@ -177,7 +177,7 @@ def test_bodies_have_limits(start: Serve) -> None:
     assert client.post("/v1/documents", content="x" * 5_000, headers=NDJSON).status_code == 413
     reply = client.put("/v1/documents/long", json={"text": "word " * 30})
     assert reply.status_code == 422
-    assert "has 150 characters, and 100 are stored" in reply.json()["detail"]
+    assert "has 150 characters, but the limit is 100" in reply.json()["detail"]
 
 
 def test_foreign_pages_change_nothing(client: TestClient) -> None:

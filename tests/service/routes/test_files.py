@@ -173,10 +173,10 @@ def test_what_is_not_offered_says_so(ai: OpenAI, client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("name", "purpose", "says"),
     [
-        ("", "assistants", "Send a form with `file`"),
-        ("x.exe", "assistants", "of no kind that is read"),
+        ("", "assistants", "Send a form with only `file`"),
+        ("x.exe", "assistants", "has an unsupported type"),
         ("x.jsonl", "assistants", "Send it to /v1/documents"),
-        ("x.txt", "batch", "`purpose` is one of"),
+        ("x.txt", "batch", "`purpose` must be one of"),
     ],
 )
 def test_a_file_of_no_use_is_refused_at_once(
@@ -223,7 +223,7 @@ def test_the_uploads_of_a_key_have_bounds(start: Serve) -> None:
 
 def test_files_go_with_age(start: Serve) -> None:
     ai = official(start(keep_seconds=0))
-    with pytest.raises(openai.UnprocessableEntityError, match="and no more"):
+    with pytest.raises(openai.UnprocessableEntityError, match="Send a form with only"):
         ai.files.create(
             file=("x.txt", b"A bridge."),
             purpose="assistants",

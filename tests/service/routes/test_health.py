@@ -63,7 +63,7 @@ def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
     until(lambda: client.get("/v1/stats", headers={"x-api-key": boss}).status_code == 401)
     for path_ in ("/ready", "/health"):
         said = client.get(path_, headers=headers).json()["keys"]
-        assert said.startswith("Line 2 of the keys file is no hashed API key")
+        assert said.startswith("Line 2 of the keys file is not a hashed API key")
         assert "keys" not in client.get(path_).json()
     assert client.get("/v1/stats", headers=headers).json()["keys_error"] == said
 

@@ -156,7 +156,7 @@ def test_a_model_that_breaks_off_is_told(
         ({"tools": [{"type": "web_search"}]}, "'web_search' is not offered"),
         ({"tools": [search(), search()]}, "one collection"),
         ({"tools": [search(vector_store_ids=["default", "b"])]}, "one collection"),
-        ({"previous_response_id": "resp_1"}, "nothing is kept here"),
+        ({"previous_response_id": "resp_1"}, "replies are not stored here"),
         ({"input": [{"role": "assistant", "content": "x"}]}, "No message of the role user"),
         ({"input": ""}, "at least 1"),
         ({"tools": [search(filters={"type": "near"})]}, "filter"),

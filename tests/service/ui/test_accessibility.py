@@ -69,7 +69,7 @@ def live(page: "Page") -> None:
 
 def idle(page: "Page") -> None:
     page.click("#tab-live")
-    page.wait(lambda: "Nothing was asked" in page.text("#live-now"))
+    page.wait(lambda: "No question yet" in page.text("#live-now"))
 
 
 def refused(page: "Page") -> None:

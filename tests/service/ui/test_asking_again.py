@@ -51,7 +51,7 @@ def test_a_judgement_is_shown_as_given_and_can_be_taken_back(
     page.click("[data-feedback=answers]")
     page.wait(lambda: len(said(log)) == 4)
     assert (said(log)[3]["rating"], said(log)[3]["passages"]) == ("none", [])
-    page.wait(lambda: page.text("#feedback-said") == "Taken back.")
+    page.wait(lambda: page.text("#feedback-said") == "Withdrawn.")
 
 
 def test_a_judgement_that_is_not_kept_is_not_shown_as_given(page: "Page") -> None:
@@ -71,7 +71,7 @@ def test_all_routes_are_compared_in_one_click(page: "Page") -> None:
         *("auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue", "zoom")
     ]
     assert "→ graph" in columns[0].text
-    assert all(" ms" in column.text and "The same first: " in column.text for column in columns)
+    assert all(" ms" in column.text and "Same first passage: " in column.text for column in columns)
     title = columns[1].find_element("css selector", "button")
     title.send_keys(Keys.ENTER)
     assert title.get_attribute("aria-expanded") == "true"
@@ -92,7 +92,7 @@ def test_one_route_that_fails_does_not_hide_the_others(visit: Visit, library: Li
     columns = {c.get_attribute("data-route"): c.text for c in page.all("#compared section")}
     assert "There is no router model here" in columns["auto"]
     assert "lexical failed (RuntimeError); dense instead" in columns["lexical"]
-    assert "The same first" in columns["dense"]
+    assert "Same first passage" in columns["dense"]
 
 
 @pytest.mark.parametrize("question", [GRAPH, HARD])
@@ -126,7 +126,7 @@ def test_a_link_that_names_what_is_not_here_asks_nothing_else_instead(
     page.open(f"/#q=river&{wrong}")
     page.wait(lambda: page.all("#problem .problem"))
     name, value = wrong.split("=")
-    assert f"There is no {name} '{value}' here; there is " in page.text("#problem")
+    assert f"There is no {name} '{value}' here; use one of " in page.text("#problem")
     assert page.text("#result") == ""
 
 

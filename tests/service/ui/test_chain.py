@@ -56,8 +56,8 @@ def test_the_chain_is_drawn_from_the_inside_out(visit: Visit) -> None:
         "the <b>bridge</b> asks for a place",
         "the river under Neretva",
     ]
-    assert shown(page, "spare") == ["Stari Most 0.80, not put in"]
-    assert shown(page, "name") == ["Neretva 0.60, put in", "Adriatic 0.40, put in"]
+    assert shown(page, "spare") == ["Stari Most 0.80, not used"]
+    assert shown(page, "name") == ["Neretva 0.60, used", "Adriatic 0.40, used"]
     assert shown(page, "sentence")[0] == "The Old Bridge spans the Neretva. Stari Most"
     # From phrase to title; from phrase to sentence to name, twice; from name to the next phrase.
     assert len(page.all("#chain .edge")) == 6
@@ -74,8 +74,8 @@ def test_it_is_told_in_words_that_the_keyboard_opens(page: "Page") -> None:
     summary = page.one("#chain-words").find_element("xpath", "../summary")
     summary.send_keys(Keys.ENTER)
     first, second = [item.text for item in page.all("#chain-words > li > ul > li")]
-    assert first == "Stari Most, confidence 0.80, not put in: title of Stari Most"
-    assert second.startswith("Neretva, confidence 0.60, put in: ")
+    assert first == "Stari Most, confidence 0.80, not used: title of Stari Most"
+    assert second.startswith("Neretva, confidence 0.60, used: ")
     assert "The Old Bridge spans the Neretva." in second
     assert "asks for a place" in page.text("#chain-words > li")
 

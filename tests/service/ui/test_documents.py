@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said_in_the_words_of_the_api(
     wrong.write_text("la")
     send(page, wrong)
     page.wait(lambda: page.all("#documents-problem .problem"))
-    assert "'song.mp3' is of no kind that is read; send .txt" in page.text("#documents-problem")
+    assert "'song.mp3' has an unsupported type; send .txt" in page.text("#documents-problem")
     assert page.text("#documents-said") == ""
 
 

@@ -94,7 +94,7 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
 
 
 def test_features_of_other_questions_do_not_fit(evaluation_set: EvaluationSet) -> None:
-    with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
+    with pytest.raises(TrainingError, match="3 questions came with features of 2"):
         EvaluationSet(evaluation_set.replays, np.zeros((2, 2)))
 
 

@@ -117,13 +117,13 @@ def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
 
 
 def test_files_that_are_no_replay(tmp_path: Path, questions: list[Replayed]) -> None:
-    with pytest.raises(ReplayError, match="no replay that can be read"):
+    with pytest.raises(ReplayError, match="cannot be read as a replay"):
         read_training(tmp_path / "missing.parquet")
     assert read_key(tmp_path / "missing.parquet") is None
     path = write_replay(tmp_path, questions, "train")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ReplayError, match="delete it to have it made again"):
+    with pytest.raises(ReplayError, match="delete it so that it is made again"):
         read_training(path)
     key = ReplayKey("0", "i", 1, "s", "q", 9)
     write_rows(path, questions, dataset="here", split="train", key=key)

@@ -51,7 +51,7 @@ def test_what_cannot_be_respelt(tmp_path: Path) -> None:
     (folder / "qrels").mkdir(parents=True)
     (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "??"}) + "\n")
     (folder / "qrels" / "dev.tsv").write_text("q\tp\t1\n")
-    with pytest.raises(DatasetError, match=r"Question 'q' of .* is nothing but marks"):
+    with pytest.raises(DatasetError, match=r"Question 'q' of .* has no word"):
         write_respelt(tmp_path / "respelt", folder)
 
 
@@ -61,5 +61,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(typer.BadParameter, match="is not empty"):
         main(tmp_path / "out", DEMO)
     main(tmp_path / "mistyped", DEMO, "mistyped")
-    with pytest.raises(typer.BadParameter, match="no way 'shouted'"):
+    with pytest.raises(typer.BadParameter, match="no spelling 'shouted'"):
         main(tmp_path / "shouted", DEMO, "shouted")

@@ -72,7 +72,7 @@ def test_what_cannot_be_joined(folders: list[Path], tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="is not empty"):
         write_union(folders[0], folders)
     (folders[1] / "qrels" / "train.tsv").write_text("q1\tnowhere\t1\n")
-    with pytest.raises(DatasetError, match=r"train.tsv:1 is no judgement of a passage of 'two'"):
+    with pytest.raises(DatasetError, match=r"train.tsv:1 is not a judgement of a passage of 'two'"):
         write_union(tmp_path / "judged", folders)
     (folders[1] / "corpus.jsonl").write_text('{"_id": 3, "text": "x"}\n')
     with pytest.raises(DatasetError, match=r'corpus.jsonl:1 needs "_id" and "text"'):

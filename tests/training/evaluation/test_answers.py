@@ -136,7 +136,7 @@ def test_an_endpoint_that_only_fails_is_given_up(
     endpoint.say = lambda *_: b"[" * 100_000
     with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
-        with pytest.raises(JudgeError, match="which is no chat completion"):
+        with pytest.raises(JudgeError, match="which is not a chat completion"):
             evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
 
 

@@ -91,7 +91,9 @@ def test_a_baseline_is_what_the_others_are_compared_with() -> None:
     routes = [Route.DENSE, Route.LEXICAL, Route.GRAPH]
     found = evaluate(Canned(), DATASET, routes, baseline="graph")
     assert [*found.differences] == [("dense", "graph"), ("lexical", "graph")]
-    with pytest.raises(EvaluationError, match="baseline 'fusion' is not asked; take one of dense"):
+    with pytest.raises(
+        EvaluationError, match="baseline 'fusion' is not compared; use one of dense"
+    ):
         evaluate(Canned(), DATASET, routes, baseline="fusion")
 
 

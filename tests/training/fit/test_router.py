@@ -108,10 +108,10 @@ def test_scores_are_never_quite_0_or_1() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ({"kind": "deep"}, "no kind of scorer 'deep'; take auto, attention-mlp or linear or extra"),
-        ({"success": "luck"}, "no success 'luck'; choose among graph-helps, all-gold@5"),
-        ({"quality": "MRR"}, "no measure 'MRR'; take one of R@1, R@3"),
-        ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; take dense, lexical"),
+        ({"kind": "deep"}, "no kind of scorer 'deep'; use auto, attention-mlp or linear or extra"),
+        ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
+        ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),
+        ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; use dense, lexical"),
     ],
 )
 def test_choices_that_are_none(choice: dict[str, str], says: str) -> None:
@@ -139,5 +139,5 @@ def test_one_that_starts_from_another_keeps_its_thresholds_and_knows_better(
 def test_a_router_that_knows_all_that_the_questions_say_is_kept(training: TrainingSet) -> None:
     taught = fit(training, NAMES, Choices(kind="linear", simple=D))
     prior = RoutingModel("other/v1", taught.scorer, taught.policy, None)
-    with pytest.raises(FitError, match=r"say nothing surely that other/v1 does not know. Keep"):
+    with pytest.raises(FitError, match=r"do not significantly correct other/v1. Keep"):
         fit_from(prior, training, Choices())

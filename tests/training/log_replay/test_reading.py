@@ -72,10 +72,10 @@ def test_what_does_not_count_is_counted(write_log: Write) -> None:
         "route named by the caller": 1,
         "no decision: the router failed, was late, or had no passages": 1,
         "decided by another router: other/v1 (1), other/v2 (1)": 2,
-        "a budget chose the route, and this older log does not tell it": 1,
+        "a budget chose the route, and this older log does not say which": 1,
         "line of another kind": 1,
-        f"no line of a request log, the first at {path}:9": 2,
-        "line without an end, as it was being written": 1,
+        f"not a line of a request log, the first at {path}:9": 2,
+        "incomplete line, which was still being written": 1,
     }
 
 
@@ -110,7 +110,7 @@ def test_a_router_that_decided_nothing(write_log: Write) -> None:
     [
         ([], "No question was answered in"),
         ([rated("1")], "No question was answered in"),
-        (["a\n", "b\n"], r"2 lines are none of a request log \(the first: .*:1\)"),
+        (["a\n", "b\n"], r"2 lines are not from a request log \(the first: .*:1\)"),
     ],
 )
 def test_logs_with_nothing_in_them(write_log: Write, lines: list[object], says: str) -> None:
@@ -178,9 +178,9 @@ def test_feedback_that_marks_nothing_is_counted(write_log: Write) -> None:
     assert feedback.requests == 6
     assert feedback.left_out == {
         "a rating that names no passage": 1,
-        "a request with several questions, so that it is unclear about which": 1,
+        "a request with several questions, of which it names none": 1,
         "a question that does not count here": 2,
-        "a request that is unknown, or another key's": 1,
+        "an unknown request, or that of another key": 1,
     }
 
 
@@ -194,7 +194,7 @@ def test_what_another_key_says_of_a_request_does_not_count(write_log: Write) -> 
     )
     feedback = read_log([path], HAND).feedback
     assert [(one.text, [*one.passages]) for one in feedback.questions] == [("where?", ["b"])]
-    assert feedback.left_out == {"a request that is unknown, or another key's": 1}
+    assert feedback.left_out == {"an unknown request, or that of another key": 1}
 
 
 def test_feedback_that_was_written_after_the_log_was_rotated(write_log: Write) -> None:

@@ -65,7 +65,7 @@ def test_a_request_keeps_its_budget() -> None:
     asked = requests([0.5, 0.5, 0.9, 0.5], [F] * 4, budgets=[math.nan, 25, 15, 40])
     policy = Policy(Thresholds(0.4, 0.8), latency_ms=KNOWN)
     assert decide_again(asked, policy).tolist() == [F, D, D, F]
-    with pytest.raises(PolicyError, match="No latency is known"):
+    with pytest.raises(PolicyError, match="The latency is unknown"):
         decide_again(asked, Policy(Thresholds(0.4, 0.8)))
 
 
@@ -285,7 +285,9 @@ def test_candidates_are_files_or_numbers(replay: LogReplay, tmp_path: Path) -> N
     assert replay.candidate("0.1,0.9").thresholds == Thresholds(0.1, 0.9)
     assert replay.candidate("0.1,0.9").simple == Route.LEXICAL
     assert replay.candidate(str(tmp_path / "reviewed.json")) == replay.now
-    with pytest.raises(LogError, match=r"'0.1,high' are no thresholds; give a file, or"):
+    with pytest.raises(
+        LogError, match=r"'0.1,high' is neither a thresholds file nor two numbers; give a file, or"
+    ):
         replay.candidate("0.1,high")
     with pytest.raises(PolicyError, match="low <= high"):
         replay.candidate("0.9,0.1")

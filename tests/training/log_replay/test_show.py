@@ -42,7 +42,7 @@ def test_what_was_read_is_told(console: Console, replay: LogReplay) -> None:
     assert "Held against 0.400 and 0.600 (19)." in text
     assert "1 route named by the caller" in text
     assert "Feedback is on 2 requests; 1 different questions have passages" in text
-    assert "1 a request that is unknown, or another key's" in text
+    assert "1 an unknown request, or that of another key" in text
     assert not rows(console, "lexical")
     assert rows(console, "dense") == ["dense 8 8 4.5 4.0 8.0 50.0 50.0"]
     assert rows(console, "0.40") == [f"0.40 {'█' * 20} 1 5.3% low 0.400"]

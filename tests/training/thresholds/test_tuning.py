@@ -193,7 +193,7 @@ def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuni
     show_retuned(
         console, used, replace(found, stability=replace(found.stability, low=above)), most=0
     )
-    assert "what is proposed need not lie within" in " ".join(console.export_text().split())
+    assert "the proposed ones need not lie within" in " ".join(console.export_text().split())
 
 
 def test_thresholds_in_use_that_break_a_bound_do_not_stay(undecided: Tuning) -> None:

@@ -30,7 +30,7 @@ resources:
 {{- define "wye.pod" -}}
 {{- with .root -}}
 automountServiceAccountToken: false
-# More than WYE_SERVE__SHUTDOWN_SECONDS, so that what was accepted is finished.
+# More than WYE_SERVE__SHUTDOWN_SECONDS, so that accepted requests are finished.
 terminationGracePeriodSeconds: 40
 securityContext:
   runAsNonRoot: true
@@ -113,7 +113,7 @@ volumes:
     secret:
       secretName: {{ .Values.keys.secret }}
       defaultMode: 0440
-  # What uploads take is bounded to four of WYE_DOCUMENTS__UPLOAD_BYTES a worker.
+  # Uploads take at most four times WYE_DOCUMENTS__UPLOAD_BYTES per worker.
   - name: tmp
     emptyDir:
       sizeLimit: 320Mi
