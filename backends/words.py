@@ -4,7 +4,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -329,6 +329,14 @@ def _alike(*several: Strings) -> tuple[Strings, ...]:
 
 def _hash(string: str) -> int:
     return crc32(string.encode(errors="surrogatepass"))
+
+
+def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
+    """Positions of the wanted strings, ascending."""
+    if isinstance(strings, Strings):
+        found = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
+        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+    return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)
 
 
 class StringTable(Sequence[str]):

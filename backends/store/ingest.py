@@ -1,7 +1,7 @@
 """Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_analyses, to_batch
+from backends.store.snapshot import Corpus
 from backends.store.versions import reading
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
@@ -63,6 +64,7 @@ def ingest(
     entity_vectors: bool = False,
     progress: Progress | None = None,
     expected: int | None = None,
+    corpus: Corpus | None = None,
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
 
@@ -79,6 +81,8 @@ def ingest(
         batch_passages: Passages per window.
         entity_vectors: Also keep a vector of every entity surface, for graphs that link by vector.
         expected: The number of passages, if known.
+        corpus: A version of the index in memory. If nothing was written since, it tells what is
+            stored, and the first window need not read the ids of all passages.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
@@ -92,7 +96,9 @@ def ingest(
     interrupted = False
     try:
         with index.writer() as writer:
-            run = _Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
+            run = _Ingest(
+                writer, analyser, clock, progress, entity_vectors=entity_vectors, corpus=corpus
+            )
             try:
                 for window in _windows(clock.timed("read", passages), batch_passages):
                     run.add(window)
@@ -145,6 +151,7 @@ class _Ingest:
         progress: Progress,
         *,
         entity_vectors: bool,
+        corpus: Corpus | None,
     ) -> None:
         self.report = IngestReport()
         self._writer = writer
@@ -154,6 +161,7 @@ class _Ingest:
         self._analysed: list[tuple[Passage, AnalysedPassage, bool]] = []  # whether it is new
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
+        self._corpus = corpus
         self._seen: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
         self._run: str | None = None
@@ -273,11 +281,10 @@ class _Ingest:
         """
         owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
-        condition = f"{any_of('document', documents)} OR {any_of('id', owners)}"
-        rows = self._rows(condition)
+        rows = self._rows(documents, owners)
         if any(is_part_id(id_) for id_, document, _ in _foreign(rows, owners) if id_ == document):
             self._writer.free_part_ids()
-            rows = self._rows(condition)
+            rows = self._rows(documents, owners)
         for id_, document, _ in _foreign(rows, owners):
             raise _taken(owners[id_], document)
         self._stored.update((document, []) for document in documents)
@@ -285,8 +292,11 @@ class _Ingest:
             self._stored[document].append(id_)
         return {id_: hash_ for id_, _, hash_ in rows}
 
-    def _rows(self, condition: str) -> list[tuple[str, ...]]:
-        """Ids, documents and hashes of the stored passages that meet a condition."""
+    def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
+        """Ids, documents and hashes of the stored passages of some documents or with some ids."""
+        if self._corpus is not None and self._corpus.is_of(self._writer.dataset):
+            return self._corpus.stored(documents, ids)
+        condition = f"{any_of('document', documents)} OR {any_of('id', ids)}"
         columns = ["id", "document", "content_hash"]
         with reading(self._writer.folder):
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)

@@ -10,7 +10,7 @@ what it adds.
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -41,7 +41,7 @@ from backends.store.index import PassageStore
 from backends.store.schema import sentence_rows
 from backends.store.versions import reading
 from backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
-from backends.words import Strings, StringTable, joined
+from backends.words import Strings, StringTable, joined, positions
 
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
@@ -185,6 +185,26 @@ class Corpus:
             return self.two.passages.number(row) if row >= 0 else -1
         row = bisect_left(self.ids, id_)
         return row if row < len(self.ids) and self.ids[row] == id_ else -1
+
+    def is_of(self, dataset: lance.LanceDataset) -> bool:
+        """Whether a version of the dataset has the same rows."""
+        return self._fragments == _stamps(dataset)
+
+    def stored(
+        self, documents: Collection[str], ids: Collection[str]
+    ) -> list[tuple[str, str, str]]:
+        """Id, document and content hash of the passages of some documents or with some ids."""
+        rows = sorted({*self.rows([*ids]), *self._rows_of(documents)})
+        return [(self.ids[row], self.documents[row], self.hashes[row]) for row in rows]
+
+    def _rows_of(self, documents: Collection[str]) -> list[int]:
+        """Rows of the passages of some documents."""
+        if self.two is None:
+            found: list[int] = positions(self.documents, documents).tolist()
+            return found
+        of_base, of_added = (each._rows_of(documents) for each in (self.two.base, self.two.added))
+        left = [row for row in map(self.two.passages.number, of_base) if row >= 0]
+        return [*left, *self.two.passages.added[of_added].tolist()]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""

@@ -9,7 +9,7 @@ passages is the slow reference.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
@@ -48,6 +48,7 @@ from backends.words import (
     Strings,
     Words,
     entity_key,
+    positions,
     title_keys,
     title_names,
 )
@@ -263,7 +264,7 @@ class _Change:
         if not (base.chunks.any() or added.chunks.any()):
             return
         names = {base.documents[row] for row in two.passages.gone.tolist()} | {*added.documents}
-        self._chunk_rows = _among(base.documents, names)
+        self._chunk_rows = positions(base.documents, names)
         chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
         for row in without(self._chunk_rows, two.passages.gone).tolist():
             chunk = int(base.chunks[row]), two.passages.number(row)
@@ -693,11 +694,3 @@ def _pairs(entries: Int64, size: int) -> Int64:
     """Each pair as one number."""
     pairs: Int64 = entries[0] * size + entries[1]
     return pairs
-
-
-def _among(strings: Sequence[str], wanted: Collection[str]) -> Int64:
-    """Positions of the wanted strings, ascending."""
-    if isinstance(strings, Strings):
-        found = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
-        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
-    return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)

@@ -222,8 +222,14 @@ class CollectionWriter:
         analyser: "InterleavedAnalyser",
         batch: int,
     ) -> IngestReport:
-        vectors = self._entity_vectors
-        return ingest(index, passages, analyser, batch_passages=batch, entity_vectors=vectors)
+        return ingest(
+            index,
+            passages,
+            analyser,
+            batch_passages=batch,
+            entity_vectors=self._entity_vectors,
+            corpus=self.collection.session.snapshot.corpus,
+        )
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run blocking work, such as on the disk, in another thread."""

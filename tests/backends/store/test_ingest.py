@@ -18,7 +18,8 @@ from backends.documents import chunk_passage
 from backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from backends.store.documents import Removal, list_documents, remove
 from backends.store.index import Changes, PassageStore, Writer
-from backends.store.ingest import ingest
+from backends.store.ingest import IngestReport, ingest
+from backends.store.snapshot import read_corpus
 from backends.types import Passage
 from benchmarks.crash import OPERATIONS, Bench
 from benchmarks.hashing import HashAnalyser
@@ -261,6 +262,47 @@ def test_what_is_read_does_not_grow_with_the_index(
         remove(folder, Removal(ids=("p1",), documents=("a",)))
         costs.append(sum(read))
     assert costs[0] == costs[1] < 30
+
+
+def test_a_version_in_memory_tells_what_is_stored_if_it_is_the_newest(
+    tmp_path: Path, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    to_table = lance.LanceDataset.to_table
+
+    def noted(dataset: lance.LanceDataset, *given: Any, **named: Any) -> pa.Table:  # noqa: ANN401
+        asked.append(str(named.get("filter")))
+        return to_table(dataset, *given, **named)
+
+    monkeypatch.setattr(lance.LanceDataset, "to_table", noted)
+
+    def written(folder: Path, which: int | None) -> tuple[IngestReport, list[dict[str, Any]]]:
+        """Update an index, given its first or second version or none."""
+        index = new_index(folder)
+        ingest(index, [*corpus(20), *chunks("a", "1", "2"), *chunks("b", "1", "2")], analyser)
+        versions = [read_corpus(index)]
+        ingest(index, [Passage("p3", "New", "Text."), *chunks("b", "1"), *corpus(2)], analyser)
+        versions.append(read_corpus(index, versions[0]))
+        assert versions[1].two
+        own = None if which is None else versions[which]
+        asked.clear()
+        more = [*chunks("a", "one"), *chunks("b", "1"), *chunks("c", "1"), Passage("p3", "T", "3")]
+        with pytest.raises(SourceError, match="p5"):
+            ingest(
+                index, [Passage("p5", "T", "Of another document.", {}, "a")], analyser, corpus=own
+            )
+        report = ingest(index, more, analyser, corpus=own)
+        return replace(report, seconds={}), sorted(
+            index.snapshot().to_table().to_pylist(), key=lambda row: str(row["id"])
+        )
+
+    expected = written(tmp_path / "none", None)
+    assert any("document IN" in filter_ for filter_ in asked)
+    assert (expected[0].added, expected[0].updated, expected[0].removed) == (1, 2, 1)
+    assert written(tmp_path / "old", 0) == expected
+    assert any("document IN" in filter_ for filter_ in asked)
+    assert written(tmp_path / "newest", 1) == expected
+    assert not any("document IN" in filter_ for filter_ in asked)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")], ids=repr)
