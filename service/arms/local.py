@@ -175,7 +175,6 @@ class LocalSearch:
         route: str = Route.AUTO,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         max_latency_ms: float | None = None,
-        max_cost: float | None = None,
         explain: bool = False,
         point: str = "",
     ) -> Hits:
@@ -192,9 +191,7 @@ class LocalSearch:
             raise ServiceError(
                 f"Route '{asked}' needs an index, and there is none here; use one of {_LISTED}."
             )
-        params = SearchParams(
-            "", asked, k, filter, explain, max_latency_ms, point=point, max_cost=max_cost
-        )
+        params = SearchParams("", asked, k, filter, explain, max_latency_ms, point=point)
         simple, others = self._arms.parts(params)
         if asked == Route.GRAPH and not others:
             raise ServiceError("No arm has the role graph.")
