@@ -1,7 +1,6 @@
 """The spaCy parser: sentences, entities, noun phrases and tokens of texts, in plain types."""
 
 import multiprocessing
-import os
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from featurizer.spacy_pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
+from featurizer.threads import end_with_parent
 from featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
 if TYPE_CHECKING:
@@ -322,16 +322,8 @@ _worker_pipeline: list[Pipeline] = []
 def _start_worker(pipeline: str) -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     _worker_pipeline[:] = [Pipeline(pipeline)]
-
-
-def _end_with_parent() -> None:
-    """Exit when the parent ends, since a killed parent cannot end the pool."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:

@@ -1,5 +1,7 @@
-"""Control of the threads of the BLAS library."""
+"""Threads of the BLAS library, and one that ends a process together with its parent."""
 
+import multiprocessing
+import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,3 +24,11 @@ class OneThread:
         """A context manager; on exit the former number of threads is restored."""
         # Setting the limit takes the GIL a dozen times, for which the encoder waits too.
         return nullcontext() if self._is_given else self._blas.limit(limits=1)
+
+
+def end_with_parent() -> None:
+    """Exit when the parent ends, since a killed parent cannot end what it started."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

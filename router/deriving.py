@@ -11,6 +11,7 @@ from filelock import FileLock, Timeout
 from backends.errors import BackendError
 from backends.store.derived import FOLDER
 from backends.store.index import PassageStore
+from featurizer.threads import end_with_parent
 from router.session import Snapshot
 from router.settings import Settings
 
@@ -46,7 +47,7 @@ class Deriving:
 def derive(folder: Path, settings: Settings) -> None:
     """Body of the process; returns at once if another process holds the lock."""
     os.nice(19)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     lock = FileLock(folder / FOLDER / LOCK, blocking=False, fallback_to_soft=False)
     try:
         with lock:
@@ -57,10 +58,3 @@ def derive(folder: Path, settings: Settings) -> None:
         log.warning(
             "The base of %s was not rebuilt, and the old one stays in use: %s.", folder, error
         )
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

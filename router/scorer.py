@@ -18,7 +18,7 @@ gradient exists everywhere, and a few points suffice to integrate it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -502,10 +502,6 @@ class Scorer:
         """What each z-score (d,) adds to the calibrated logit by way of trees."""
         added = sum((one.contributions(inputs) for one in self.trees), start=np.zeros(len(inputs)))
         return added / (len(self.members) * self.temperature)
-
-    def with_calibration(self, temperature: float, bias: float = 0.0) -> "Scorer":
-        """The same models with another calibration."""
-        return replace(self, temperature=temperature, bias=bias)
 
 
 def to_scores(logits: Float64) -> Float64:

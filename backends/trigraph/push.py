@@ -254,24 +254,6 @@ def local_walk(weights: "sparse.csc_array") -> LocalWalk:
     )
 
 
-def settle(
-    walk: LocalWalk, restarts: Sequence[Restart], *, damping: float, threshold: float
-) -> list[Settled]:
-    """Personalized PageRank of several restart vectors, one after the other.
-
-    Args:
-        restarts: Each is normalised; one without mass settles nothing.
-        damping: Probability in [0, 1) of following an edge rather than restarting.
-        threshold: Above 0. A node with m edges holds up to m times this share of the mass.
-
-    Raises:
-        ValueError: Damping or threshold is out of range.
-    """
-    _require(damping, threshold)
-    with walk.states() as states:
-        return [_settle(states, restart, damping, threshold) for restart in restarts]
-
-
 def personalized_pagerank(
     walk: LocalWalk,
     restarts: Sequence[Restart],

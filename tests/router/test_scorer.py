@@ -129,7 +129,7 @@ def test_members_are_averaged_then_calibrated(scorer: Scorer, features: Float64)
     raw = np.mean([[member.logit(row) for row in inputs] for member in scorer.members], axis=0)
     expected = 1 / (1 + np.exp(-(raw / 1.3 - 0.2)))
     np.testing.assert_allclose(scorer.scores(features), expected, rtol=1e-12)
-    again = scorer.with_calibration(2.0, 0.5)
+    again = replace(scorer, temperature=2.0, bias=0.5)
     np.testing.assert_allclose(again.logits(features), raw / 2 + 0.5, rtol=1e-12)
 
 

@@ -182,7 +182,7 @@ def train(
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
     raw = scorer.logits(dev.features)
     found = calibrate(raw, dev.labels)
-    scorer = scorer.with_calibration(found.temperature, found.bias)
+    scorer = replace(scorer, temperature=found.temperature, bias=found.bias)
     logits = scorer.logits(dev.features)
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
     if (

@@ -109,7 +109,6 @@ class Tuning:
         """
         if not replays:
             raise ReplayError("No replay is given; name files of train or dev splits.")
-        _check(measure)
         read = [read_training(path) for path in replays]
         own = settings or load_settings()
         return cls.of(read, model, cache=cache, settings=own, measure=measure)

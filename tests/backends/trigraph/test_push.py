@@ -14,7 +14,7 @@ from backends.trigraph.pagerank import (
     share_of_mentions,
     walk_on,
 )
-from backends.trigraph.push import LocalWalk, Restart, Settled, local_walk, settle
+from backends.trigraph.push import LocalWalk, Restart, Settled, local_walk
 from tests.backends import reference
 from tests.backends.trigraph.test_pagerank import per_column
 
@@ -39,8 +39,16 @@ def laid_out(weights: sparse.csc_array) -> LocalWalk:
     return local_walk(weights)
 
 
+def settle(
+    walk: LocalWalk, restarts: list[Restart], damping: float, threshold: float
+) -> list[Settled]:
+    """The walks alone: every passage pushes its restart mass."""
+    with walk.states() as states:
+        return [local._settle(states, restart, damping, threshold) for restart in restarts]
+
+
 def one(walk: LocalWalk, restart: Restart, threshold: float, damping: float = DAMPING) -> Settled:
-    (settled,) = settle(walk, [restart], damping=damping, threshold=threshold)
+    (settled,) = settle(walk, [restart], damping, threshold)
     return settled
 
 
@@ -115,7 +123,7 @@ def test_far_parts_of_the_graph_are_not_listed() -> None:
 def test_without_restart_nothing_settles() -> None:
     walk = laid_out(sparse.csc_array(np.ones((3, 2))))
     restarts = [from_passages(), from_passages(1, mass=0)]
-    for settled in settle(walk, restarts, damping=DAMPING, threshold=1e-6):
+    for settled in settle(walk, restarts, DAMPING, 1e-6):
         assert settled.passages.size == settled.mass.size == 0
         assert settled.error == 0
 
@@ -133,7 +141,7 @@ def test_walks_leave_nothing_behind() -> None:
     restarts = [some_walk(seed, 40, 30, 0)[1] for seed in range(6)]
     alone = [one(laid_out(weights), restart, 1e-6) for restart in restarts]
     for _ in range(2):
-        together = settle(walk, restarts, damping=DAMPING, threshold=1e-6)
+        together = settle(walk, restarts, DAMPING, 1e-6)
         for shared, own in zip(together, alone, strict=True):
             assert shared.passages.tobytes() == own.passages.tobytes()
             assert shared.mass.tobytes() == own.mass.tobytes()
@@ -187,9 +195,9 @@ def test_passages_that_are_reached_keep_what_they_restart_with() -> None:
 def test_settings_out_of_range_are_refused() -> None:
     walk = laid_out(sparse.csc_array(np.ones((2, 2))))
     with pytest.raises(ValueError, match="damping"):
-        settle(walk, [], damping=1.0, threshold=1e-6)
+        local.personalized_pagerank(walk, [], damping=1.0)
     with pytest.raises(ValueError, match="threshold"):
-        settle(walk, [], damping=0.5, threshold=0.0)
+        local.personalized_pagerank(walk, [], damping=0.5, threshold=0.0)
 
 
 @given(seeds, st.integers(0, 4), st.floats(1e-6, 0.5), st.floats(0, 1))
