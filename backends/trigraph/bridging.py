@@ -210,12 +210,13 @@ def _compare_sentences(
     if within is not None and any(len(one) > HUB for one in own):
         near = within()
         own = [_among(one, near) if len(one) > HUB else one for one in own]
-    ends = np.cumsum([len(one) for one in own])[:-1]
     sentences = np.concatenate(own).astype(np.int64)
     # A copy, since used sentences are overwritten in it.
     sigma = similarity(sentences).copy()
-    lists = zip(np.split(sentences, ends), np.split(sigma, ends), strict=True)
-    known.update(zip(entities, lists, strict=True))
+    end = 0
+    for entity, one in zip(entities, own, strict=True):
+        start, end = end, end + len(one)
+        known[entity] = sentences[start:end], sigma[start:end]
 
 
 def _among(sentences: Numbers, within: Int64) -> Int64:
