@@ -266,7 +266,7 @@ class ShardedGraph:
         if settings.activation != "bridging" or settings.seeds.nearest:
             raise ShardError(
                 "Shards support only the graph's default activation and seeds; unset "
-                "WYE_GRAPH__ACTIVATION and WYE_GRAPH__SEEDS__NEAREST."
+                "WYE_GRAPH__ACTIVATION and WYE_PRESET."
             )
         self.shards, self.settings, self.lexical = shards, settings, lexical
 
