@@ -232,8 +232,8 @@ def _started(choices: Choices) -> str:
     if not choices.start:
         return ""
     return (
-        f"It starts from {escape(choices.start)}, whose scorer it corrects as far as these "
-        "questions say, and whose thresholds it keeps. What is told of thresholds is of those."
+        f"It starts from {escape(choices.start)}: it corrects that scorer as far as these "
+        "questions allow, and keeps its thresholds, which are described below."
     )
 
 
@@ -342,7 +342,7 @@ def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
     return "\n\n".join(
         [
             "## Final evaluation",
-            "On the test splits, which nothing was chosen on, with 95 % bootstrap intervals over "
+            "On the test splits, which no choice depends on, with 95 % bootstrap intervals over "
             "questions. The random router takes each route as often as auto does. The oracle takes "
             f"the route whose ranking has the best {QUALITY}, which nobody can know. Baselines "
             "have thresholds solved as the router's are.",
@@ -407,7 +407,7 @@ def verdict(report: Report) -> Verdict | None:
     order = (*routes(report.policy.simple), Route.STEPS)
     routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
     if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
-        says += f" It sends every question to {constant[0]}, for which nobody needs a router."
+        says += f" It sends every question to {constant[0]}, which needs no router."
     return Verdict(better, says)
 
 

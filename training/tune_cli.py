@@ -164,8 +164,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
         bounded = goal != ThresholdObjective()
         if out is not None and index is None and not bounded:
             raise LogError(
-                "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
-                "have the questions with feedback replayed with --index."
+                "There is nothing to write: set --max-latency-ms or --max-graph-share, or replay "
+                "questions with feedback with --index."
             )
         settings = router_settings(router)
         replay = LogReplay.load(from_log, settings, collection)
@@ -184,7 +184,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
         elif not bounded or not _keep_bounds(console, replay, goal, out):
             return
         if out is None:
-            console.print("Nothing is written; --out FILE keeps what is proposed.")
+            console.print("Nothing is written; --out FILE writes the proposed thresholds.")
         else:
             typer.echo(_WROTE.format(out=out))
 

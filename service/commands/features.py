@@ -87,7 +87,7 @@ def _describe(question: str) -> DescribedQuestion:
             "-m training.feature_reference."
         )
     if syntax.unread:
-        notes.append(f"The last {syntax.unread:,} characters were not read; ask something shorter.")
+        notes.append(f"The last {syntax.unread:,} characters were not read; shorten the question.")
     if flat := sum(syntax.flat):
         notes.append(
             f"{flat} of {len(syntax.flat)} sentences have no tree, since they are too long or the "

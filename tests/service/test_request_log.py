@@ -73,7 +73,7 @@ def test_a_log_is_tuned_from(
         assert run(["tune", "--from-log", str(log), "--collection", "default", "--try", "0,1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "10 decisions by words/v1 for collection 'default', 4 different questions" in out
-    assert "Held against 0.400 and 0.700 (10)." in out
+    assert "Compared with the thresholds 0.400 and 0.700 (10)." in out
     assert "1 asked of another collection: other (1)" in out
     assert "1 route named by the caller" in out
     assert "1 no decision: the router failed, was late, or had no passages" in out

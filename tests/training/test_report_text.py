@@ -59,7 +59,7 @@ def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Re
     shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0, 0.0)}
     found = verdict(replace(report, evaluation=replace(report.evaluation, shares=shares)))
     assert found is not None
-    assert "It sends every question to graph, for which nobody needs a router." in found.says
+    assert "It sends every question to graph, which needs no router." in found.says
     assert verdict(unjudged) is None
 
 

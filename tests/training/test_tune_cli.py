@@ -76,7 +76,7 @@ def test_a_bound_is_kept_with_the_fewest_changes(wye: Wye, tmp_path: Path) -> No
 def test_a_proposal_is_written_where_a_file_is_named(wye: Wye, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     code, out, _ = wye("--max-graph-share", "0.3")
-    assert (code, "Nothing is written; --out FILE keeps" in out) == (0, True)
+    assert (code, "Nothing is written; --out FILE writes" in out) == (0, True)
     code, out, _ = wye("--max-graph-share", "0.9", "--out", tmp_path / "new.json")
     assert (code, "The present thresholds keep the bounds" in out) == (0, True)
     assert sorted(tmp_path.iterdir()) == before
@@ -88,7 +88,7 @@ def test_mistakes_are_one_sentence(
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     for more, says in (
-        (["--out", "x.json"], "There is nothing to write: bound --max-latency-ms or"),
+        (["--out", "x.json"], "There is nothing to write: set --max-latency-ms or"),
         ([log.name], "Give replays or --from-log, not both."),
         (["--from-log", log], "is named 2 times"),
         (["--from-log", tmp_path / "missing"], "cannot be read"),

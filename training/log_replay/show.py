@@ -62,9 +62,9 @@ def show_feedback_replay(
     shown, named = feedback.shown
     by_route = ", ".join(f"{route} {count:,}" for route, count in feedback.routes.items())
     parts = [
-        f"These judgements are biased: {shown:,} of {named:,} marked passages had been shown by "
-        f"the route then taken (requests by route: {by_route}), and what only another route would "
-        "have found counts as not relevant, which speaks for the routes then taken."
+        f"These judgements are biased: {shown:,} of {named:,} marked passages were shown by the "
+        f"route taken then (requests by route: {by_route}), and passages that only another route "
+        "would have found count as not relevant, which favours the routes taken then."
     ]
     if dataset.without_gold:
         parts.append(
@@ -102,15 +102,15 @@ def _log(replay: LogReplay) -> Iterator[str]:
         f"{log.last:%Y-%m-%d %H:%M %Z}, index version {versions} ({log.lines:,} lines, {files})."
     )
     held = [f"{low:.3f} and {high:.3f} ({n:,})" for (low, high), n in log.thresholds.items()]
-    yield f"Held against {'; '.join(held[:5])}{'; ...' * (len(held) > 5)}."
+    yield f"Compared with the thresholds {'; '.join(held[:5])}{'; ...' * (len(held) > 5)}."
     yield from _reasons("Left out:", log.left_out)
     yield from ("**Routes**", _times(replay), "**Scores**", _scores(replay))
     if feedback.requests:
         yield (
             f"Feedback is on {feedback.requests:,} requests; {len(feedback.questions):,} different "
-            "questions have passages that were said to answer them."
+            "questions have passages marked as answers."
         )
-        yield from _reasons("Feedback that marks nothing here:", feedback.left_out)
+        yield from _reasons("Feedback that does not count:", feedback.left_out)
 
 
 def _reasons(title: str, counts: Mapping[str, int]) -> Iterator[str]:

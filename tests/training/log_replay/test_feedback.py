@@ -105,7 +105,7 @@ def test_feedback_stands_for_judgements(tune: Wye, tmp_path: Path, log: Path) ->
     assert f"{n} decisions by handmade/v1" in printed
     assert f"handmade/v1 on {n} questions" in printed
     assert "These judgements are biased" in printed
-    assert f"of {3 * STREETS + 1} marked passages had been shown" in printed
+    assert f"of {3 * STREETS + 1} marked passages were shown" in printed
     assert f"requests by route: lexical {n}" in printed
     assert f"now -> proposed lexical graph {STREETS} 50.0%" in printed
     assert "get another score" not in printed
@@ -127,7 +127,10 @@ def test_feedback_stands_for_judgements(tune: Wye, tmp_path: Path, log: Path) ->
     assert stat.S_IMODE(replay.parent.stat().st_mode) == 0o700
     made = replay.stat().st_mtime_ns
     code, printed, _ = tune()
-    assert (code, "Nothing is written; --out FILE keeps what is proposed." in printed) == (0, True)
+    assert (code, "Nothing is written; --out FILE writes the proposed thresholds." in printed) == (
+        0,
+        True,
+    )
     assert replay.stat().st_mtime_ns == made
 
 

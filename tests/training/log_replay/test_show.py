@@ -39,7 +39,7 @@ def test_what_was_read_is_told(console: Console, replay: LogReplay) -> None:
     assert (
         "from 2026-11-10 08:00 to 2026-11-10 08:00 UTC, index version 3 (22 lines, 1 file)" in text
     )
-    assert "Held against 0.400 and 0.600 (19)." in text
+    assert "Compared with the thresholds 0.400 and 0.600 (19)." in text
     assert "1 route named by the caller" in text
     assert "Feedback is on 2 requests; 1 different questions have passages" in text
     assert "1 an unknown request, or that of another key" in text
