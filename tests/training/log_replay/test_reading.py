@@ -91,7 +91,9 @@ def test_several_collections_have_to_be_told_apart(write_log: Write) -> None:
     with pytest.raises(LogError, match=r"default \(1\), wiki \(2\); name one with --collection"):
         read_log([path], HAND)
     assert len(read_log([path], HAND, "wiki").requests) == 2
-    with pytest.raises(LogError, match=r"collection 'news'; there is default \(1\), wiki \(2\)"):
+    with pytest.raises(
+        LogError, match=r"collection 'news'; its collections are default \(1\), wiki \(2\)"
+    ):
         read_log([path], HAND, "news")
 
 
