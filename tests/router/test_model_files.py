@@ -129,7 +129,7 @@ def test_thresholds_are_for_one_router_or_nobody_said(tmp_path: Path) -> None:
     mine = replace(POLICY, router="a/v1")
     save_policy(path, mine, {})
     assert read_policy(path, "a/v1") == read_policy(path) == mine
-    with pytest.raises(ModelFileError, match=r"router 'a/v1', but 'b/v2' decides.*wye tune"):
+    with pytest.raises(ModelFileError, match=r"the router 'a/v1', not 'b/v2'.*wye tune"):
         read_policy(path, "b/v2")
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from starlette.testclient import TestClient
@@ -163,8 +164,13 @@ class Library(Session, Gateway):
     def files(self) -> Mapping[str, object]:
         return {"fragments": {"count": 1}, "derived": {}, "waits": {"write": "nothing"}}
 
+    @property
+    def snapshot(self) -> Any:
+        """One without a corpus, so that an ingest reads the dataset itself."""
+        return SimpleNamespace(corpus=None)
+
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        return {id_: self._passages[id_] for id_ in ids}
+        return {id_: self._passages[id_] for id_ in ids if id_ in self._passages}
 
     def reload(self) -> "Library | None":
         newer, self.newer = self.newer, None

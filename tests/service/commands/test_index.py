@@ -65,7 +65,7 @@ def test_when_strict_nothing_is_written_if_anything_is_left_out(
     folder: Path, tmp_path: Path, wye: Run
 ) -> None:
     code, _, err = wye("index", folder, "--index", tmp_path / "i", "--strict")
-    assert (code, "not read: 2 .xyz, 1 without an ending" in err) == (2, True)
+    assert (code, "unsupported types: 2 .xyz, 1 without an ending" in err) == (2, True)
     for name in ("c.xyz", "d.XYZ", "e"):
         (folder / name).unlink()
     (folder / "z.csv").write_text("text\nfine\n1,2\n")

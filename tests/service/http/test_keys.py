@@ -62,7 +62,7 @@ def test_a_file_is_its_owners_alone_and_has_each_name_once(tmp_path: Path) -> No
     append_key(path, key)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert read_keys(path) == ([key], [])
-    with pytest.raises(ServiceError, match=r"has a key called 'ada' already"):
+    with pytest.raises(ServiceError, match=r"already has a key called 'ada'"):
         append_key(path, key)
 
 

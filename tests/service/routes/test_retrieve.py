@@ -77,7 +77,7 @@ def test_a_collection_by_name(serve: Serve) -> None:
         "only",
     )
     reply = client.post("/v1/retrieve", json={**RIVER, "collection": "third"})
-    assert (reply.status_code, "there is first, second" in reply.json()["detail"]) == (404, True)
+    assert (reply.status_code, "use one of first, second" in reply.json()["detail"]) == (404, True)
 
 
 def test_a_newer_version_is_followed(serve: Serve, library: Library) -> None:
@@ -186,7 +186,7 @@ def test_a_mistake_is_named_by_its_place(
     ("changes", "says"),
     [
         ({"rout": "graph"}, "body.rout: There is no such field. Did you mean route?"),
-        ({"zzz": 1}, "body.zzz: There is no such field. There are question, route, k,"),
+        ({"zzz": 1}, "body.zzz: There is no such field. The fields are question, route, k,"),
         ({"route": "grph"}, "body.route: There is no route 'grph'. Did you mean graph?"),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_key_that_no_passage_has_is_refused(start: Serve) -> None:
         )
         return reply.status_code, reply.json().get("detail", "")
 
-    assert status("eq", "year") == (422, "No passage has the key 'year'. There are y.")
+    assert status("eq", "year") == (422, "No passage has the key 'year'. The keys are y.")
     assert status("eq", "y")[0] == status("ne", "archived")[0] == 200
 
 

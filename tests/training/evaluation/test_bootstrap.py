@@ -30,5 +30,5 @@ def test_the_interval_of_a_known_spread() -> None:
 
 
 def test_no_question_has_no_mean() -> None:
-    with pytest.raises(EvaluationError, match="No question"):
+    with pytest.raises(EvaluationError, match="no question"):
         resampled_means(np.zeros((0, 2)))
