@@ -145,11 +145,6 @@ class DenseRetriever:
             added = _Codes(encode(vectors.added), vectors.shape[1])
             self._scan_codes = partial(_nearest_of_both, vectors.layers, below, added.nearest)
 
-    @property
-    def index_bytes(self) -> int:
-        """Memory of the codes in bytes, without the vectors; 0 for an exact search."""
-        return 0 if self.codes is None else int(self.codes.nbytes)
-
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:

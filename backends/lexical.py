@@ -192,16 +192,6 @@ class LexicalRetriever:
         """Numbers of a passage's terms, repeats kept."""
         return self._terms[self._starts[row] : self._starts[row + 1]]
 
-    @property
-    def index_bytes(self) -> int:
-        """Memory of the term weights and the vocabulary in bytes; 0 for a corpus without terms."""
-        weights = self._weights
-        if not len(weights.values):
-            return 0
-        parts = (weights.starts, weights.passages, weights.values)
-        terms = (self._terms, self._lengths, self._columns)
-        return sum(int(part.nbytes) for part in (*parts, *terms)) + self._words.bytes
-
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
@@ -411,12 +401,6 @@ class LayeredLexicalRetriever(LexicalRetriever):
         base = self._base._lengths
         total = int(base.sum()) - int(base[self._layers.gone].sum()) + int(self._lengths.sum())
         return total / len(self.ids) if len(self.ids) else 0.0
-
-    @property
-    def index_bytes(self) -> int:
-        """Memory in bytes, the base included."""
-        own = (self._terms, self._lengths, self._pairs, self._often, self._lost, *self._norms)
-        return sum(int(part.nbytes) for part in own) + self._base.index_bytes
 
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""

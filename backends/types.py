@@ -177,7 +177,7 @@ class RankedHit(NamedTuple):
 
 
 class RowHits(Sequence[RankedHit]):
-    """Hits as arrays; `RankedHit`s are made on first use, since most lists are only fused.
+    """Hits as arrays; `RankedHit`s are made when they are used, since most lists are only fused.
 
     Attributes:
         ids: Ids of all passages of the version, ascending.
@@ -201,9 +201,13 @@ class RowHits(Sequence[RankedHit]):
     def __getitem__(self, place: slice) -> Sequence[RankedHit]: ...
 
     def __getitem__(self, place: int | slice) -> RankedHit | Sequence[RankedHit]:
-        if isinstance(place, slice) and not place.start and place.step is None:
-            return RowHits(self.ids, self.rows[place], self.scores[place])
-        return self._hits()[place]
+        if isinstance(place, slice):
+            is_head = not place.start and place.step is None
+            return self._head(place) if is_head else self._hits()[place]
+        if self._made is not None:
+            return self._made[place]
+        start = range(len(self))[place]
+        return self._make(start, start + 1)[0]
 
     def __iter__(self) -> Iterator[RankedHit]:
         return iter(self._hits())
@@ -221,11 +225,19 @@ class RowHits(Sequence[RankedHit]):
 
     def _hits(self) -> tuple[RankedHit, ...]:
         if self._made is None:
-            found = [self.ids[row] for row in self.rows.tolist()]
-            ranks = range(1, len(found) + 1)
-            fields = zip(found, self.scores.tolist(), ranks, repeat(()), strict=False)
-            self._made = tuple(map(tuple.__new__, repeat(RankedHit), fields))
+            self._made = self._make(0, len(self))
         return self._made
+
+    def _head(self, first: slice) -> "RowHits":
+        """The first hits."""
+        return RowHits(self.ids, self.rows[first], self.scores[first])
+
+    def _make(self, start: int, end: int) -> tuple[RankedHit, ...]:
+        """The hits of some ranks, from 0."""
+        found = [self.ids[row] for row in self.rows[start:end].tolist()]
+        ranks = range(start + 1, end + 1)
+        fields = zip(found, self.scores[start:end].tolist(), ranks, repeat(()), strict=False)
+        return tuple(map(tuple.__new__, repeat(RankedHit), fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from sys import getsizeof
 from typing import overload
 from zlib import crc32
 
@@ -160,13 +159,6 @@ class Words:
     def table(self) -> "StringTable":
         """All words as a table that can be stored."""
         return self._known or StringTable.of(Strings(self._numbers))
-
-    @property
-    def bytes(self) -> int:
-        """Memory of the words and their table in bytes."""
-        if self._known is not None:
-            return self._known.bytes
-        return getsizeof(self._numbers) + sum(map(getsizeof, self._numbers))
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
@@ -371,11 +363,6 @@ class StringTable(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.strings)
-
-    @property
-    def bytes(self) -> int:
-        """Size in bytes, mapped or not."""
-        return int(self.strings.array.nbytes + self.hashes.nbytes + self.order.nbytes)
 
     def find(self, string: str) -> int:
         """Position of a string; -1 if it is missing."""

@@ -474,7 +474,7 @@ def with_list(base: Ranking, extra: Ranking, weight: float) -> Ranking:
     if weight and len(mass) and not extra.degraded:
         share = log_share(mass, mass.max())
         parts.append((extra, weight * (share - share.min())))
-    return added_up(parts, DEPTH, sources=False)
+    return added_up(parts, DEPTH)
 
 
 def print_coupled(sets: Sequence[Asked], seed: int) -> None:

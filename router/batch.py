@@ -266,10 +266,6 @@ class Batch:
             self._starts.update(zip(places, self._on_graph.seeds(places), strict=True))
         return [self._starts[place] for place in places]
 
-    def known_seeds(self, place: int) -> tuple[SeedStats, ...] | None:
-        """A question's seeds if they were found already, else None."""
-        return self._starts.get(place)
-
     def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
         """An arm's rankings for some questions, cut to `depth`; earlier ones are used again."""
         known = self._rankings.setdefault(arm, {})

@@ -7,13 +7,14 @@ on scales that can be added. The graph's weight is the router's score, a constan
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import count
 
 import numpy as np
+from numpy.typing import NDArray
 
-from backends.types import Float64, Int64, Ranking, RowHits, Source
+from backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
@@ -58,9 +59,7 @@ def fuse(
     return added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
 
 
-def combine_scores(
-    rankings: Sequence[Ranking], weights: Sequence[float], *, k: int, sources: bool = True
-) -> Ranking:
+def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: int) -> Ranking:
     """Fuse rankings of one question: score(p) = Σ_i w_i · (v_i(p) - f_i).
 
     v_i is the arm's score on its scale: cosine, BM25 / best, ln(mass / best), since the walk's mass
@@ -72,9 +71,6 @@ def combine_scores(
     As with `fuse`, the order of the rankings changes no bit, and ties break by id.
 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
-
-    Args:
-        sources: Whether hits say which list gave them what; this takes half of the time.
 
     Returns:
         A ranking named "fusion" of `FusedHit`s. It is degraded if every list in it is.
@@ -88,7 +84,7 @@ def combine_scores(
         values = scaled(ranking)
         floor = _floor(ranking, values)
         parts.append((ranking, weight * (values - floor)))
-    return added_up(parts, k, sources=sources)
+    return added_up(parts, k)
 
 
 def score_weights(
@@ -142,50 +138,82 @@ def _floor(ranking: Ranking, values: Float64) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
-def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool = True) -> Ranking:
+def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     """Rank passages by the sum of what each list adds to them; ties break by id.
 
     Args:
         parts: At least one ranking, each with what it adds to each of its hits, (m,).
         k: Most hits to return, at least 1.
-        sources: Whether hits say which list gave them what.
 
     Raises:
         FusionError: k is below 1.
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    ids, rows, columns = _columns([one for one, _ in parts])
-    size = max(int(own.max(initial=-1)) for own in columns) + 1
-    shares = np.zeros((len(parts), size))
+    ids, rows, columns = numbered([one for one, _ in parts])
+    shares = np.zeros((len(parts), len(rows)))
     for row, own, (_, values) in zip(shares, columns, parts, strict=True):
         row[own] = values
     foremost = _foremost(shares.sum(axis=0), k)
     totals = np.array([*map(math.fsum, shares[:, foremost].T.tolist())])
     best = np.argsort(-totals, kind="stable")[:k]
     chosen = foremost[best]
-    told: Iterable[tuple[Source, ...]] = repeat(())
-    if sources:
-        ranks = np.zeros(shares.shape, int)
-        for row, own in zip(ranks, columns, strict=True):
-            row[own] = np.arange(1, len(own) + 1)
-        given = zip(shares[:, chosen].T.tolist(), ranks[:, chosen].T.tolist(), strict=True)
-        lists = [(one.retriever, one.scores.tolist()) for one, _ in parts]
-        told = (_sources(lists, *own) for own in given)
-    names = [ids[row] for row in rows[chosen].tolist()]
-    hits = zip(names, totals[best].tolist(), range(1, len(best) + 1), told, strict=False)
+    lists = [(one, own, values) for own, (one, values) in zip(columns, parts, strict=True)]
     # One degraded list is what the others are there for, so it does not degrade the fusion.
     degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
     silent = all(one.degraded for one, _ in parts)
     return Ranking(
         retriever="fusion",
-        hits=tuple(map(FusedHit._make, hits)),
+        hits=FusedHits(ids, rows[chosen], totals[best], chosen, lists),
         candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)) if silent else "",
     )
 
 
-def _columns(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
+class FusedHits(RowHits):
+    """Hits of a fused ranking as arrays; `FusedHit`s with their sources are made when used."""
+
+    __slots__ = ("_given", "_lists", "_numbers")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        rows: Int64,
+        scores: NDArray[np.floating],
+        numbers: Int64,
+        lists: Sequence[tuple[Ranking, Int64, Float64]],
+    ) -> None:
+        """Keep the arrays; m hits are best first.
+
+        Args:
+            numbers: (m,) number of each hit's passage among all passages of the lists.
+            lists: Each list with the numbers of its hits and what it adds to each.
+        """
+        super().__init__(ids, rows, scores)
+        self._numbers, self._lists = numbers, lists
+        # For each list its name, and from a passage's number to its rank, score and share there.
+        self._given: list[tuple[str, dict[int, tuple[int, float, float]]]] = []
+
+    def _head(self, first: slice) -> RowHits:
+        rows, scores, numbers = self.rows[first], self.scores[first], self._numbers[first]
+        return FusedHits(self.ids, rows, scores, numbers, self._lists)
+
+    def _make(self, start: int, end: int) -> tuple[RankedHit, ...]:
+        numbers = self._numbers[start:end].tolist()
+        hits = zip(super()._make(start, end), numbers, strict=True)
+        return tuple(FusedHit(*hit[:3], self._sources(number)) for hit, number in hits)
+
+    def _sources(self, number: int) -> tuple[Source, ...]:
+        if not self._given:
+            for one, own, values in self._lists:
+                given = zip(count(1), one.scores.tolist(), values.tolist(), strict=False)
+                of_list = dict(zip(own.tolist(), given, strict=True))
+                self._given.append((one.retriever, of_list))
+        found = ((name, of_list.get(number)) for name, of_list in self._given)
+        return tuple(sorted(Source(name, *given) for name, given in found if given))
+
+
+def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
     """Number the passages of some lists, in the order of their ids.
 
     Returns:
@@ -213,24 +241,6 @@ def _foremost(totals: Float64, k: int) -> Int64:
         return np.arange(len(totals))
     cut = np.partition(totals, len(totals) - k)[len(totals) - k]
     return np.flatnonzero(totals >= cut - ROUNDING * totals.max())
-
-
-def _sources(
-    lists: Sequence[tuple[str, list[float]]], shares: Sequence[float], ranks: Sequence[int]
-) -> tuple[Source, ...]:
-    """The sources of one passage.
-
-    Args:
-        lists: Name and scores of each list.
-        shares: What each list added to the passage.
-        ranks: The passage's rank in each list; 0 if it is not there.
-    """
-    found = zip(lists, ranks, shares, strict=True)
-    return tuple(
-        sorted(
-            Source(name, rank, own[rank - 1], share) for (name, own), rank, share in found if rank
-        )
-    )
 
 
 def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
@@ -427,15 +437,12 @@ def fuse_all(
     settings: FusionSettings,
     scores: Sequence[float | None],
     k: int,
-    *,
-    sources: bool = True,
 ) -> list[Ranking]:
     """Fuse each question's rankings by the method of the settings.
 
     Args:
         results: Results of at least the arms in `FusionSettings.arms`, for each question.
         scores: s of each question; None without a score by the router.
-        sources: Whether hits must say which list gave them what.
 
     Raises:
         FusionError: Every list weighs 0.
@@ -446,17 +453,12 @@ def fuse_all(
         weights = graph_weights(results, settings.graph_weight).tolist()
     else:
         weights = [settings.s if score is None else score for score in scores]
-    return [
-        _by_score(one, settings, t, k, sources=sources)
-        for one, t in zip(results, weights, strict=True)
-    ]
+    return [_by_score(one, settings, t, k) for one, t in zip(results, weights, strict=True)]
 
 
-def fuse_text(
-    results: Sequence[ArmResults], settings: FusionSettings, k: int, *, sources: bool = True
-) -> list[Ranking]:
+def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:
     """Fuse the text arms without the graph: dense and lexical scores, added up."""
-    return [_by_score(one, settings, 0.0, k, sources=sources) for one in results]
+    return [_by_score(one, settings, 0.0, k) for one in results]
 
 
 def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:
@@ -467,11 +469,11 @@ def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None,
 
 
 def _by_score(
-    results: ArmResults, settings: FusionSettings, graph_weight: float, k: int, *, sources: bool
+    results: ArmResults, settings: FusionSettings, graph_weight: float, k: int
 ) -> Ranking:
     weights = score_weights(
         graph_weight, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
     )
     lists = {arm: one for arm, one in results.rankings.items() if arm in weights}
     of_lists = [weights[Route(arm)] for arm in lists]
-    return combine_scores(list(lists.values()), of_lists, k=k, sources=sources)
+    return combine_scores(list(lists.values()), of_lists, k=k)

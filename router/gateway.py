@@ -8,7 +8,7 @@ from time import perf_counter, process_time
 
 from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Ranking
+from backends.types import Ranking
 from featurizer.analyser import Analyser
 from featurizer.plan import Plan, may_have_plan
 from featurizer.spacy_parser import token_count
@@ -351,19 +351,15 @@ class Gateway:
     def _decide(
         self, batch: Batch, *, max_latency_ms: float | None, explain: bool, point: str
     ) -> list[Decision]:
-        decisions = _in_steps(
-            self._model().at(point) if point else self._model(),
-            batch.reading,
-            lambda places, names: batch.columns(places, names, trees=explain),
-            max_latency_ms=max_latency_ms,
-            explain=explain,
-        )
+        model, places = self._model().at(point), range(len(batch.reading.questions))
+        features = batch.columns(places, model.needs, trees=explain)
+        with batch.reading.stage("routing", places):
+            decisions = model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
         decisions = self._planned(batch, decisions)
         if not explain:
             return decisions
-        places = range(len(decisions))
         batch.reading.build_trees(places)
-        seeds = batch.seeds(places) if self._model().asks_corpus else [None] * len(decisions)
+        seeds = batch.seeds(places) if model.asks_corpus else [None] * len(decisions)
         return [
             _in_words(decision, batch.reading, place, seeds[place])
             for place, decision in enumerate(decisions)
@@ -501,34 +497,6 @@ def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:
     return replace(stepped, chain=chain)
 
 
-def _in_steps(
-    model: RoutingModel,
-    reading: QuestionReading,
-    columns: Callable[[Sequence[int], Sequence[str]], Float64],
-    *,
-    max_latency_ms: float | None,
-    explain: bool,
-) -> list[Decision]:
-    """Decide in the router's steps; a question leaves as soon as the router is sure.
-
-    Args:
-        columns: Returns the features of the questions at these positions, given the names of the
-            columns that the next step needs.
-    """
-    found: dict[int, Decision] = {}
-    open_: Sequence[int] = range(len(reading.questions))
-    for step, names in enumerate(model.needs, start=1):
-        seen = columns(open_, names)
-        decide = model.decide if step == len(model.needs) else model.decide_early
-        with reading.stage("routing", open_):
-            decisions = decide(seen, max_latency_ms=max_latency_ms, explain=explain)
-        found.update((p, own) for p, own in zip(open_, decisions, strict=True) if own is not None)
-        open_ = [place for place in open_ if place not in found]
-        if not open_:
-            break
-    return [found[place] for place in range(len(reading.questions))]
-
-
 def decide_without_index(
     questions: Sequence[str],
     analyser: Analyser,
@@ -550,17 +518,12 @@ def decide_without_index(
         raise ModelFileError(
             "This router also needs the corpus. Name its index with --index DIR or WYE_INDEX."
         )
-    reading = QuestionReading(questions, lambda: analyser)
-    decisions = _in_steps(
-        model.at(point) if point else model,
-        reading,
-        lambda places, names: without_corpus(reading.features(places, names, trees=explain)),
-        max_latency_ms=max_latency_ms,
-        explain=explain,
-    )
+    reading, places = QuestionReading(questions, lambda: analyser), range(len(questions))
+    features = without_corpus(reading.features(places, model.needs, trees=explain))
+    decisions = model.at(point).decide(features, max_latency_ms=max_latency_ms, explain=explain)
     if not explain:
         return decisions
-    reading.build_trees(range(len(questions)))
+    reading.build_trees(places)
     return [_in_words(decision, reading, place, None) for place, decision in enumerate(decisions)]
 
 

@@ -42,15 +42,12 @@ class RoutingModel:
     @property
     def asks_corpus(self) -> bool:
         """Whether it uses signals of the corpus, so that deciding takes an index."""
-        return asks_corpus(self.scorer.names)
+        return asks_corpus(self.needs)
 
     @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        """The columns that it uses, in steps from the cheapest.
-
-        Columns of a later step are computed only for questions that `decide_early` leaves open.
-        """
-        return (self.scorer.names,)
+    def needs(self) -> tuple[str, ...]:
+        """The columns that it uses."""
+        return self.scorer.names
 
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""
@@ -67,17 +64,6 @@ class RoutingModel:
         if not point:
             return self
         return self.with_policy(replace(self.policy, thresholds=self.policy.at(point)))
-
-    def decide_early(
-        self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
-    ) -> list[Decision | None]:
-        """A decision for each question that needs no later step; None for the others.
-
-        Args:
-            features: As for `decide`, NaN for the columns of later steps.
-        """
-        del max_latency_ms, explain
-        return [None] * len(features)
 
     def decide(
         self,

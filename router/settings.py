@@ -141,7 +141,7 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 
 
 def retire(part: str, names: str, instead: str) -> dict[str, str]:
-    """Retire variables: former ones, or fields that only presets, tests and benchmarks set.
+    """Retire variables: fields that only presets, tests and benchmarks set.
 
     Args:
         part: Part of the settings, such as "GRAPH__SEEDS".
@@ -158,15 +158,10 @@ FIXED = "It is fixed now; unset it."
 _PRESET = "WYE_PRESET (default or published) sets it now; unset it."
 _FITTED = "It was fitted together with the others and is fixed now; unset it."
 RETIRED: Mapping[str, str] = {
-    **retire("ANALYSER", "OVERLAP", "Questions are always encoded while they are parsed."),
     **retire("ANALYSER", "TITLE_IN_TEXT", _PRESET),
-    **retire("ANALYSER__ENCODER", "BATCH_TOKENS", FIXED),
     **retire("INGEST", "BATCH_PASSAGES", FIXED),
     **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
-    **retire("DENSE", "SCAN_BELOW OVERFETCH SEED IVF_LISTS PQ_BYTES", FIXED),
-    **retire("DENSE", "IVF_PROBES", "Large indexes are compressed without it; unset it."),
-    **retire("DENSE", "HNSW_LINKS HNSW_BUILD HNSW_SEARCH", "HNSW was removed; unset it."),
-    **retire("LEXICAL", "METHOD STOPWORDS", FIXED),
+    **retire("LEXICAL", "STOPWORDS", FIXED),
     **retire(
         "GRAPH",
         "SENTENCES_PER_ENTITY SUMMED SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
@@ -182,8 +177,6 @@ RETIRED: Mapping[str, str] = {
     ),
     **retire("FUSION", "LEXICAL_SHARE GRAPH_SCALE", _FITTED),
     **retire("FUSION__GRAPH_WEIGHT", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5", _FITTED),
-    **retire("FUSION__TRUST", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 SCORE", _FITTED),
-    **retire("FUSION__WEIGHTS", "DENSE LEXICAL GRAPH", "Weigh the lists with WYE_FUSION__S."),
 }
 """Retired variable -> what to do instead."""
 

@@ -19,7 +19,7 @@ from featurizer.analyser import Analyser
 from featurizer.encoder import EncodedText, unit
 from featurizer.types import Span
 from router.batch import Arms, Batch
-from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
+from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of, numbered
 from router.reading import QuestionReading
 from router.steps import InnerResult, StepSettings, SubQuestion
 from router.types import ArmResults, Route
@@ -78,7 +78,7 @@ class StepSearch:
         batch = Batch(self.arms, reading, self.filter, lists, self.fusion)
         results = batch.results(lists, places, self.settings.depth)
         unscored = [None] * len(queries)
-        return fuse_all(results, self.fusion, unscored, self.settings.depth, sources=False)
+        return fuse_all(results, self.fusion, unscored, self.settings.depth)
 
     def _words(self, texts: Sequence[str]) -> list[Ranking]:
         """Lexical rankings of texts."""
@@ -93,8 +93,9 @@ class StepSearch:
         self, whole: Ranking, queries: Sequence[Query], lexical: Sequence[Ranking]
     ) -> list[Ranking]:
         """Rank by the text arms, among the whole question's passages and all lexical hits."""
-        ids = {hit.id for ranking in (whole, *lexical) for hit in ranking.hits}
-        dense = self.arms.dense.search(queries, self.settings.depth, self.arms.passages.mask(ids))
+        ids, rows, _ = numbered([whole, *lexical])
+        among = self.arms.passages.mask(ids, rows)
+        dense = self.arms.dense.search(queries, self.settings.depth, among)
         return fuse_text(
             [
                 ArmResults(query, (), {Route.DENSE: near, Route.LEXICAL: own})
@@ -102,7 +103,6 @@ class StepSearch:
             ],
             self.fusion,
             self.settings.depth,
-            sources=False,
         )
 
     def _vector(self, asked: SubQuestion) -> Float32:

@@ -20,9 +20,10 @@ from typing import Literal, Protocol
 import numpy as np
 
 from backends.store.snapshot import Corpus
-from backends.types import Float32, Mask, RankedHit, Ranking, Source
+from backends.types import Float32, Int64, Mask, Ranking, Source
 from featurizer.plan import Plan, Step, filled, walk
 from featurizer.types import Span
+from router.fusion import numbered
 from router.step_names import fits, plain_words
 from router.types import Candidate, ChainStep, FusedHit, Route
 
@@ -155,8 +156,8 @@ class Passages(Protocol):
         """The text of a sentence."""
         ...
 
-    def mask(self, ids: Iterable[str]) -> Mask:
-        """Mask (n,) of these passages among all."""
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+        """Mask (n,) of the passages whose ids are in these rows of a list."""
         ...
 
 
@@ -182,10 +183,11 @@ class CorpusPassages:
         """See `Passages.sentence`."""
         return self._corpus.sentence_texts([row])[0]
 
-    def mask(self, ids: Iterable[str]) -> Mask:
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """See `Passages.mask`."""
-        found = np.zeros(len(self._corpus), bool)
-        found[self._corpus.rows([*ids])] = True
+        corpus = self._corpus
+        found = np.zeros(len(corpus), bool)
+        found[rows if ids is corpus.ids else corpus.rows([ids[row] for row in rows])] = True
         return found
 
 
@@ -271,41 +273,42 @@ class _Course:
             "single": settings.weight,
             "phrase": settings.phrase_weight,
         }
-        # Each passage's best share by kind of search.
-        shares: dict[str, dict[str, tuple[float, RankedHit]]] = {kind: {} for kind in weights}
-        for one in asked:
+        rankings = [found[one].ranking for one in asked]
+        ids, rows, (whole, *columns) = numbered([ranking, *rankings])
+        # By kind of search, each passage's best share, with its rank and score there.
+        shares: dict[str, dict[int, tuple[float, int, float]]] = {kind: {} for kind in weights}
+        for one, of, column in zip(asked, rankings, columns, strict=True):
             kind = "phrase" if one.kind == "part" else one.kind
-            own = shares[kind]
-            for hit in found[one].ranking.hits:
-                share = weights[kind] * hit.score
-                if hit.id not in own or share > own[hit.id][0]:
-                    own[hit.id] = share, hit
-        added: dict[str, float] = {}
-        given: dict[str, RankedHit] = {}
+            own, weight = shares[kind], weights[kind]
+            pairs = zip(column.tolist(), of.scores.tolist(), strict=True)
+            for rank, (passage, score) in enumerate(pairs, start=1):
+                share = weight * score
+                if passage not in own or share > own[passage][0]:
+                    own[passage] = share, rank, score
+        added: dict[int, float] = {}
+        given: dict[int, tuple[int, float]] = {}
         for own in shares.values():
-            for id_, (share, hit) in own.items():
-                added[id_] = added.get(id_, 0.0) + share
-                given.setdefault(id_, hit)
-        known = {hit.id: hit for hit in ranking.hits}
-        scores = {id_: hit.score for id_, hit in known.items()}
-        scores.update((id_, scores.get(id_, 0.0) + share) for id_, share in added.items())
+            for passage, (share, rank, score) in own.items():
+                added[passage] = added.get(passage, 0.0) + share
+                given.setdefault(passage, (rank, score))
+        scores = dict(zip(whole.tolist(), ranking.scores.tolist(), strict=True))
+        known = {passage: place for place, passage in enumerate(scores)}
+        scores.update((one, scores.get(one, 0.0) + share) for one, share in added.items())
         # The first passage stays first: steps are there to find what else the question needs.
-        for hit in ranking.hits[:1]:
-            lift = max(scores.values()) - scores[hit.id]
+        foremost = whole[:1].tolist()
+        for passage in foremost:
+            lift = max(scores.values()) - scores[passage]
             if lift > 0:
-                scores[hit.id] += lift
-                added[hit.id] = added.get(hit.id, 0.0) + lift
-                given.setdefault(hit.id, hit)
-        foremost = {hit.id for hit in ranking.hits[:1]}
+                given.setdefault(passage, (1, scores[passage]))
+                scores[passage] += lift
+                added[passage] = added.get(passage, 0.0) + lift
         hits = []
-        order = sorted(scores, key=lambda id_: (id_ not in foremost, -scores[id_], id_))[:k]
-        for rank, id_ in enumerate(order, start=1):
-            whole = known.get(id_)
-            sources = whole.sources if isinstance(whole, FusedHit) else ()
-            if id_ in given:
-                own_hit = given[id_]
-                sources += (Source(Route.STEPS, own_hit.rank, own_hit.score, added[id_]),)
-            hits.append(FusedHit(id_, scores[id_], rank, sources))
+        order = sorted(scores, key=lambda one: (one not in foremost, -scores[one], one))[:k]
+        for rank, passage in enumerate(order, start=1):
+            sources = ranking.hits[known[passage]].sources if passage in known else ()
+            if passage in given:
+                sources += (Source(Route.STEPS, *given[passage], added[passage]),)
+            hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
         notes = [ranking.degraded, OUT_OF_TIME if len(asked) < len(self.asked) else ""]
         return Stepped(
             replace(

@@ -40,14 +40,12 @@ class Entry(Generic[Item]):
 
     Attributes:
         deadline: When the result is no longer of use.
-        entered: When it was queued.
         waited: Seconds spent in the queue.
         size: Size of its batch; of the first one if it was in several.
     """
 
     item: Item
     deadline: float
-    entered: float
     waited: float = 0.0
     size: int = 0
 
@@ -160,7 +158,7 @@ class Batcher(Generic[Key, Item, Result]):
         """
         self._admit(owner, seconds)
         now = monotonic()
-        entry = Entry(item, now + seconds, now)
+        entry = Entry(item, now + seconds)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(key, owner, weight, entry, now, future))
         if self._runner is None or self._runner.done():

@@ -206,13 +206,11 @@ class ServiceSettings(Settings):
 
     retired: ClassVar[Mapping[str, str]] = {
         **RETIRED,
-        **retire("SERVE", "BATCH BODY_BYTES", FIXED),
-        **retire("SERVE", "LONGEST_DEADLINE_MS", "A request may ask for a minute at most."),
+        **retire("SERVE", "BATCH", FIXED),
         **retire("GENERATOR", "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY", FIXED),
         **retire(
             "DOCUMENTS",
-            "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES SLICE_WORDS UNPACKED_MB "
-            "PAGES",
+            "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES UNPACKED_MB PAGES",
             FIXED,
         ),
     }

@@ -350,9 +350,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             among=columns_named(features) if has_index else None,
             unfamiliar=UNFAMILIAR,
             simple=None if simple is None else route_named(simple),
-            goal=ThresholdObjective(
-                latency_weight, max_latency_ms, None, max_graph_share, steps_weight
-            ),
+            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share, steps_weight),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,

@@ -204,7 +204,6 @@ def _aim(choices: Choices) -> str:
         f"{name} at most {value:g}"
         for name, value in (
             ("mean latency in ms", goal.max_mean_ms),
-            ("95th percentile of latency in ms", goal.max_p95_ms),
             ("share of questions that walk the graph", goal.max_graph_share),
         )
         if value is not None

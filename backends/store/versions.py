@@ -173,11 +173,6 @@ def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | Non
     return found
 
 
-def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
-    """Every file that reading a version needs, in a folder `passages.lance`."""
-    return [folder / name for name in (*sizes_of(dataset), manifest_name(dataset.version))]
-
-
 def manifest_name(number: int) -> str:
     """Name of a version's manifest."""
     return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"

@@ -49,7 +49,6 @@ class Walk:
         kernel: (n, c) CSR float64, K restricted to the shared entities.
         transposed: (c, n) CSC, the transpose of `kernel` on the same arrays.
         root: (n, 1) sqrt(D), where D is the sum of each passage's edge weights.
-        shared_root: (c,) sqrt(E) of the shared entities.
         returned: (n, 1) share of a passage's mass that its own entities return in two steps.
     """
 
@@ -58,7 +57,6 @@ class Walk:
     kernel: "sparse.csr_array"
     transposed: "sparse.csc_array"
     root: Float64
-    shared_root: Float64
     returned: Float64
 
     @property
@@ -124,7 +122,6 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
         by_shared,
         sparse.csc_array(by_shared.T),
         root[:, None],
-        np.sqrt(by_entity)[shared],
         (own * reciprocal(by_passage))[:, None],
     )
 

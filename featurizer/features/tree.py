@@ -6,8 +6,6 @@ from functools import partial
 from featurizer.feature import Feature, mean, ratio
 from featurizer.question import View
 
-_SOURCE = "constituency tree"
-
 _feature = partial(Feature, group="tree", source="constituency tree")
 
 

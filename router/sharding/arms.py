@@ -30,9 +30,9 @@ from backends.trigraph.explanation import (
     SeedNote,
 )
 from backends.trigraph.linking import says_enough
-from backends.trigraph.retriever import NO_SEED, TriGraphSettings
+from backends.trigraph.retriever import NO_SEED, TriGraphSettings, in_parts
 from backends.trigraph.seeds import SeedStats, confidence
-from backends.types import Float32, Mask, Passage, Query, RankedHit, Ranking, Scores
+from backends.types import Float32, Int64, Mask, Passage, Query, RankedHit, Ranking, Scores
 from backends.words import entity_key, stretch, tokenise
 from router.batch import FurtherArm
 from router.errors import ShardError
@@ -331,7 +331,15 @@ class ShardedGraphBatch:
         lexical: Mapping[int, Scores],  # noqa: ARG002
     ) -> list[Ranking]:
         """At most k passages for some questions."""
-        return self._arm.shards.together([self._ranked(*one, k) for one in self._begun(places)])
+        shards = self._arm.shards
+        # A shard keeps few walks, and each call has to end in time: 16 walks go side by side, over
+        # many passages fewer.
+        parts = in_parts([*self._begun(places)], max(1_000_000, 4 * shards.total("passages")))
+        return [
+            ranking
+            for part in parts
+            for ranking in shards.together([self._ranked(*one, k) for one in part])
+        ]
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
         """Explain the ranks of passages, by repeating the walk."""
@@ -633,9 +641,9 @@ class ShardedPassages:
         """The text of a sentence."""
         return self._sentences[row]
 
-    def mask(self, ids: Iterable[str]) -> Mask:
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """A placeholder for the mask of some passages."""
-        return cast(Mask, _Allowed(None, tuple(ids)))
+        return cast(Mask, _Allowed(None, tuple(ids[row] for row in rows)))
 
 
 def _plain(vector: Float32) -> list[float]:

@@ -510,7 +510,7 @@ class Shard:
             allowed = np.zeros(len(self.snapshot), bool)
         if ids is None:
             return allowed
-        named = self.snapshot.passages.mask(ids)
+        named = self.snapshot.passages.mask(ids, np.arange(len(ids)))
         return named if allowed is None else named & allowed
 
     def _view(self, filter_: object | None) -> FilteredGraph:

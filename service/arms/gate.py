@@ -363,7 +363,7 @@ def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
     found, passages = named(arm, call)
     ranking = found.ranking
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
-    entry = Entry(asked.item, asked.end, asked.started, size=1)
+    entry = Entry(asked.item, asked.end, size=1)
     reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
     result = SearchResult(asked.params, entry, reply, passages, "", {})
     return _answer(result, reply, passages, {arm.name: call})

@@ -132,7 +132,7 @@ class _SimpleSearch:
         if own.route == Route.AUTO:
             decision = await _decided(self.decide, own, self.item.text, self.call)
         ranking: Ranking = found.ranking
-        entry = Entry(self.item, now + self.seconds, now, size=1)
+        entry = Entry(self.item, now + self.seconds, size=1)
         reply = Reply(
             self.item.text,
             Route.HYBRID,

@@ -18,6 +18,8 @@ def test_hits_of_rows_are_the_hits(rows: list[int], place: int | slice) -> None:
         RankedHit(IDS[row], score, rank)
         for rank, (row, score) in enumerate(zip(rows, scores.tolist(), strict=True), start=1)
     )
+    if isinstance(place, int) and -len(rows) <= place < len(rows):
+        assert found[place] == told[place]  # made alone, since no hit was made yet
     assert [*found] == [*told]
     assert (found == told, len(found)) == (True, len(told))
     assert (hash(found), repr(found)) == (hash(told), repr(told))

@@ -1,6 +1,6 @@
 """Fakes of all that a gateway needs: arms, an analyser and a router."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -8,14 +8,14 @@ import numpy as np
 from backends.coverage import NameCoverage, WordCoverage, bits
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking, Scores
+from backends.types import Float32, Float64, Int64, Mask, Query, RankedHit, Ranking, Scores
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.encoder import EncodedText, pool_spans
 from featurizer.types import Parse, Span, Syntax, T, Token
 from router.model import RoutingModel
 from router.policy import Policy, decide
-from router.query_performance import NAMES, asks_corpus
+from router.query_performance import NAMES
 from router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
@@ -121,8 +121,8 @@ class FakePassages:
     def sentence(self, row: int) -> str:
         raise NotImplementedError
 
-    def mask(self, ids: Iterable[str]) -> Mask:
-        return np.isin(np.arange(self._count), [int(id_[1:]) for id_ in ids])
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+        return np.isin(np.arange(self._count), [int(ids[row][1:]) for row in rows])
 
 
 class FakeArms:
@@ -229,12 +229,8 @@ class ByLength(RoutingModel):
         self.policy = Policy(Thresholds(0.4, 0.6, steps))
 
     @property
-    def asks_corpus(self) -> bool:
-        return asks_corpus([name for step in self.needs for name in step])
-
-    @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return (("word_length_mean",),)
+    def needs(self) -> tuple[str, ...]:
+        return ("word_length_mean",)
 
     def decide(
         self,

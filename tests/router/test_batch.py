@@ -94,8 +94,8 @@ class ToFusion(ByLength):
     """Looks at the corpus, and finds every question middling."""
 
     @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return (("dense_best", "seed_count", "word_length_mean"),)
+    def needs(self) -> tuple[str, ...]:
+        return ("dense_best", "seed_count", "word_length_mean")
 
     def score(self, features: Float64) -> list[float]:
         return [0.5] * len(features)

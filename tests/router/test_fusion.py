@@ -119,6 +119,14 @@ def test_a_smaller_k_is_a_prefix(problem: Problem, k: int) -> None:
     assert fuse(*problem, k=k).hits == fuse(*problem, k=8).hits[:k]
 
 
+@given(rank_problems())
+def test_a_hit_made_alone_is_the_one_made_with_all(problem: Problem) -> None:
+    hits = fuse(*problem, k=8).hits
+    alone = [hits[place] for place in range(len(hits))]
+    assert alone == [*hits]
+    assert all(isinstance(hit, FusedHit) for hit in alone)
+
+
 def test_a_hit_says_where_it_came_from() -> None:
     result = fuse([ranked("graph", "b", "a"), ranked("dense", "a")], [0.5, 0.5], rrf_k=60, k=1)
     hit = result.hits[0]

@@ -1,10 +1,7 @@
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from backends.types import Float64, Mask, Query, Ranking
+from backends.types import Float64
 from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
@@ -13,8 +10,8 @@ from router.query_performance import NAMES
 from router.reading import QuestionReading
 from router.relevance import RelevanceModel
 from router.steps import OUT_OF_TIME
-from router.types import ARMS, FURTHER, Decision, FusedHit, Route
-from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
+from router.types import ARMS, FURTHER, FusedHit, Route
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
 from tests.router.test_relevance import model
 
 BY_RANK = FusionSettings("rrf")
@@ -191,8 +188,8 @@ class ByCorpus(ByLength):
     """Sends to graph what the dense list is not sure of."""
 
     @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return (("word_length_mean", "dense_best", "seed_count"),)
+    def needs(self) -> tuple[str, ...]:
+        return ("word_length_mean", "dense_best", "seed_count")
 
     def score(self, features: Float64) -> list[float]:
         return [1 - best for best in column(features, "dense_best")]
@@ -222,8 +219,8 @@ class ByText(ByLength):
     """Looks at the dense list alone, for which nothing is parsed."""
 
     @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return (("dense_best",),)
+    def needs(self) -> tuple[str, ...]:
+        return ("dense_best",)
 
     def score(self, features: Float64) -> list[float]:
         return [1 - best for best in column(features, "dense_best")]
@@ -247,63 +244,6 @@ def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> N
     assert decide_without_index([], words, ByLength()) == []
     with pytest.raises(QuestionError, match="Question 2 is empty"):
         decide_without_index(["one", " "], words, ByLength())
-
-
-class Sure(FakeArm):
-    """Its passages are twice as near to the question "sure" as to any other."""
-
-    def search(
-        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        found = super().search(queries, k, allowed)
-        return [
-            ranking
-            if query.text == "sure"
-            else replace(
-                ranking, hits=tuple(hit._replace(score=hit.score / 2) for hit in ranking.hits)
-            )
-            for query, ranking in zip(queries, found, strict=True)
-        ]
-
-
-class InSteps(ByLength):
-    """Takes the dense list where it is sure, and reads the other questions."""
-
-    @property
-    def needs(self) -> tuple[tuple[str, ...], ...]:
-        return ("dense_best",), ("word_length_mean", "seed_count"), ("tree_depth",)
-
-    def decide_early(
-        self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
-    ) -> list[Decision | None]:
-        decisions = self.decide(features, max_latency_ms=max_latency_ms, explain=explain)
-        best = np.array(column(features, "dense_best"))
-        length = np.array(column(features, "word_length_mean"))
-        sure = np.where(np.isnan(length), best == 1, length > 7)
-        return [own if is_sure else None for own, is_sure in zip(decisions, sure, strict=True)]
-
-    def score(self, features: Float64) -> list[float]:
-        lengths = np.nan_to_num(np.array(column(features, "word_length_mean")))
-        return np.minimum(lengths / 8, 1).tolist()  # type: ignore[no-any-return]
-
-
-def test_a_router_that_is_sure_early_reads_no_further(arms: FakeArms) -> None:
-    arms.dense = Sure(Route.DENSE, 4, arms.log)
-    words = FakeAnalyser()
-    asking = Gateway(lambda: arms, lambda: words, FusionSettings(), InSteps)
-    (alone,) = asking.search(["sure"], Route.AUTO, 2)
-    assert (alone.route, words.calls) == (Route.DENSE, [("encode", 1)])
-    assert arms.asked == [("dense", 1, 100)]
-
-    words.calls.clear()
-    questions = ["four", "sure", "elevenths", "two"]
-    replies = asking.search(questions, Route.AUTO, 2)
-    # The second is sure of its passage; the third is read, and long enough to need no tree.
-    assert words.calls == [("encode", 4), ("parse", 3), ("trees", 2)]
-    assert [reply.route for reply in replies] == ["fusion", "dense", "graph", "dense"]
-    assert replies[1].ranking == alone.ranking
-    read = ["parsing" in reply.seconds for reply in replies]
-    assert read == [True, False, True, True]
 
 
 def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:

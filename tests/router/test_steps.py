@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Float32, Mask, RankedHit, Ranking, Source
+from backends.types import Float32, Int64, Mask, RankedHit, Ranking, Source
 from featurizer.plan import Plan, Step
 from router.steps import (
     OUT_OF_TIME,
@@ -104,7 +104,7 @@ class Names:
     def sentence(self, row: int) -> str:
         raise NotImplementedError
 
-    def mask(self, ids: Iterable[str]) -> Mask:
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         raise NotImplementedError
 
 

@@ -165,7 +165,7 @@ class Library(Session, Gateway):
         return {"fragments": {"count": 1}, "derived": {}, "waits": {"write": "nothing"}}
 
     @property
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Any:  # noqa: ANN401
         """One without a corpus, so that an ingest reads the dataset itself."""
         return SimpleNamespace(corpus=None)
 

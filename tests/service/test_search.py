@@ -26,7 +26,7 @@ def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
 
 def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
     now = monotonic()
-    return [Entry(QueuedQuestion(text, "id"), now + seconds, now) for text in texts]
+    return [Entry(QueuedQuestion(text, "id"), now + seconds) for text in texts]
 
 
 def found(results: Sequence[object]) -> list[SearchResult]:
@@ -142,11 +142,11 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
     now = [100.0]
     slow = searcher(library, clock=lambda: now[0])
     library.seconds = {Route.GRAPH: 0.1}
-    slow.work(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60, now[0])])
+    slow.work(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60)])
     library.seconds = {}
 
     def hasty() -> Route:
-        entry = Entry(QueuedQuestion("hasty", "id"), now[0] + 0.05, now[0])
+        entry = Entry(QueuedQuestion("hasty", "id"), now[0] + 0.05)
         return found(slow.work(GRAPH, [entry]))[0].reply.route
 
     assert hasty() == Route.DENSE

@@ -36,7 +36,6 @@ def test_the_services_slices_come_from_the_environment(monkeypatch: pytest.Monke
         ("WYE_SERVE__PORT", "http", "WYE_SERVE__PORT is 'http'"),
         ("WYE_SERVE__WORKERS", "0", "use 1 or more"),
         ("WYE_SERVE__QUEUE", "0", "use 1 or more"),
-        ("WYE_SERVE__LONGEST_DEADLINE_MS", "10", "no longer a setting.* a minute at most"),
         ("WYE_SERVE__DEADLINE_MS", "60001", "use 60000 or less"),
         ("WYE_SERVE__PORT", "70000", "WYE_SERVE__PORT is '70000'; use 65535 or less"),
         ("WYE_DOCUMENTS__READ_MEMORY_MB", "8", "WYE_DOCUMENTS__READ_MEMORY_MB is '8'; use 256"),

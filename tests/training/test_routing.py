@@ -54,12 +54,6 @@ def test_what_changes_route() -> None:
     assert len(moves(REPLAY, Thresholds(0.2, 0.8), Thresholds(0.3, 0.7)).rows) == 0
 
 
-def test_some_of_the_questions() -> None:
-    found = REPLAY.only(np.array([3, 3, 0]))
-    assert found.scores.tolist() == [0.9, 0.9, 0.1]
-    assert len(found) == 3
-
-
 def test_what_makes_no_sense_is_refused() -> None:
     three = np.zeros((1, 3))
     with pytest.raises(FitError, match="no question"):

@@ -52,12 +52,6 @@ class Examples:
         """Whether all labels are the same, so nothing can be learned."""
         return len(np.unique(self.labels)) < 2
 
-    def only(self, rows: NDArray[np.bool_] | Int64) -> "Examples":
-        """Some of the questions."""
-        return Examples(
-            self.features[rows], self.labels[rows], self.groups[rows], self.stakes[rows]
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Pool:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.types import Float64, Int64
 from router.policy import bands
@@ -59,11 +58,6 @@ class RouteOutcomes:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
-        """Some of the questions; rows may repeat."""
-        strange = None if self.strange is None else self.strange[rows]
-        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows], strange)
-
 
 @dataclass(frozen=True, slots=True)
 class ThresholdObjective:
@@ -72,7 +66,6 @@ class ThresholdObjective:
     Attributes:
         latency_weight: Quality given up for one millisecond less mean latency, λ; 0 or more.
         max_mean_ms: Highest mean latency.
-        max_p95_ms: Highest 95th percentile of latency: at most 5 % of the questions take longer.
         max_graph_share: Highest share of questions for which the graph arm runs, which includes
             fusion.
         steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
@@ -83,7 +76,6 @@ class ThresholdObjective:
 
     latency_weight: float = 0.0
     max_mean_ms: float | None = None
-    max_p95_ms: float | None = None
     max_graph_share: float | None = None
     steps_weight: float = 0.0
     max_loss: float | None = None

@@ -115,8 +115,6 @@ def allowed(
         (replay.latency_ms, _times(goal.max_mean_ms, n)),
         (runs_graph, _times(goal.max_graph_share, n)),
     ]
-    if goal.max_p95_ms is not None:
-        bounds.append(((replay.latency_ms > goal.max_p95_ms).astype(float), 0.05 * n))
     bounds += _strangers(replay, goal, counts)
     size = len(cuts.places)
     result = np.triu(np.ones((size, size), np.bool_))
@@ -145,7 +143,6 @@ def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
     """Whether an outcome keeps the goal's bounds."""
     bounds = (
         (found.mean_ms, goal.max_mean_ms),
-        (found.p95_ms, goal.max_p95_ms),
         (sum(found.shares[1:]), goal.max_graph_share),
     )
     return all(most is None or value <= most + SLACK for value, most in bounds)

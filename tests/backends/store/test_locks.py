@@ -15,7 +15,7 @@ from backends.errors import IndexLockedError
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import writer_lock, writing
-from backends.store.versions import PASSAGES, RECORD, files_of
+from backends.store.versions import PASSAGES, RECORD, manifest_name, sizes_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
 
@@ -102,7 +102,9 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
 def needed(index: PassageStore) -> set[Path]:
     """All that the newest version is read from, and the folders that name it."""
     passages = (index.path / PASSAGES).resolve()
-    files = {path.resolve() for path in files_of(passages, lance.dataset(passages))}
+    dataset = lance.dataset(passages)
+    names = (*sizes_of(dataset), manifest_name(dataset.version))
+    files = {(passages / name).resolve() for name in names}
     assert all(path.is_file() for path in files)
     return files | {path.parent for path in files} | {passages}
 

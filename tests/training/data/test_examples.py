@@ -8,7 +8,7 @@ from training.errors import FitError
 def test_examples_that_do_not_fit_are_refused() -> None:
     features, labels, groups = np.zeros((2, 3)), np.array([0, 1]), np.array(["a", "b"])
     assert not Examples(features, labels, groups).one_sided
-    assert Examples(features, labels, groups).only(np.array([1])).one_sided
+    assert Examples(features[1:], labels[1:], groups[1:]).one_sided
     with pytest.raises(FitError, match="do not match"):
         Examples(features[:1], labels, groups)
     with pytest.raises(FitError, match="neither 0 nor 1"):

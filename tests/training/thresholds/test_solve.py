@@ -32,9 +32,7 @@ def goals(draw: st.DrawFn) -> ThresholdObjective:
     def perhaps(top: float) -> float | None:
         return draw(st.one_of(st.none(), st.sampled_from([top * step / 4 for step in range(5)])))
 
-    return ThresholdObjective(
-        draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1)
-    )
+    return ThresholdObjective(draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(1))
 
 
 def pairs(replay: RouteOutcomes) -> list[Thresholds]:
@@ -60,11 +58,10 @@ def keeps(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjectiv
     codes = routed(replay, thresholds)
     times = [replay.latency_ms[row, code] for row, code in enumerate(codes)]
     n = len(codes)
-    slow = goal.max_p95_ms is not None and sum(t > goal.max_p95_ms for t in times) > 0.05 * n
     late = goal.max_mean_ms is not None and sum(times) / n > goal.max_mean_ms + 1e-9
     graph = sum(code > 0 for code in codes) / n
     much = goal.max_graph_share is not None and graph > goal.max_graph_share + 1e-9
-    return not (slow or late or much)
+    return not (late or much)
 
 
 def worth(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjective) -> np.ndarray:
@@ -277,7 +274,8 @@ def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion(
         found = solve(replay, replace(goal, max_loss=allowed), errors=0).thresholds
         assert found.low == pytest.approx(low)
         for dataset in (1, 2):
-            own = replay.only(strange == dataset)
+            rows = strange == dataset
+            own = RouteOutcomes(scores[rows], quality[rows], latency[rows])
             lost = outcome(own, Thresholds(0, 1)).quality - outcome(own, found).quality
             assert lost <= allowed
     bound = replace(goal, max_loss=0.05, max_graph_share=0.0)
