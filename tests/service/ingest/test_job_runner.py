@@ -73,7 +73,7 @@ def test_small_changes_have_their_turn_between_the_groups_of_a_job(client: TestC
     # What the job is about to write may not be changed behind its back.
     late = client.put("/v1/documents/d00079", json={"text": "Another bridge."})
     assert (late.status_code, int(late.headers["retry-after"]) >= 1) == (409, True)
-    said = r"d00079', and has \d+ passages left. .* Retry-After .* DELETE /v1/jobs/" + job
+    said = r"d00079', and has \d+ passages left\. .* Retry-After; .* DELETE /v1/jobs/" + job
     assert re.search(said, late.json()["detail"])
     assert client.delete("/v1/documents/d00079").status_code == 409
     assert wait_for(client, job)["added"] == 80
