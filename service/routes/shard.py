@@ -19,14 +19,14 @@ router = APIRouter(
 )
 
 
-class ShardCalls(BaseModel):
+class ShardRequest(BaseModel):
     """Calls to the first collection, each the name of one of `CALLS` and its arguments."""
 
     calls: list[tuple[str, dict[str, Any]]]
 
 
 @router.post(PATH)
-async def answer(asked: ShardCalls, service: Served) -> JSONResponse:
+async def answer(asked: ShardRequest, service: Served) -> JSONResponse:
     """Answers calls about the passages of this server, in order."""
     collection = service.collection(None)
     collection.require_ready()
