@@ -29,6 +29,7 @@ from backends.numerics import (
     RequestError,
     make_ranking,
     products,
+    products_of,
     products_of_all,
     query_matrix,
     rank_rows,
@@ -282,9 +283,9 @@ class DenseRetriever:
 
     def _products(self, vector: Float32, rows: Int64) -> Float32:
         """Inner products of the given rows with one vector."""
-        few = len(rows) * _GATHER_COST < len(self.vectors)
-        scores = products(self.vectors[rows] if few else self.vectors, vector)
-        return scores if few else scores[rows]
+        if len(rows) * _GATHER_COST < len(self.vectors):
+            return products_of(self.vectors, rows, vector)
+        return products(self.vectors, vector)[rows]
 
 
 def encode(vectors: Float32) -> UInt8:

@@ -5,7 +5,7 @@ the base. Within a layer, numbers are in the order of rows, so what is sorted st
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
@@ -17,8 +17,9 @@ from backends.types import Float16, Float32, Int32, Int64, Mask
 
 _MOST_PIECES = 4_096
 """Up to this many slices, arrays are concatenated slice by slice; beyond it, rows are gathered."""
-_LISTED = 1_000_000
-"""Rows of a base up to which all their numbers are kept: to work them out is slower by a little."""
+_BITS = 8
+"""Rows that share their first bits are a block; see `_Shifts`."""
+_NEAR = np.int64(-(2**62))
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
@@ -63,17 +64,27 @@ class Layers:
 
     def split(self, numbers: Int32 | Int64) -> tuple[Mask, Int64]:
         """By number: whether each row is an added one, and its row in its own layer."""
-        at = np.searchsorted(self.added, numbers)
-        is_added = self._ended[at] == numbers
-        return is_added, np.where(is_added, at, self._row(numbers - at))
+        rows, near = self._to_rows(numbers)
+        is_added = np.zeros(len(rows), bool)
+        if len(near[0]):
+            own = numbers[near]
+            at = self.added.searchsorted(own)
+            is_added[near] = self._ended[at] == own
+            rows[near] = np.where(is_added[near], at, rows[near])
+        return is_added, rows
 
     def rows(self, numbers: Int32 | Int64) -> Int64:
         """Rows of the base by number; values for added rows are meaningless."""
-        return self._row(numbers - np.searchsorted(self.added, numbers))
+        return self._to_rows(numbers)[0]
 
-    def _row(self, left: Int64) -> Int64:
-        """Rows of the base by their position among those that are left."""
-        return left + np.searchsorted(self._gone, left, "right")
+    def _row(self, numbers: Int64) -> Int64:
+        left = numbers - self.added.searchsorted(numbers)
+        return left + self._gone.searchsorted(left, "right")
+
+    @cached_property
+    def _to_rows(self) -> "_Shifts":
+        ends = np.minimum(self._number(self.gone), len(self))
+        return _Shifts(len(self), np.concatenate([self.added, ends]), self._row)
 
     def number(self, row: int) -> int:
         """Number of a row of the base; -1 if it was removed."""
@@ -128,22 +139,15 @@ class Layers:
 
     def numbers(self, rows: Int32 | Int64) -> Int32:
         """Numbers of rows of the base, which mean nothing where these are gone."""
-        if self.base <= _LISTED:
-            return self.of_base[rows]
-        left = rows - np.searchsorted(self.gone, rows)
-        found: Int32 = (left + np.searchsorted(self._added, left, "right")).astype(np.int32)
-        return found
+        return self._to_numbers(rows)[0].astype(np.int32)
+
+    def _number(self, rows: Int64) -> Int64:
+        left = rows - self.gone.searchsorted(rows)
+        return left + self._added.searchsorted(left, "right")
 
     @cached_property
-    def of_base(self) -> Int32:
-        """(base,) number of each row of the base; values for removed rows are meaningless."""
-        found = np.arange(self.base, dtype=np.int32)
-        number = 0
-        for layer, start, stop in self._pieces:
-            if not layer:
-                found[start:stop] += number - start
-            number += stop - start
-        return found
+    def _to_numbers(self) -> "_Shifts":
+        return _Shifts(self.base, np.concatenate([self.gone, self._follower]), self._number)
 
     @cached_property
     def _pieces(self) -> list[tuple[int, int, int]]:
@@ -170,6 +174,34 @@ class Layers:
         return self._added + np.searchsorted(self._gone, self._added, "right")
 
 
+class _Shifts:
+    """Turns positions into others that differ by an amount, which changes at a few cuts only.
+
+    Away from cuts the amount is that of a whole block, so there is nothing to search.
+    """
+
+    def __init__(self, size: int, cuts: Int64, exact: Callable[[Int64], Int64]) -> None:
+        """Work out the amount of each block.
+
+        Args:
+            size: Greatest position.
+            cuts: Positions from which on the amount may be another.
+            exact: The other positions of any positions.
+        """
+        starts = np.arange(0, size + 1, 1 << _BITS)
+        self._exact, self._amounts = exact, exact(starts) - starts
+        self._amounts[cuts >> _BITS] = _NEAR
+
+    def __call__(self, positions: Int32 | Int64) -> tuple[Int64, tuple[Int64, ...]]:
+        """The other positions, and the places of those in a block that has a cut."""
+        found = self._amounts.take(positions >> _BITS)
+        found += positions
+        near = np.nonzero(found < 0)
+        if len(near[0]):
+            found[near] = self._exact(positions[near].astype(np.int64))
+        return found, near
+
+
 class LayeredRows(Generic[_Value]):
     """An array in two layers. NumPy functions accept it, but copy all rows to one array."""
 
@@ -188,12 +220,12 @@ class LayeredRows(Generic[_Value]):
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         is_added, own = self.layers.split(rows)
-        at = np.flatnonzero(is_added)
-        if len(at) == len(own):
+        if not is_added.any():
+            return self.base[own]
+        if is_added.all():
             return self.added[own]
-        added, own[at] = own[at], 0
-        found: NDArray[_Value] = self.base[own]
-        found[at] = self.added[added]
+        found: NDArray[_Value] = self.base[np.where(is_added, 0, own)]
+        found[is_added] = self.added[own[is_added]]
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401

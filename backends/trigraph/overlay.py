@@ -40,7 +40,7 @@ from backends.trigraph.linking import (
 )
 from backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
 from backends.trigraph.pagerank import reciprocal
-from backends.trigraph.push import Edges, LocalWalk
+from backends.trigraph.push import LocalWalk
 from backends.types import Float32, Float64, Int32, Int64, Mask
 from backends.words import (
     FurtherWords,
@@ -585,7 +585,7 @@ class _Change:
         returned = two.passages.lay(walk.returned, np.zeros(len(two.added)))
         returned[changed] = sums(place[~leads_on], weights[~leads_on], len(changed)) * whole
         back = PatchedLists(walk.passages.lists, two.passages, self._nodes, changed, edges)
-        return LocalWalk(Edges(back), Edges(onto), returned)
+        return walk.later(back, onto, returned)
 
     def _beside(self, passages: PatchedLists, touched: Int64, own: Int64) -> Int64:
         """Rows of the base with an entity that becomes or ceases to be shared by passages."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 THRESHOLD = 1e-3
 MOST = 300
+_ROOM = 1.01
+"""Nodes that buffers have room for, per node, so that later versions on a base use them too."""
 LEAST_PART = 0.005
 """Least share of passages that a filter counts as leaving when the cost of a push is estimated."""
 
@@ -109,7 +111,7 @@ class LocalWalk:
     passages: Edges
     entities: Edges
     returned: Float64
-    _spare: "list[tuple[_Room, _Room]]" = field(default_factory=list, repr=False, compare=False)
+    _spare: "list[_Rooms]" = field(default_factory=list, repr=False, compare=False)
 
     def to_arrays(self) -> Arrays:
         """The arrays that the graph does not have itself, for `from_arrays`."""
@@ -138,17 +140,20 @@ class LocalWalk:
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
         """Buffers for one walk, reused by the next: fresh memory pages cost more than a walk."""
-        try:
-            rooms = self._spare.pop()
-        except IndexError:
-            passages, entities = len(self.passages), len(self.entities)
-            rooms = _Room(passages, settled=passages), _Room(entities, settled=0)
+        nodes = len(self.passages), len(self.entities)
+        rooms = self._spare.pop() if self._spare else None
+        if rooms is None or not rooms.fit(*nodes):
+            rooms = _Rooms(*(int(count * _ROOM) + 1 for count in nodes))
         yield _PushStates(
-            _PushState(self.passages, self.returned, rooms[0]),
-            _PushState(self.entities, None, rooms[1]),
+            _PushState(self.passages, self.returned, rooms.passages),
+            _PushState(self.entities, None, rooms.entities),
         )
         # Not in a `finally`: a walk that failed leaves its mass in the buffers.
         self._spare.append(rooms)
+
+    def later(self, passages: Lists, entities: Lists, returned: Float64) -> "LocalWalk":
+        """The walk of a later version; it uses the same buffers."""
+        return replace(self, passages=Edges(passages), entities=Edges(entities), returned=returned)
 
     def among(
         self, allowed: Mask, grown: Float64 | None = None, kept: Mask | None = None
@@ -372,6 +377,18 @@ class _Room:
         self.waiting = np.zeros(nodes)
         self.settled = np.zeros(settled)
         self.place = np.empty(nodes, np.int32)
+
+
+class _Rooms:
+    """Buffers of both sides."""
+
+    def __init__(self, passages: int, entities: int) -> None:
+        self.passages = _Room(passages, settled=passages)
+        self.entities = _Room(entities, settled=0)
+
+    def fit(self, passages: int, entities: int) -> bool:
+        """Whether there is room for so many nodes."""
+        return passages <= len(self.passages.place) and entities <= len(self.entities.place)
 
 
 class _PushState:

@@ -21,6 +21,7 @@ from backends.numerics import (
     located,
     make_ranking,
     products,
+    products_of,
     ranges,
     require_k,
     require_mask,
@@ -506,13 +507,13 @@ class TriGraphBatch:
             others = without(passages, rows)
             similar = np.empty(len(passages), np.float32)
             similar[np.searchsorted(passages, rows)] = similarity.values
-            similar[np.searchsorted(passages, others)] = products(vectors[others], query.vector)
+            similar[np.searchsorted(passages, others)] = products_of(vectors, others, query.vector)
             far = products(self._far_vectors, query.vector)
             words = lexical[passages]
             prior.scale(np.append(far, similar), words)
 
             def reached(late: Int64) -> Float64:
-                return prior.of(late, products(vectors[late], query.vector), lexical[late])
+                return prior.of(late, products_of(vectors, late, query.vector), lexical[late])
 
         mass = activation.weight if settings.summed else activation.value
         shared = np.maximum(prior.degree, 1) ** settings.degree_power

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import backends.layers
 from backends.layers import LayeredRows, LayeredStrings, Layers
-from backends.numerics import half_products, products, products_of_all
+from backends.numerics import half_products, products, products_of, products_of_all
 from backends.types import Int32
 
 INTEGERS = st.integers(0, 20)
@@ -52,9 +52,15 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
         assert given.number(row) == numbers.get(row, -1)
     left = np.array([*numbers], np.int64)
     assert given.numbers(left).tolist() == [*numbers.values()]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.layers, "_LISTED", 0)
-        assert given.numbers(left).tolist() == [*numbers.values()]
+    for bits in (0, 1, 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backends.layers, "_BITS", bits)
+            same = Layers(given.base, given.gone, given.added)
+            assert same.numbers(left).tolist() == [*numbers.values()]
+            is_added, rows = same.split(np.arange(len(given)))
+            assert [*zip(is_added.tolist(), rows.tolist(), strict=True)] == expected
+            chosen = np.flatnonzero(~is_added)
+            assert same.rows(chosen).tolist() == rows[chosen].tolist()
 
 
 @given(layers(), st.data())
@@ -97,6 +103,9 @@ def test_rows_and_strings_are_read_as_from_one_array(given: Layers, seed: int) -
     )
     floats = LayeredRows(given, base.astype(np.float32), added.astype(np.float32))
     assert np.array_equal(products(floats, query[0]), products(np.asarray(floats), query[0]))
+    assert np.array_equal(
+        products_of(floats, rows, query[0]), products(np.asarray(floats)[rows], query[0])
+    )
     assert np.array_equal(
         products_of_all(floats, query), products_of_all(np.asarray(floats), query)
     )
