@@ -308,7 +308,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         from router.types import route_named
         from training.data.sources import Replays, parse_source
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
-        from training.judge import JudgeSettings
+        from training.judge import JudgeClient, JudgeSettings
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
@@ -357,11 +357,10 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         )
         if as_published:
             choices = published(choices)
-        judge = None
-        if judge_url:
-            judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
         start = open_start(settings, start_from, has_index=has_index) if start_from else None
         with ExitStack() as stack:
+            model = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
+            judge = stack.enter_context(JudgeClient(model)) if judge_url else None
             remote = None
             if arms is not None:
                 remote = stack.enter_context(

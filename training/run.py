@@ -40,7 +40,7 @@ from training.evaluation.held_out import (
 )
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
-from training.judge import JUDGED, REPLIES, JudgeClient, JudgeSettings, KeptReplies, LlmJudge
+from training.judge import JUDGED, REPLIES, JudgeClient, KeptReplies, LlmJudge
 from training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
 from training.report import Report, make_report
 from training.report_text import write_report
@@ -61,7 +61,7 @@ class TrainingRun:
         cache: Path,
         progress: Callable[[], Progress],
         *,
-        judge: JudgeSettings | None = None,
+        judge: JudgeClient | None = None,
         start: RoutingModel | None = None,
         remote: RemoteAnswers | None = None,
     ) -> None:
@@ -69,7 +69,7 @@ class TrainingRun:
 
         Args:
             cache: Folder of replays and features, which later runs use again.
-            judge: The endpoint that judges answers, for that kind of success.
+            judge: Client of the endpoint that judges answers, for that kind of success.
             start: Router to correct, for few questions; None to train a new one.
             remote: Remote arms; None without any.
 
@@ -94,7 +94,7 @@ class TrainingRun:
         if choices.success == JUDGED:
             if judge is None:
                 raise FitError("Which model judges? Give --judge-url and --judge-model.")
-            replies = KeptReplies(JudgeClient(judge), cache / REPLIES)
+            replies = KeptReplies(judge, cache / REPLIES)
             self._reader = LlmJudge(replies, self._replays.texts, progress)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:

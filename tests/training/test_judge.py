@@ -149,5 +149,5 @@ def test_judging_needs_a_judge(tmp_path: Path) -> None:
     choices = Choices(success=JUDGED)
     with pytest.raises(FitError, match="Give --judge-url and --judge-model"):
         TrainingRun(load_settings(), [], choices, tmp_path, Silent)
-    judge = JudgeSettings("http://a/v1", "m")
-    TrainingRun(load_settings(), [], choices, tmp_path, Silent, judge=judge)
+    with JudgeClient(JudgeSettings("http://a/v1", "m")) as judge:
+        TrainingRun(load_settings(), [], choices, tmp_path, Silent, judge=judge)
