@@ -31,7 +31,7 @@ from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_deriv
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.extracted import ExtractedStore, content_key
-from backends.store.locks import LOCK, NOTE, writer_lock
+from backends.store.locks import LOCK, NOTE, uninterrupted, writer_lock
 from backends.store.schema import (
     PASSAGE_COLUMNS,
     SCHEMA_VERSION,
@@ -285,18 +285,22 @@ class PassageStore:
 
     @property
     def derived(self) -> DerivedFiles:
-        """The derived files of the current version.
+        """See `derived_of`, for the current version."""
+        return self.derived_of(self.version)
+
+    def derived_of(self, version: int) -> DerivedFiles:
+        """The derived files of a version.
 
         Raises:
             IndexDamagedError: Its manifest cannot be read.
         """
-        name = manifest_name(self.version)
+        name = manifest_name(version)
         with reading(self.path):
             manifest = digest_of(self.path / PASSAGES / name)
         pins = {**self.fingerprint, MANIFEST: manifest}
         # Nothing is written to a damaged index before it is repaired.
         is_kept = not self.fault and self.count() >= KEPT_FROM
-        return DerivedFiles(self.path, self.version, pins, is_kept=is_kept)
+        return DerivedFiles(self.path, version, pins, is_kept=is_kept)
 
     def snapshot(self) -> lance.LanceDataset:
         """The current version as a Lance dataset, for reading in bulk; it never changes."""
@@ -483,7 +487,7 @@ class Writer:
         """Commit a version; its files are synced before its manifest names them."""
         flush_files(self.folder, fragments)
         version = None if isinstance(change, lance.Transaction) else self.version
-        with reading(self.folder, also=()):
+        with uninterrupted(), reading(self.folder, also=()):
             self._dataset = lance.LanceDataset.commit(self._dataset, change, read_version=version)
         self._flush()
 
@@ -533,7 +537,8 @@ class Writer:
             done = [task.execute(self._dataset) for task in plan.tasks[:groups]]
             if done:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
-                Compaction.commit(self._dataset, done)
+                with uninterrupted():
+                    Compaction.commit(self._dataset, done)
             self._flush()  # before versions are dropped
             # The newest base stays, since later versions are layered on it.
             passages = self.folder / PASSAGES

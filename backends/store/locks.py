@@ -8,6 +8,7 @@ behind does no harm.
 import json
 import os
 import shlex
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,27 @@ def writer_lock(folder: Path) -> Iterator[None]:
     finally:
         (folder / NOTE).unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends.
+
+    Lance would raise at once and go on with a commit in another thread, maybe after the lock was
+    given back.
+    """
+    pressed: list[int] = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    except ValueError:  # not the main thread, which alone is interrupted
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(pressed[0])
 
 
 def writing(folder: Path) -> str:

@@ -479,6 +479,8 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         return None
     try:
         dataset = index.checkout(files.version)
+        if index.derived_of(files.version).folder != files.folder:
+            return None  # a backup was put back, and the version is another one
     except IndexDamagedError:  # dropped, or damaged
         return None
     table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)

@@ -1,5 +1,6 @@
 """Ingest: only what changed is analysed, stale chunks go, and interruptions leave whole windows."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -368,6 +369,27 @@ def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
     monkeypatch.setattr(Writer, "upsert", pressed)
     report = ingest(index, corpus(5), analyser)
     assert (report.interrupted, report.added, report.updated, index.count()) == (True, 5, 0, 5)
+
+
+@pytest.mark.parametrize("stored", [0, 3])
+def test_ctrl_c_while_lance_commits_writes_no_passage_twice(
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch, stored: int
+) -> None:
+    """Lance itself raises `KeyboardInterrupt` and commits in another thread."""
+    ingest(index, [replace(each, text="Before.") for each in corpus(stored)], analyser)
+    commit = lance.LanceDataset.commit
+    presses = [signal.SIGINT]
+
+    def pressed(*given: Any, **named: Any) -> lance.LanceDataset:  # noqa: ANN401
+        done = commit(*given, **named)
+        if presses:
+            signal.raise_signal(presses.pop())
+        return done
+
+    monkeypatch.setattr(lance.LanceDataset, "commit", pressed)
+    report = ingest(index, corpus(5), analyser)
+    assert (report.interrupted, report.added, report.updated) == (True, 5 - stored, stored)
+    assert index.count() == 5
 
 
 def test_a_long_window_is_committed_every_so_often(

@@ -1,6 +1,7 @@
 """The corpus arrays agree with a slow reading of the rows, whatever order these were stored in."""
 
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ import backends.store.snapshot
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.schema import to_batch
-from backends.store.snapshot import AnyMentions, Corpus, kept_corpus, read_corpus
+from backends.store.snapshot import AnyMentions, Corpus, changed_since, kept_corpus, read_corpus
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER, new_index
 
@@ -263,6 +264,26 @@ def test_only_what_changed_is_read_and_the_earlier_version_stays(tmp_path: Path)
     assert list(later.two.added.iter_texts()) == [("New", "Anna met Bob.")]
     check(later, [*passages[:3], *passages[4:], new])
     check(before, passages)
+
+
+def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    index = make(tmp_path, some_passages(9))
+    dataset = index.path / "passages.lance"
+    shutil.copytree(dataset, tmp_path / "backup")
+    write(index, [replace(passage, text="Not backed up.") for passage in some_passages(9)])
+    read_corpus(index)
+    shutil.rmtree(dataset)
+    (tmp_path / "backup").rename(dataset)
+    index = PassageStore.open(index.path)
+    write(index, [replace(passage, text="After that.") for passage in some_passages(9)])
+    write(index, [Passage("new", "New", "Anna met Bob.")])
+    files = index.derived.latest()
+    assert files is not None
+    assert kept_corpus(index, files) is None
+    assert changed_since(index, files) is None
 
 
 def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
