@@ -141,8 +141,11 @@ class LocalWalk:
     def states(self) -> "Iterator[_PushStates]":
         """Buffers for one walk, reused by the next: fresh memory pages cost more than a walk."""
         nodes = len(self.passages), len(self.entities)
-        rooms = self._spare.pop() if self._spare else None
-        if rooms is None or not rooms.fit(*nodes):
+        try:  # another thread may take the last ones
+            rooms = self._spare.pop()
+        except IndexError:
+            rooms = _Rooms(0, 0)
+        if not rooms.fit(*nodes):
             rooms = _Rooms(*(int(count * _ROOM) + 1 for count in nodes))
         yield _PushStates(
             _PushState(self.passages, self.returned, rooms.passages),
