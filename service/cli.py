@@ -118,14 +118,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default with the process's own arguments.
 
     Returns:
-        The exit code: 0 for success, 2 for a user's mistake, 130 after Ctrl-C, otherwise the
-        command's own.
+        The exit code: 0 for success, 2 for a user's mistake or a file that cannot be read or
+        written, 130 after Ctrl-C, otherwise the command's own.
     """
     app, errors = build(sys.argv[1:] if arguments is None else arguments)
     try:
         app(arguments, prog_name="wye")
     except errors as error:
         say(f"Error: {error}")
+        return USER_ERROR
+    except OSError as error:
+        said = error.strerror or str(error).partition(", /")[0]  # without a place in Lance's source
+        at = f"{error.filename} cannot be read or written: " if error.filename else ""
+        say(
+            f"Error: {at}{said}. Check the permissions and the free space on the disk. "
+            "What was committed is kept."
+        )
         return USER_ERROR
     except SystemExit as end:  # Typer raises it at the end, for bad arguments and after Ctrl-C
         code = end.code if isinstance(end.code, int) else 0

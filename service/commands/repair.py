@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.commands.options import JsonOption, folder_of
-from service.errors import ServiceError
 from service.terminal import output
 
 if TYPE_CHECKING:
@@ -41,13 +40,7 @@ def repair(
     from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    try:
-        found = mend(folder, dry_run=not yes)
-    except OSError as error:
-        raise ServiceError(
-            f"{folder} cannot be read and written ({error.strerror or error}). Check the disk and "
-            "the permissions."
-        ) from error
+    found = mend(folder, dry_run=not yes)
     if as_json:
         typer.echo(rounded_json({**plain(asdict(found)), "done": yes and bool(found.damage)}))
     else:

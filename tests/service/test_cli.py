@@ -237,6 +237,25 @@ def test_an_index_of_other_models(
         assert (code, "was written by another analyser" in err) == (2, True)
 
 
+def test_a_disk_that_refuses_is_one_sentence(
+    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = wye("index", corpus, "--index", corpus / "x")
+    assert (code, f"{corpus / 'x'} cannot be read or written: Not a directory. Check" in err) == (
+        2,
+        True,
+    )
+
+    def refuse(*_: object) -> PassageStore:
+        raise OSError("LanceError(IO): No space left (os error 28), /rust/structural.rs:190:9")
+
+    monkeypatch.setattr(PassageStore, "open", refuse)
+    for command in (["index", str(corpus)], ["delete", "a"]):
+        code, _, err = wye(*command, "--index", index)
+        assert code == 2
+        assert err.startswith("Error: LanceError(IO): No space left (os error 28). Check the")
+
+
 def test_an_index_that_is_being_written(index: Path, corpus: Path, wye: Run) -> None:
     with PassageStore.open(index).writer():
         for command in (["index", str(corpus)], ["delete", "a"]):
