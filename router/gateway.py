@@ -132,12 +132,12 @@ class Gateway:
                 a remote arm is the graph. The reply still has the router's decision.
 
         Raises:
-            QuestionError: A question is empty, k is below 1, or `min_relevance` is given where no
-                relevance is known.
+            QuestionError: A question is empty, k is below 1, there is no such operating point, or
+                `min_relevance` is given where no relevance is known.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
-            PolicyError: No route can meet the latency, or there is no such operating point.
+            PolicyError: No route can meet the latency.
         """
         begun = self.begin(
             questions,
@@ -285,7 +285,7 @@ class Gateway:
         """Decide which route `search` would take for each question with `Route.AUTO`.
 
         Raises:
-            QuestionError: A question is empty.
+            QuestionError: A question is empty, or there is no such operating point.
             FilterError: The filter is not well formed.
             ModelFileError: The router is missing or made for other features.
             PolicyError: No route can meet the latency.
@@ -509,7 +509,7 @@ def decide_without_index(
     """Decide the route of each question, by a router that uses features of the question alone.
 
     Raises:
-        QuestionError: A question is empty.
+        QuestionError: A question is empty, or there is no such operating point.
         ModelFileError: The router also uses signals of a corpus.
         PolicyError: No route can meet the latency.
     """

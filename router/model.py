@@ -59,7 +59,7 @@ class RoutingModel:
         """The same scorer with the thresholds of an operating point; "" for those in use.
 
         Raises:
-            PolicyError: There is no such point.
+            QuestionError: There is no such point.
         """
         if not point:
             return self

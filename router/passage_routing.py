@@ -32,7 +32,7 @@ def decide_by_passages(
         model: A router from `load_passage_router`.
 
     Raises:
-        PolicyError: There is no such operating point.
+        QuestionError: There is no such operating point.
     """
     columns = passage_columns([asked])
     own = model.at(point)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from backends.types import Float64, Int64
-from router.errors import PolicyError
+from router.errors import PolicyError, QuestionError
 from router.types import Route, Thresholds
 
 SCORE = "score"
@@ -61,13 +61,13 @@ class Policy:
         """The thresholds of an operating point; "" for those in use.
 
         Raises:
-            PolicyError: There is no such point.
+            QuestionError: There is no such point.
         """
         if not point:
             return self.thresholds
         if point not in self.points:
             known = ", ".join(self.points) or "none; `wye train` solves some"
-            raise PolicyError(f"There is no operating point '{point}'; this router has {known}.")
+            raise QuestionError(f"There is no operating point '{point}'; this router has {known}.")
         return self.points[point]
 
 

@@ -711,7 +711,7 @@ def decide(
     Raises:
         ModelFileError: The router is missing, damaged, or also uses signals of a corpus.
         ModelError: A model is missing or damaged.
-        QuestionError: A question is empty.
+        QuestionError: A question is empty, or there is no such operating point.
         PolicyError: No route can meet the latency.
     """
     return decide_without_index(

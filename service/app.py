@@ -79,6 +79,7 @@ ROUTERS = (
 # Seconds that the models' thread may keep the interpreter while the event loop wants it. With
 # Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
 
@@ -235,13 +236,17 @@ class _Files(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         # A request for an existing address with a method that it lacks ends up here too.
-        if any(route.matches(scope)[0] == Match.PARTIAL for route in self._routes):
-            raise HTTPException(405)
+        allowed = [method for method in _METHODS if self._has({**scope, "method": method})]
+        if allowed:
+            raise HTTPException(405, headers={"allow": ", ".join(allowed)})
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(404)
         reply = await super().get_response(path, scope)
         reply.headers.setdefault("cache-control", "no-cache")
         return reply
+
+    def _has(self, scope: Scope) -> bool:
+        return any(route.matches(scope)[0] == Match.FULL for route in self._routes)
 
 
 @asynccontextmanager

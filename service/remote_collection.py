@@ -145,7 +145,7 @@ class RemoteCollection(Collection):
 
         Raises:
             Problem: 409 without a router.
-            PolicyError: The operating point is unknown.
+            QuestionError: The operating point is unknown.
         """
         if self._model is None:
             raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])

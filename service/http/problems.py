@@ -225,6 +225,8 @@ def _of_validation(error: RequestValidationError) -> Problem:
 def _what(fault: Mapping[str, Any]) -> str:
     if fault.get("type") == "model_attributes_type" and tuple(fault.get("loc", ())) == ("body",):
         return "Send a JSON object, with the header `content-type: application/json`."
+    if fault.get("type") == "json_invalid":
+        return f"This is not JSON: {fault['ctx']['error']}."
     return _sentence(str(fault.get("msg", "")).removeprefix("Value error, "))
 
 
@@ -234,6 +236,10 @@ def _of_http(error: HTTPException) -> Problem:
         405: "This address does not support that method; /openapi.json lists those it supports.",
     }
     detail = details.get(error.status_code, _sentence(str(error.detail)))
+    if isinstance(error.__cause__, ValueError | RecursionError):  # raised by FastAPI
+        detail = (
+            "The body cannot be read as JSON. Send UTF-8, not compressed and not deeply nested."
+        )
     slug = {400: "unreadable", 404: "not-found", 405: "method", 413: "too-long"}.get(
         error.status_code, "http"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.errors import ModelFileError, PolicyError
+from router.errors import ModelFileError, QuestionError
 from router.passage_evidence import Returned
 from router.passage_routing import decide_by_passages, load_passage_router
 from router.settings import MODELS, PASSAGE_ROUTER
@@ -27,7 +27,7 @@ def test_what_was_found_scores_lower_than_what_was_not() -> None:
     assert sum(part.logit for part in found.contributions) == pytest.approx(found.logit)
     assert "speak" in found.summary
     assert decide_by_passages(model, ASKED, point="fast").score == found.score
-    with pytest.raises(PolicyError):
+    with pytest.raises(QuestionError):
         decide_by_passages(model, ASKED, point="slow")
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import PolicyError
+from router.errors import PolicyError, QuestionError
 from router.policy import (
     FORCED,
     PLAN,
@@ -141,9 +141,9 @@ def test_operating_points_have_thresholds_of_their_own() -> None:
     policy = Policy(Thresholds(0.2, 0.9), points={"fast": fast})
     assert policy.at("") == policy.thresholds
     assert policy.at("fast") == fast
-    with pytest.raises(PolicyError, match="no operating point 'slow'; this router has fast"):
+    with pytest.raises(QuestionError, match="no operating point 'slow'; this router has fast"):
         policy.at("slow")
-    with pytest.raises(PolicyError, match="has none; `wye train` solves some"):
+    with pytest.raises(QuestionError, match="has none; `wye train` solves some"):
         Policy(fast).at("fast")
 
 

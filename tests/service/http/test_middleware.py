@@ -102,22 +102,24 @@ def test_bodies_that_are_too_long(serve: Serve, library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status"),
+    ("body", "kind", "status", "says"),
     [
-        ("{", "application/json", 422),
-        ("[" * 100_000, "application/json", 400),
-        ("1" * 10_000, "application/json", 400),
-        ("\xff", "application/json", 400),
-        (json.dumps(RIVER), "text/plain", 422),
-        ("", "application/json", 422),
+        ("{x", "application/json", 422, "not JSON: Expecting property name"),
+        ("[" * 100_000, "application/json", 400, "not deeply nested"),
+        ("1" * 10_000, "application/json", 400, "as JSON"),
+        ("\xff", "application/json", 400, "Send UTF-8, not compressed"),
+        (json.dumps(RIVER), "text/plain", 422, "content-type"),
+        ("", "application/json", 422, "required"),
     ],
 )
-def test_bodies_that_cannot_be_read(client: TestClient, body: str, kind: str, status: int) -> None:
+def test_bodies_that_cannot_be_read(
+    client: TestClient, body: str, kind: str, status: int, says: str
+) -> None:
     content = body.encode("latin-1")
     reply = client.post("/v1/retrieve", content=content, headers={"content-type": kind})
     assert reply.status_code == status
     assert reply.headers["content-type"] == "application/problem+json"
-    assert reply.json()["detail"]
+    assert says in reply.json()["detail"]
 
 
 def test_addresses_and_methods_that_do_not_exist(client: TestClient) -> None:
@@ -126,6 +128,8 @@ def test_addresses_and_methods_that_do_not_exist(client: TestClient) -> None:
         assert reply.status_code == status
         assert "/openapi.json" in reply.json()["detail"]
         assert reply.json()["error"]["message"] == reply.json()["detail"]
+    assert reply.headers["allow"] == "POST"
+    assert client.put("/v1/documents").headers["allow"] == "GET, POST"
 
 
 def test_ids_are_made_unless_a_good_one_is_sent(client: TestClient) -> None:
