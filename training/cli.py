@@ -359,8 +359,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             choices = published(choices)
         start = open_start(settings, start_from, has_index=has_index) if start_from else None
         with ExitStack() as stack:
-            model = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
-            judge = stack.enter_context(JudgeClient(model)) if judge_url else None
+            whom = judge_url, judge_model, os.environ.get("JUDGE_API_KEY", "")
+            judge = stack.enter_context(JudgeClient(JudgeSettings(*whom))) if judge_url else None
             remote = None
             if arms is not None:
                 remote = stack.enter_context(
