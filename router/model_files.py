@@ -170,6 +170,18 @@ def read_info(folder: Path) -> RouterInfo:
     return RouterInfo(manifest.title, policy, asks_corpus(manifest.features))
 
 
+def require_name(name: str) -> None:
+    """Check the name of a router.
+
+    Raises:
+        ModelFileError: It is not valid.
+    """
+    if not _NAME.fullmatch(name):
+        raise ModelFileError(
+            f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."
+        )
+
+
 def save_router(models: Path, name: str, router: TrainedRouter) -> Path:
     """Write the next version of a router, atomically; existing ones are never overwritten.
 
@@ -179,10 +191,7 @@ def save_router(models: Path, name: str, router: TrainedRouter) -> Path:
     Raises:
         ModelFileError: The name is not valid.
     """
-    if not _NAME.fullmatch(name):
-        raise ModelFileError(
-            f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."
-        )
+    require_name(name)
     home = models / name
     home.mkdir(parents=True, exist_ok=True)
     while True:

@@ -107,6 +107,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
+        from training.data.sources import lacking
         from training.evaluation import answers as answer_report
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
@@ -118,6 +119,8 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
+        if said := lacking(questions, settings.index):
+            typer.echo(f"Warning: {said}", err=True)
         with Session.open(settings, settings.index) as session:
             found = evaluate_routes(
                 session.gateway,
@@ -180,6 +183,14 @@ def answering(
         yield writers, judged_by(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
+def _checked_name(name: str) -> str:
+    """The name of a router, checked before anything takes time."""
+    from router.model_files import require_name
+
+    require_name(name)
+    return name
+
+
 def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
     @app.command(epilog="Example: wye train --questions my-questions --index my-index --name mine")
     def train(
@@ -194,7 +205,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             ),
         ] = None,
         index: options.Index = None,
-        name: Annotated[str, typer.Option(help="Name of the router.")] = "router",
+        name: Annotated[
+            str, typer.Option(help="Name of the router.", callback=_checked_name)
+        ] = "router",
         models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
             "models"
         ),

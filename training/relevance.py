@@ -42,6 +42,7 @@ from router.session import ModelCache, Session
 from router.settings import Settings, load_settings
 from router.types import USUAL, Route
 from training.data.dataset import read_dataset
+from training.data.sources import lacking
 from training.errors import FitError
 from training.fit.calibration import BINS, reliability
 from training.fit.curves import fit_curves
@@ -90,12 +91,14 @@ class Questions:
             pair: "DATASET=INDEX", or "DATASET" for questions that only other indexes are asked.
 
         Raises:
-            DatasetError: The dataset cannot be read.
+            DatasetError: The dataset cannot be read, or the index has no passage that is relevant.
         """
         folder, _, index = pair.partition("=")
         self.index = Path(index)
         there = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
         parts = [read_dataset(Path(folder), split) for split in there]
+        for part in parts if index else ():
+            lacking(part, self.index)
         self.texts = {q.id: q.text for part in parts for q in part.questions}
         self.families = {q.id: q.group or part.name for part in parts for q in part.questions}
         self.gold = {

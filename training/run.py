@@ -27,7 +27,7 @@ from training.data.dataset import read_dataset
 from training.data.evaluation_set import EvaluationSet, texts_of
 from training.data.remote import RemoteAnswers
 from training.data.replay import Replay
-from training.data.sources import QuestionSource, Replays
+from training.data.sources import QuestionSource, Replays, lacking
 from training.errors import FitError
 from training.evaluation.away import Away, away
 from training.evaluation.held_out import (
@@ -106,18 +106,20 @@ class TrainingRun:
         Raises:
             FitError: The arms disagree too rarely, one of them always wins, or no dataset has a
                 train or a dev split.
-            DatasetError: A dataset cannot be read.
+            DatasetError: A dataset cannot be read, or an index has no passage that is relevant in
+                a split.
         """
         for split in (TRAIN, DEV):
             if not any(source.has(split) for source in self._sources):
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
-        judged = sum(
-            len(read_dataset(source.dataset, split).questions)
-            for source in self._sources
-            for split in (TRAIN, DEV)
-            if source.has(split)
-        )
+        judged = 0
+        for source in self._sources:
+            for split in filter(source.has, (TRAIN, DEV)):
+                dataset = read_dataset(source.dataset, split)
+                judged += len(dataset.questions)
+                if source.index is not None and (said := lacking(dataset, source.index)):
+                    say(f"Warning: {said}")
         say(
             f"{judged} judged questions in train and dev. A router learns from those on which the "
             f"arms disagree and needs about {ENOUGH}, which may take several hundred in all."

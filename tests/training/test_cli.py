@@ -102,6 +102,18 @@ def test_an_unanswered_question_fails_the_run(evaluate: Eval, dataset: Path) -> 
     assert evaluate("--routes", "lexical", "--limit", "2")[0] == 0
 
 
+def test_passages_that_the_index_lacks_are_told(evaluate: Eval, dataset: Path) -> None:
+    judged = dataset / "qrels" / "test.tsv"
+    judged.write_text(judged.read_text(encoding="utf-8").replace("\tb\t", "\tb.md\t"))
+    code, _, err = evaluate("--routes", "dense")
+    assert code == 0
+    assert "lacks 1 of the 2 passages that split 'test' of 'tiny' judges relevant" in err
+    assert "such as 'b.md'" in err
+    judged.write_text(judged.read_text(encoding="utf-8").replace("\ta\t", "\ta.md\t"))
+    code, _, err = evaluate("--routes", "dense")
+    assert (code, "lacks 2 of the 2 passages" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -123,6 +123,7 @@ def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> 
         (["--simple", "graph"], "'graph' cannot be the simple route; use dense"),
         (["--max-graph-share", "2"], "A graph share of 2.0 is not from 0 to 1"),
         (["--questions", str(tmp_path / "missing")], "There is no folder"),
+        (["--name", "../up"], "A model cannot be called '../up'"),
     ):
         code, out, err = wye(*trained.train(*more))
         assert (code, out) == (2, "")

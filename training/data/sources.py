@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backends.progress import Progress
+from backends.store.index import PassageStore
 from backends.types import Passage
 from router.session import Session
 from router.settings import Settings
-from training.data.dataset import read_dataset
+from training.data.dataset import Dataset, read_dataset
 from training.data.remote import RemoteAnswers
 from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay
 from training.data.replaying import replay_dataset
-from training.errors import SplitError, TrainingError
+from training.errors import DatasetError, SplitError, TrainingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,29 @@ def parse_source(text: str, index: Path | None, *, required: bool = True) -> Que
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
     return QuestionSource(Path(dataset), Path(own) if own else index)
+
+
+def lacking(dataset: Dataset, index: Path) -> str:
+    """Describe the relevant passages of a dataset that an index does not have; "" if it has all.
+
+    Raises:
+        DatasetError: It has none of them.
+        BackendError: There is no such index, or it cannot be read.
+    """
+    judged = dataset.judgements.values()
+    relevant = {id_ for one in judged for id_, relevance in one.items() if relevance > 0}
+    there = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
+    missing = sorted(relevant.difference(there))
+    if not missing:
+        return ""
+    says = (
+        f"The index {index} lacks {len(missing)} of the {len(relevant)} passages that split "
+        f"'{dataset.split}' of '{dataset.name}' judges relevant, such as '{missing[0]}'. A "
+        "passage's id is what `wye search` prints behind its title."
+    )
+    if len(missing) == len(relevant):
+        raise DatasetError(says)
+    return says
 
 
 def place_of(index: Path) -> str:

@@ -102,7 +102,7 @@ class Choices:
     def __post_init__(self) -> None:
         if self.kind not in ("auto", *KINDS):
             raise FitError(
-                f"There is no kind of scorer '{self.kind}'; use auto, {' or '.join(KINDS)}."
+                f"There is no kind of scorer '{self.kind}'; use auto, {', '.join(KINDS)}."
             )
         known = (*CHOICES, JUDGED)
         if self.success not in known:
