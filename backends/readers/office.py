@@ -4,7 +4,7 @@ import csv as csv_module
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line, scalar
@@ -12,6 +12,8 @@ from backends.readers.markup import decoded
 
 # Parts of a DOCX file; a real one has dozens.
 _MOST_PARTS = 10_000
+# A line after the last one, to notice a quote that is still open there.
+_END = "\0end\0"
 
 
 def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
@@ -114,7 +116,7 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     a column in which all are numbers or booleans are converted to these.
 
     Raises:
-        BadFileError: It has no header, or a field is too long.
+        BadFileError: It has no header, a field is too long, or a quote is never closed.
     """
     text = decoded(file.read())
     header = text.partition("\n")[0]
@@ -122,11 +124,18 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         csv_module.field_size_limit(limits.characters)
-        reader = csv_module.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        lines = chain(io.StringIO(text, newline=""), [_END])
+        reader = csv_module.reader(lines, delimiter=delimiter)
+        before = 0
         try:
             for row in reader:
+                if row == [_END]:
+                    return
+                if row and row[-1].endswith(_END):
+                    raise BadFileError(f"is not CSV: a quote after line {before} is never closed")
                 if any(map(str.strip, row)):
                     yield reader.line_num, row
+                before = reader.line_num
         except csv_module.Error as error:
             raise BadFileError(f"is not CSV in line {reader.line_num}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
@@ -25,7 +25,7 @@ from service.terminal import Bar, messages, output, say
 if TYPE_CHECKING:
     from backends.sources import BadLine, DocumentSource
     from backends.store.ingest import IngestReport
-    from backends.types import Metadata, Scalar
+    from backends.types import Metadata, Passage, Scalar
     from service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
@@ -146,7 +146,9 @@ def ingest_files(
     given: dict[str, Any] = {"chunk_words": chunk_words, "metadata": metadata, "limits": limits}
     # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, given)
-    passages = chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found)
+    passages = _once_each(
+        chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found), bad
+    )
     first = next(passages, None)
     if first is None:
         bad.summarise()
@@ -204,9 +206,26 @@ def _looked_through(
     if not bad.is_strict:
         return found
     with messages().status("Reading"):
-        for source in found:
-            deque(source.passages(**given, on_bad=bad.note), maxlen=0)
+        read = chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found)
+        deque(_once_each(read, bad), maxlen=0)
     return [DocumentSource(source) for source in sources]
+
+
+def _once_each(passages: "Iterable[Passage]", bad: "BadLines") -> "Iterator[Passage]":
+    """Leave out documents whose id an earlier one has, and name them."""
+    from backends.sources import BadLine
+
+    met: set[str] = set()
+    is_repeated = False
+    for passage in passages:
+        if passage.chunk == 0:
+            is_repeated = passage.document in met
+            met.add(passage.document)
+            if is_repeated:
+                reason = "an earlier document in these sources has this id; give each its own"
+                bad.note(BadLine(passage.document, None, reason))
+        if not is_repeated:
+            yield passage
 
 
 @contextmanager

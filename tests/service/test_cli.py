@@ -66,6 +66,24 @@ def test_a_bad_line_is_named_and_skipped_or_when_strict_an_end(
     assert (code, f"{corpus}:5" in err, f"{corpus}:6" in err) == (2, True, False)
 
 
+def test_a_document_with_the_id_of_an_earlier_one_is_named(
+    tmp_path: Path, corpus: Path, wye: Run
+) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        text = f"Ada wrote {folder} letters to Babbage. " * 20
+        (tmp_path / folder / "note.txt").write_text(text, encoding="utf-8")
+    sources = tmp_path / "one", tmp_path / "two", corpus, "--chunk-words", "20"
+    code, out, err = wye("index", *sources, "--index", tmp_path / "new")
+    assert (code, "1 skipped" in out) == (0, True)
+    assert err.splitlines()[0].startswith("Skipped: note.txt: an earlier document in these")
+    texts = PassageStore.open(tmp_path / "new").snapshot().to_table(columns=["text"])["text"]
+    assert not [text for text in texts.to_pylist() if "two letters" in text]
+    code, _, err = wye("index", *sources, "--strict", "--index", tmp_path / "strict")
+    assert (code, "note.txt: an earlier document" in err) == (2, True)
+    assert not (tmp_path / "strict").exists()
+
+
 def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye: Run) -> None:
     corpus.write_text("{}\n" * 50, encoding="utf-8")
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")

@@ -121,3 +121,9 @@ def test_no_table_is_a_fault(parts: list[str]) -> None:
         assert str(error).strip()  # noqa: PT017 - either is right
         return
     assert all(bool(one.error) != bool(one.blocks) for one in found)
+
+
+def test_a_quote_that_is_never_closed_is_refused_not_read_to_the_end() -> None:
+    with pytest.raises(BadFileError, match="a quote after line 2 is never closed"):
+        rows('id,text\n0,fine\n1,"a, quoted\n2,b\n')
+    assert [found.id for found in rows('id,text\n1,"two\nlines"\n2,last')] == ["1", "2"]
