@@ -9,11 +9,11 @@ on scales that can be added. The graph's weight is the router's score, a constan
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.numerics import located
 from backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
@@ -173,7 +173,7 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
 class FusedHits(RowHits):
     """Hits of a fused ranking as arrays; `FusedHit`s with their sources are made when used."""
 
-    __slots__ = ("_given", "_lists", "_numbers")
+    __slots__ = ("_lists", "_numbers")
 
     def __init__(
         self,
@@ -191,26 +191,30 @@ class FusedHits(RowHits):
         """
         super().__init__(ids, rows, scores)
         self._numbers, self._lists = numbers, lists
-        # For each list its name, and from a passage's number to its rank, score and share there.
-        self._given: list[tuple[str, dict[int, tuple[int, float, float]]]] = []
 
     def _head(self, first: slice) -> RowHits:
         rows, scores, numbers = self.rows[first], self.scores[first], self._numbers[first]
         return FusedHits(self.ids, rows, scores, numbers, self._lists)
 
     def _make(self, start: int, end: int) -> tuple[RankedHit, ...]:
-        numbers = self._numbers[start:end].tolist()
-        hits = zip(super()._make(start, end), numbers, strict=True)
-        return tuple(FusedHit(*hit[:3], self._sources(number)) for hit, number in hits)
-
-    def _sources(self, number: int) -> tuple[Source, ...]:
-        if not self._given:
-            for one, own, values in self._lists:
-                given = zip(count(1), one.scores.tolist(), values.tolist(), strict=False)
-                of_list = dict(zip(own.tolist(), given, strict=True))
-                self._given.append((one.retriever, of_list))
-        found = ((name, of_list.get(number)) for name, of_list in self._given)
-        return tuple(sorted(Source(name, *given) for name, given in found if given))
+        hits, numbers = super()._make(start, end), self._numbers[start:end]
+        sources: list[list[Source]] = [[] for _ in hits]
+        for one, own, values in self._lists:
+            order = np.argsort(own)
+            at, is_there = located(numbers, own[order])
+            place = order[at[is_there]]
+            given = zip(
+                np.flatnonzero(is_there).tolist(),
+                (place + 1).tolist(),
+                one.scores[place].tolist(),
+                values[place].tolist(),
+                strict=True,
+            )
+            for hit, rank, score, share in given:
+                sources[hit].append(Source(one.retriever, rank, score, share))
+        return tuple(
+            FusedHit(*hit[:3], tuple(sorted(own))) for hit, own in zip(hits, sources, strict=True)
+        )
 
 
 def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
