@@ -181,17 +181,13 @@ def latest_kept(index: Path) -> int:
 
 
 def drop_derived(index: Path, kept: Collection[int]) -> None:
-    """Delete the files of all versions not in `kept`, and leftovers of killed writers.
-
-    The caller must hold the write lock.
-    """
+    """Delete the files of all versions not in `kept`; the caller must hold the write lock."""
     for folder in (index / FOLDER).glob("*"):
         if _version_of(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-        _drop_unfinished(folder)
 
 
-def _drop_unfinished(folder: Path, name: str = "") -> None:
+def _drop_unfinished(folder: Path, name: str) -> None:
     for unfinished in folder.glob(f".{name}*"):
         with suppress(OSError):
             unfinished.unlink()

@@ -116,9 +116,13 @@ class StagedFiles:
         return [file for path in paths if (file := self.file(path.stem))]
 
     def file(self, id_: str) -> StagedFile | None:
-        """A file by id; None if there is none or it has expired."""
+        """A file by id; None if there is none, it has expired, or its content is incomplete."""
         file: StagedFile | None = self._read(f"{id_}.json", _FILE)
-        return file if file and time.time() < self.expires(file) else None
+        if file is None or time.time() >= self.expires(file):
+            return None
+        with suppress(FileNotFoundError):
+            return file if self.content(file).stat().st_size == file.bytes else None
+        return None
 
     def expires(self, file: StagedFile) -> int:
         """When a file expires, in seconds since 1970."""

@@ -226,11 +226,11 @@ def test_dropping_leaves_what_is_kept(tmp_path: Path) -> None:
     drop_derived(tmp_path, {1})
     files(tmp_path, 3).write("part", some_arrays())
     files(tmp_path, 2).write("part", some_arrays())
-    unfinished = files(tmp_path, 3).folder / ".part.arrays.1.ab"
+    unfinished = files(tmp_path, 3).folder / ".other.arrays.1.ab"
     unfinished.touch()
     drop_derived(tmp_path, {3})
     assert files(tmp_path, 3).read("part") is not None
-    assert not unfinished.exists()
+    assert unfinished.exists(), "another process may be writing it"
     assert not files(tmp_path, 2).folder.exists()
 
 

@@ -207,6 +207,18 @@ def test_what_cannot_be_attached_is_refused(ai: OpenAI) -> None:
         )
 
 
+@pytest.mark.parametrize("left", [None, b"", NOTES[:30]])
+def test_a_file_that_lost_content_is_gone(ai: OpenAI, folder: Path, left: bytes | None) -> None:
+    file = ai.files.create(file=("notes.md", NOTES), purpose="assistants")
+    (content,) = (folder / "files").rglob("*.content")
+    content.unlink() if left is None else content.write_bytes(left)
+    assert list(ai.files.list()) == []
+    with pytest.raises(openai.NotFoundError, match="no uploaded file"):
+        ai.files.content(file.id)
+    with pytest.raises(openai.NotFoundError, match="no uploaded file"):
+        ai.vector_stores.files.create("default", file_id=file.id)
+
+
 def test_the_uploads_of_a_key_have_bounds(start: Serve) -> None:
     client = start(upload_bytes=2_048)
     ai = official(client)
