@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -146,6 +147,19 @@ def _refuse_beyond(most: int, length: int) -> None:
         )
 
 
+def _refuse_other_encodings(scope: Scope) -> None:
+    """Refuse a path whose bytes are no UTF-8: the server decodes all such bytes to one character.
+
+    Raises:
+        HTTPException: 400.
+    """
+    if "\ufffd" in scope["path"]:
+        try:
+            unquote_to_bytes(scope["raw_path"]).decode()
+        except UnicodeDecodeError as error:
+            raise HTTPException(400, "An address must be percent-encoded UTF-8.") from error
+
+
 class JsonValues:
     """Counts the values and names of JSON as it arrives, without parsing it."""
 
@@ -208,6 +222,7 @@ class Edge:
         visit = _Visit(scope, send, self._metrics, self._pace)
         try:
             path = scope["path"]
+            _refuse_other_encodings(scope)
             key = identify(self._ring, visit.headers, path)
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task

@@ -82,6 +82,14 @@ def test_documents_may_be_called_as_parts_of_others(client: TestClient) -> None:
         assert client.delete("/v1/documents/x%230001").json()["deleted"] == 1
 
 
+def test_ids_in_another_encoding_are_refused_since_they_would_be_one(client: TestClient) -> None:
+    for id_ in ("caf%E9", "caf%E8"):
+        for method in ("PUT", "DELETE"):
+            reply = client.request(method, f"/v1/documents/{id_}", json={"text": "Coffee."})
+            assert (reply.status_code, "UTF-8" in reply.json()["detail"]) == (400, True)
+    assert client.put("/v1/documents/caf%EF%BF%BD", json={"text": "Coffee."}).status_code == 201
+
+
 def test_put_creates_and_replaces_with_all_chunks(client: TestClient) -> None:
     long = " ".join(f"Sentence {n} is about bridges." for n in range(20))
     first = client.put("/v1/documents/notes/x", json={"text": long}, params={"chunk_words": 30})
