@@ -35,7 +35,7 @@ class Job:
         removed: Former chunks that the documents no longer have.
         index_version: Version of its newest commit; None before the first.
         attempts: How often it was begun since its last commit.
-        waits_for: The writer it is waiting for, or "".
+        waits_for: The writer or the models that it is waiting for, or "".
         error: Why it failed, or "".
     """
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, time
 
-from backends.errors import IndexLockedError
+from backends.errors import IndexLockedError, IndexMismatchError
 from backends.types import Passage
 from service.collections import Collection
 from service.errors import ServiceError
@@ -202,6 +202,10 @@ class JobRunner:
             if self._stopping.is_set():
                 return
             job = replace(job, state=State.CANCELLED)
+        except IndexMismatchError as error:  # it was migrated; a server with its models goes on
+            waits = replace(job, state=State.QUEUED, attempts=0, waits_for=str(error))
+            await self._save(writer, waits)
+            raise
         except Exception as error:  # noqa: BLE001 - the job reports it
             LOG.error("job failed", exc_info=error, extra={"job": job.id})
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)

@@ -183,10 +183,12 @@ class CollectionWriter:
             The index as it is now, and an analyser that keeps the results.
 
         Raises:
+            IndexMismatchError: The index was migrated to other models.
             StoppedError: The work was told to stop.
         """
         session = self.collection.session
-        index = await self.off_loop(lambda: PassageStore.open(session.folder))
+        pins = session.analyser.fingerprint
+        index = await self.off_loop(lambda: PassageStore.open(session.folder, pins))
         analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
         stored = await self.off_loop(lambda: session.passages([each.id for each in passages]))
         said = {id_: (one.title, one.text) for id_, one in stored.items()}

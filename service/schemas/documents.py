@@ -153,7 +153,9 @@ class JobValue(BaseModel):
     index_version: int | None = Field(
         description="Version of its newest commit; null before the first."
     )
-    waits_for: str = Field(description="The writer that it waits for; empty if it does not wait.")
+    waits_for: str = Field(
+        description="The writer or the models that it waits for; empty for none."
+    )
     error: str = Field(description="Why it failed; empty if it did not.")
 
 

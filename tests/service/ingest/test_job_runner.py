@@ -17,7 +17,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
-from benchmarks.hashing import FakeAnalyser
+from backends.store.migrate import migrate
+from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from router.session import Session
 from service.doctor import examine
 from service.ingest.jobs import JobStore
@@ -172,7 +173,7 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from benchmarks.hashing import FakeAnalyser
+from benchmarks.hashing import FakeAnalyser, HashAnalyser
 
 class Slow(FakeAnalyser):
     def __init__(self, settings):
@@ -245,6 +246,29 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Pa
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122
+
+
+def test_a_job_of_an_index_that_was_migrated_waits_for_a_server_with_its_models(
+    start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = start(direct_passages=8)
+    other = HashAnalyser(name="other")
+    migrate(PassageStore.open(folder), other, other.dimension)
+    sent = client.post("/v1/documents", content=make_lines(20), headers=NDJSON)
+    assert sent.status_code == 202
+    address = f"/v1/jobs/{sent.json()['id']}"
+    until(lambda: bool(client.get(address).json()["waits_for"]))
+    said = client.get(address).json()
+    assert (said["state"], said["done"]) == ("queued", 0)
+    assert "other" in said["waits_for"]
+    assert "Jobs cannot run" in client.get("/ready").text
+    gone = client.post("/v1/documents", content=make_lines(20, 50), headers=NDJSON).json()["id"]
+    assert client.delete(f"/v1/jobs/{gone}").json()["state"] == "cancelled"
+    client.close()
+    monkeypatch.setattr(FakeAnalyser, "fingerprint", other.fingerprint)  # of the next server
+    later = start()
+    until(lambda: later.get(address).json()["state"] == "done")
+    assert later.get("/v1/documents").json()["total"] == 22
 
 
 def test_a_disk_that_cannot_be_written_is_said(
