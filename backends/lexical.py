@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from backends.coverage import WordCoverage, bits
 from backends.layers import Layers
-from backends.numerics import RequestError, rank_rows, require_k, require_mask
+from backends.numerics import (
+    RequestError,
+    make_ranking,
+    rank_rows,
+    require_k,
+    require_mask,
+    top_rows,
+)
 from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, Scores
 from backends.words import FurtherWords, Words
@@ -277,11 +284,15 @@ class LexicalRetriever:
         """
         require_k(k)
         require_mask(allowed, len(self.ids))
-        matching = scores.values > 0
-        if not matching.any():
+        values = scores.values
+        candidates = int(np.count_nonzero(values))
+        if not candidates:
             return Ranking(self.name, (), 0, NO_TERM)
-        rows = np.flatnonzero(matching if allowed is None else matching & allowed)
-        return rank_rows(self.name, self.ids, scores.values, rows, k)
+        if allowed is not None or candidates < k:
+            rows = np.flatnonzero(values if allowed is None else allowed & (values > 0))
+            return rank_rows(self.name, self.ids, values, rows, k)
+        best = top_rows(values, k)
+        return make_ranking(self.name, self.ids, best, values[best], candidates=candidates)
 
     def words_in(
         self, text: str, rows: Sequence[int], titles: Sequence[str]
