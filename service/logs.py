@@ -51,10 +51,19 @@ class TextLines(logging.Formatter):
 
 
 def configure(form: Literal["json", "text"]) -> None:
-    """Send the events of Wye, its web server and its MCP library to standard error."""
+    """Send the events of Wye and of its libraries to standard error.
+
+    What the reader of forms says of a client's mistake is in the reply.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    for name, level in (("wye", logging.INFO), ("uvicorn", logging.INFO), ("mcp", logging.WARNING)):
+    levels = {
+        "wye": logging.INFO,
+        "uvicorn": logging.INFO,
+        "mcp": logging.WARNING,
+        "python_multipart": logging.ERROR,
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

@@ -188,8 +188,9 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
             why = str(error.reason)
         raise ServiceError(f"{url} answered {error.code}: {why}") from None
     except (OSError, HTTPException, ValueError) as error:
+        cause = getattr(error, "reason", error)
         raise ServiceError(
-            f"No `wye serve` answers at {url} ({error}). Start it, or give --index DIR."
+            f"No `wye serve` answers at {url} ({cause}). Start it, or give --index DIR."
         ) from None
 
 

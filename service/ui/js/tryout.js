@@ -116,7 +116,7 @@ export class Tryout {
         el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, before[route], then[route]))),
         el("tfoot", {}, this.meanRow(before, then)),
       ),
-      el("p", { class: "dim" }, "Times are medians of this collection's recent answers. To see how good the answers would be, evaluate with wye tune."),
+      el("p", { class: "dim" }, "Questions that went in steps count by their score. Times are medians of this collection's recent answers. To see how good the answers would be, evaluate with wye tune."),
     );
   }
 

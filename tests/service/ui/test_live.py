@@ -6,7 +6,8 @@ from selenium.webdriver.common.keys import Keys
 
 from router.errors import ModelFileError
 from router.model_files import read_policy
-from router.types import Thresholds
+from router.types import Route, Thresholds
+from service.app import CONSOLE
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
 
@@ -145,3 +146,8 @@ def tried(page: "Page") -> dict[str, tuple[str, ...]]:
     read = "return [...document.querySelectorAll('.shares tbody tr')].map((r) => r.innerText)"
     cells = [row.split() for row in page.run(read)]
     return {cell[0]: (" ".join(cell[1:3]), " ".join(cell[3:5])) for cell in cells}
+
+
+def test_every_route_has_a_bar_of_its_colour() -> None:
+    style = (CONSOLE / "css" / "figures.css").read_text(encoding="utf-8")
+    assert [route for route in Route if route != Route.AUTO and f".fill.{route}" not in style] == []
