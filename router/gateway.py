@@ -540,14 +540,16 @@ def check(questions: Sequence[str], k: int) -> None:
     """Refuse a request that no route can answer; `search` calls this itself.
 
     Raises:
-        QuestionError: A question is empty, or k is below 1.
+        QuestionError: A question is empty or not Unicode text, or k is below 1.
     """
     if k < 1:
         raise QuestionError(f"k is {k}; ask for at least 1 hit.")
     for number, question in enumerate(questions, start=1):
+        place = f"Question {number}" if len(questions) > 1 else "The question"
         if not question.strip():
-            place = f"Question {number}" if len(questions) > 1 else "The question"
             raise QuestionError(f"{place} is empty; ask with at least one word.")
+        if not question.isascii() and any("\ud800" <= letter <= "\udfff" for letter in question):
+            raise QuestionError(f"{place} is not valid Unicode; send it in UTF-8.")
 
 
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:

@@ -154,6 +154,7 @@ def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
         (["one"], -3, "k is -3"),
         ([" "], 1, "The question is empty"),
         (["one", ""], 1, "Question 2 is empty"),
+        (["caf\udcff"], 1, "The question is not valid Unicode"),  # as Python reads other bytes
     ],
 )
 def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, says: str) -> None:
