@@ -156,11 +156,14 @@ def questions_of(argument: str) -> list[str]:
     """The question, or for "-" the lines of standard input that are not blank.
 
     Raises:
-        ServiceError: There is none on standard input.
+        ServiceError: There is none on standard input, or it is not UTF-8.
     """
     if argument != "-":
         return [argument]
-    found = [line.strip() for line in sys.stdin if line.strip()]
+    try:
+        found = [line.strip() for line in sys.stdin if line.strip()]
+    except UnicodeDecodeError as error:
+        raise ServiceError(f"Standard input is not UTF-8 ({error}); convert it.") from None
     if not found:
         raise ServiceError("There is no question on standard input; write one per line.")
     return found

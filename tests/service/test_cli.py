@@ -3,6 +3,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
@@ -199,6 +200,9 @@ def test_questions_on_standard_input(
     ]
     code, _, err = wye(*asked)
     assert (code, "no question on standard input" in err) == (2, True)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"caf\xe9\n"), encoding="utf-8"))
+    code, _, err = wye(*asked)
+    assert (code, "Standard input is not UTF-8" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
