@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from filelock import FileLock, Timeout
 
@@ -56,12 +57,12 @@ def uninterrupted() -> Iterator[None]:
     Lance would raise at once and go on with a commit in another thread, maybe after the lock was
     given back.
     """
-    pressed: list[int] = []
-    try:
-        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    except ValueError:  # not the main thread, which alone is interrupted
-        yield
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or current_thread() is not main_thread():
+        yield  # nothing is raised here
         return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield
     finally:
