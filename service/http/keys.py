@@ -253,7 +253,9 @@ class KeyRing:
         self.reload()
         if path is not None and not self._fixed and not self._read:
             why = f" ({self._faults[0].removesuffix('.')})" if self._faults else ""
-            raise ServiceError(f"{path} contains no API key{why}; {MADE_BY} --file {path}.")
+            raise ServiceError(
+                f"{path} contains no API key{why}; make one with `wye keys new --file {path}`."
+            )
 
     @property
     def keys(self) -> list[Key]:
