@@ -82,6 +82,7 @@ class Collection:
     with the last batch that holds it.
 
     Attributes:
+        announce: Called by `load` with the opened session; deletions wait for it from then on.
         unavailable: Routes that the installation lacks, and why.
         faults: Errors of `INDEX` and of `THRESHOLDS`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
@@ -91,6 +92,7 @@ class Collection:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: ""}
         self.gone = ""
+        self.announce: Callable[[Session], None] = lambda _: None
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._session: Session | None = None
@@ -184,6 +186,11 @@ class Collection:
             session.build()
             for route in USUAL:
                 self._warm(session, route)
+            if self.is_stored_here:
+                self.announce(session)
+                # A deletion until then did not wait for this process.
+                later = self._tried(INDEX, lambda: _built(session.reload()))
+                session = later or session
         except Exception as error:
             self.faults[INDEX] = str(error)
             raise
@@ -274,15 +281,8 @@ class Collection:
 
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
         """Switch to a newer session, if there is one."""
-
-        def built() -> Session | None:
-            later = newer()
-            if later is not None:
-                later.build()
-            return later
-
         started = perf_counter()
-        later = self._tried(what, built)
+        later = self._tried(what, lambda: _built(newer()))
         if later is None:
             return False
         self._session = later
@@ -303,6 +303,12 @@ class Collection:
                 "route unavailable",
                 extra={"collection": self.name, "route": str(route), "error": str(error)},
             )
+
+
+def _built(session: Session | None) -> Session | None:
+    if session is not None:
+        session.build()
+    return session
 
 
 def give_back() -> None:

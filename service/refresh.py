@@ -7,10 +7,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
+from router.session import Session
 from service.batching import Batcher
 from service.collections import INDEX, Collection
 from service.errors import ServiceError
@@ -53,6 +55,8 @@ class Refresher:
         self._served: dict[str, ServedVersions | None] = {}
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         self._task: asyncio.Task[None] | None = None
+        for collection in collections.values():
+            collection.announce = partial(self._show, collection)
 
     async def start(self) -> None:
         """Begin to load, and return.
@@ -127,8 +131,6 @@ class Refresher:
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
-            # A deletion between opening the index and announcing its version did not wait for us.
-            await self._renew(collection)
         if waiting:
             await self._models.call(self._loaded)
 
@@ -157,11 +159,12 @@ class Refresher:
         if await loop.run_in_executor(self._beside, collection.renew):
             self._show(collection)
 
-    def _show(self, collection: Collection) -> None:
-        """Tell other processes and the metrics which version is searched."""
-        if not collection.is_ready or not collection.has_index:
-            return
-        session = collection.session
+    def _show(self, collection: Collection, session: Session | None = None) -> None:
+        """Tell other processes and the metrics which version is searched, or is about to be."""
+        if session is None:
+            if not collection.is_ready or not collection.has_index:
+                return
+            session = collection.session
         self._metrics.index_version.labels(collection.name).set(session.version)
         self._metrics.index_passages.labels(collection.name).set(session.count)
         if not collection.is_stored_here:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import service.collections
+from backends.store.documents import Removal, remove
 from backends.store.ingest import ingest
 from backends.types import Passage
 from router.errors import ModelFileError
@@ -183,6 +184,21 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
         for route in (Route.DENSE, Route.GRAPH):
             (reply,) = session.gateway.search(["Babbage"], route, 9)
             assert {hit.id for hit in reply.ranking.hits} == found
+
+
+def test_what_is_deleted_before_a_process_is_announced_is_in_none_of_its_replies(
+    add: Add, real: Collection
+) -> None:
+    add(ADA, BABBAGE)
+    told = []
+
+    def announce(session: Session) -> None:
+        told.append(session.count)
+        remove(session.folder, Removal(ids=("b",)))
+
+    real.announce = announce
+    real.load()
+    assert (told, real.session.count) == ([2], 1)
 
 
 def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
