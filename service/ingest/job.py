@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import FiniteFloat, TypeAdapter
+from pydantic import FiniteFloat, Strict, TypeAdapter
 
 from backends.types import Passage
 
@@ -39,7 +40,7 @@ class Job:
         error: Why it failed, or "".
     """
 
-    id: str
+    id: Annotated[str, Strict()]  # a blob would be no row that can be changed
     collection: str
     documents: int
     passages: int

@@ -295,6 +295,7 @@ ODD = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_s
 @example({"state": "lost"})
 @example({"state": "queued", "passages": None})
 @example({"id": None})
+@example({"id": b""})
 @example({"created": float("inf")})
 @settings(deadline=None, max_examples=25)
 def test_a_row_that_cannot_be_read_is_a_job_that_failed(values: dict[str, object]) -> None:
