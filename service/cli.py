@@ -138,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # Typer raises it at the end, for bad arguments and after Ctrl-C
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
-            say("Interrupted. What was committed is kept; run the same command again to continue.")
+            say("Interrupted. What was committed is kept, and the same command goes on from there.")
         return code
     return 0
 
