@@ -32,6 +32,8 @@ MEDIA_TYPE = "application/problem+json"
 SHOWN_FAULTS = 10
 BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
 
+_UNREAD = "There was an error parsing the body"  # what FastAPI says
+
 _TITLES: Mapping[int, str] = {
     400: "The request cannot be read",
     401: "An API key is needed",
@@ -236,7 +238,7 @@ def _of_http(error: HTTPException) -> Problem:
         405: "This address does not support that method; /openapi.json lists those it supports.",
     }
     detail = details.get(error.status_code, _sentence(str(error.detail)))
-    if isinstance(error.__cause__, ValueError | RecursionError):  # raised by FastAPI
+    if error.detail == _UNREAD:
         detail = (
             "The body cannot be read as JSON. Send UTF-8, not compressed and not deeply nested."
         )

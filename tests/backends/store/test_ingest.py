@@ -387,7 +387,12 @@ def test_ctrl_c_while_lance_commits_writes_no_passage_twice(
         return done
 
     monkeypatch.setattr(lance.LanceDataset, "commit", pressed)
-    report = ingest(index, corpus(5), analyser)
+    # Processes in the background of a shell ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        report = ingest(index, corpus(5), analyser)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (report.interrupted, report.added, report.updated) == (True, 5 - stored, stored)
     assert index.count() == 5
 
