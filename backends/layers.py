@@ -18,11 +18,14 @@ from backends.types import Float16, Float32, Int32, Int64, Mask
 _MOST_PIECES = 4_096
 """Up to this many slices, arrays are concatenated slice by slice; beyond it, rows are gathered."""
 _BITS = 8
-"""Rows that share their first bits are a block; see `_Shifts`."""
+"""Positions that are equal without their last 8 bits are a block of `_Shifts`, which has a table
+with one entry for each: 32 kB for a million rows. A cut sends 256 positions to the search."""
 _NEAR = np.int64(-(2**62))
+"""Entry of a block with a cut: a sum with any position stays negative."""
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
+_Found = TypeVar("_Found", bound=np.generic)
 
 
 class Layers:
@@ -219,13 +222,19 @@ class LayeredRows(Generic[_Value]):
     def __getitem__(self, rows: slice | Int32 | Int64) -> NDArray[_Value]:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
+        return self.by_layer(rows, lambda layer, own: layer[own])
+
+    def by_layer(
+        self, rows: Int32 | Int64, function: Callable[[NDArray[_Value], Int64], NDArray[_Found]]
+    ) -> NDArray[_Found]:
+        """(m, ...) result of a function for each of some rows; it takes a layer and rows of it."""
         is_added, own = self.layers.split(rows)
-        if not is_added.any():
-            return self.base[own]
         if is_added.all():
-            return self.added[own]
-        found: NDArray[_Value] = self.base[np.where(is_added, 0, own)]
-        found[is_added] = self.added[own[is_added]]
+            return function(self.added, own)
+        if not is_added.any():
+            return function(self.base, own)
+        found = function(self.base, np.where(is_added, 0, own))
+        found[is_added] = function(self.added, own[is_added])
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401

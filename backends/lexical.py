@@ -291,6 +291,7 @@ class LexicalRetriever:
         if allowed is not None or candidates < k:
             rows = np.flatnonzero(values if allowed is None else allowed & (values > 0))
             return rank_rows(self.name, self.ids, values, rows, k)
+        # The best k have a word of the question anyway, so there is no need to list all that do.
         best = top_rows(values, k)
         return make_ranking(self.name, self.ids, best, values[best], candidates=candidates)
 

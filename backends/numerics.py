@@ -4,7 +4,7 @@ Passages are in id order, so a smaller row is a smaller id, and "ties by id" is 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -193,27 +193,11 @@ def products_of(vectors: Rows32, rows: Int64, query: Float32) -> Float32:
         (m,) float32.
     """
     if isinstance(vectors, LayeredRows):
-        return _of_layers(products_of, vectors, rows, query)
+        return vectors.by_layer(rows, lambda layer, own: products_of(layer, own, query))
     result = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         np.vecdot(vectors.take(rows[part], axis=0), query, out=result[part])
-    return result
-
-
-def _of_layers(
-    product: Callable[[NDArray[Any], Int64, Float32], Float32],
-    vectors: LayeredRows[Any],
-    rows: Int64,
-    query: Float32,
-) -> Float32:
-    """A product of rows of both layers."""
-    is_added, own = vectors.layers.split(rows)
-    if not is_added.any():
-        return product(vectors.base, own, query)
-    result = np.empty(len(rows), np.float32)
-    for layer, asked in ((vectors.base, ~is_added), (vectors.added, is_added)):
-        result[asked] = product(layer, own[asked], query)
     return result
 
 
@@ -255,7 +239,7 @@ def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
         (m,) float32, equal to those of the rows converted to float32.
     """
     if isinstance(vectors, LayeredRows):
-        return _of_layers(half_products, vectors, rows, query)
+        return vectors.by_layer(rows, lambda layer, own: half_products(layer, own, query))
     result = np.empty(len(rows), np.float32)
     halves, scaled = vectors.view(np.int16), query * _HALFWAY
     for start in range(0, len(rows), _ROWS_AT_ONCE):
