@@ -2,9 +2,10 @@
 
 Reads replays of train and dev splits, made by `python -m training.data.replaying`; test splits
 cannot be read here. Parameters are fitted on the train split of --fit. The first table is of its
-dev split, the next ones are of further datasets. The last is of all questions of --fit, each
-dataset fused with parameters fitted on the others. Means have 95 % bootstrap intervals; a star
-marks a difference to the graph arm that excludes 0.
+dev split, the next ones are of further datasets. Then follow all questions of --fit, each dataset
+fused with parameters fitted on the others. Means have 95 % bootstrap intervals; a star marks a
+difference to the graph arm that excludes 0. The last table has the weight of BM25 in rows, and all
+datasets in columns; for each dataset, its last row has the weight that is best for the others.
 """
 
 import argparse
@@ -44,6 +45,7 @@ RRF_KS = (0.0, 1.0, 5.0, 20.0, 60.0)
 RRF_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
+SHARES = (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
 SHRINKAGE = 1e-3
 """Weight of the L2 penalty beside the mean loss."""
 
@@ -135,6 +137,7 @@ def run(given: argparse.Namespace) -> None:
     for name in given.dataset:
         parts = [read(name, split).questions for split in ("train", "dev")]
         asked_of[f"{name}, train and dev"] = (*parts[0], *parts[1])
+    further = [asked_of[f"{name}, train and dev"] for name in given.dataset]
     for title, asked in asked_of.items():
         answers = {name: fused(asked) for name, fused in made.items()}
         print_table(title, asked, answers, given.seed)
@@ -144,6 +147,7 @@ def run(given: argparse.Namespace) -> None:
         {name: transferred(form, everything) for name, form in FORMS.items()},
         given.seed,
     )
+    print_shares([*everything, *(one for asked in further for one in asked)])
 
 
 def print_table(
@@ -160,6 +164,34 @@ def print_table(
         sure = harness.intervals(found, values[Route.GRAPH], seed=seed)
         alone = [float(found[groups == group, 0].mean()) for group in names if apart]
         table.row(name, *sure, *alone)
+
+
+def print_shares(asked: Sequence[Replayed]) -> None:
+    """Print nDCG@10 of hybrid and fusion at several weights of BM25, by dataset."""
+    groups = np.array([one.question.group for one in asked])
+    names = dict.fromkeys(groups.tolist())
+    print(
+        f"\n# BM25's weight, hybrid and fusion, {SHOWN[0]}: {len(asked)} questions, train and dev"
+    )
+    table = Table(["weight", *(name.rjust(13) for name in (*names, "mean"))], width=9)
+    found = np.empty((len(SHARES), len(names), 2))
+    for row, share in enumerate(SHARES):
+        settings, results = replace(SETTINGS, lexical_share=share), _evidence(asked)
+        runs = (
+            fuse_text(results, settings, K),
+            fuse_all(results, settings, [None] * len(results), K),
+        )
+        values = np.stack([_measure(asked, run)[:, COLUMNS[0]] for run in runs], axis=1)
+        found[row] = [values[groups == name].mean(axis=0) for name in names]
+        table.row(str(share), *map(_pair, found[row]), _pair(found[row].mean(axis=0)))
+    others = found.sum(axis=1, keepdims=True) - found
+    best = others.sum(axis=2).argmax(axis=0)
+    chosen = found[best, np.arange(len(names))]
+    table.row("left out", *map(_pair, chosen), _pair(chosen.mean(axis=0)))
+
+
+def _pair(values: Float64) -> str:
+    return " / ".join(f"{value:.3f}" for value in values)
 
 
 def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:

@@ -350,7 +350,7 @@ class FusionSettings:
     s: float = 0.5
     rrf_k: float = 60.0
     depth: int = 100
-    lexical_share: float = 0.2
+    lexical_share: float = 0.35
     graph_scale: float = 0.3
     graph_weight: GraphWeightModel = field(default_factory=GraphWeightModel)
 

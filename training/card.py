@@ -21,8 +21,15 @@ PUBLIC: Mapping[str, Provenance] = {
     "musique-small": ("MuSiQue, sample", "CC BY 4.0", _WIKIPEDIA),
     "popqa": ("PopQA, sample", "MIT", _WIKIPEDIA),
     "nq": ("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
+    "squad": ("SQuAD 2.0, sample of half of its dev set", "CC BY-SA 4.0", _WIKIPEDIA),
+    "covid": ("COVID-QA, sample", "Apache-2.0", "articles of CORD-19"),
+    "cranfield": ("Cranfield, all", "not stated", "abstracts on aerodynamics"),
+    "pubmedqa": ("PubMedQA, sample of its labelled questions", "MIT", "PubMed's abstracts"),
+    "hotpot-m": ("HotpotQA, 200 questions of MIGRES", "CC BY-SA 4.0", _WIKIPEDIA),
+    "hotpot-n": ("HotpotQA, 500 dev questions", "CC BY-SA 4.0", _WIKIPEDIA),
+    "musique-m": ("MuSiQue, 200 questions of MIGRES", "CC BY 4.0", _WIKIPEDIA),
 }
-"""The public datasets that the shipped router is trained on, by folder name."""
+"""The public datasets that the shipped router was trained or tested on, by folder name."""
 UNSTATED = ("own data", "not stated", "not stated")
 
 

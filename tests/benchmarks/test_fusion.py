@@ -52,6 +52,23 @@ def test_every_form_is_in_every_table(
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
+def test_a_dataset_left_out_has_the_weight_that_is_best_for_the_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fusion, "SHARES", (0.1, 9.0))
+    asked = [
+        replayed("q1", "a", {Route.DENSE: "ab", Route.LEXICAL: "ba", Route.GRAPH: "ab"}, group="x"),
+        replayed("q2", "a", {Route.DENSE: "ba", Route.LEXICAL: "ab", Route.GRAPH: "ab"}, group="y"),
+    ]
+    fusion.print_shares(asked)
+    lines = capsys.readouterr().out.splitlines()[-len(fusion.SHARES) - 1 :]
+    rows = [line.replace(" / ", "/").split() for line in lines]
+    x, y = ([row[place] for row in rows] for place in (-3, -2))
+    right, wrong = "1.000/1.000", "0.631/0.631"
+    # More of BM25 is worse for one and better for the other, so each gets what is worst for it.
+    assert (x, y) == ([right, wrong, wrong], [wrong, right, wrong])
+
+
 def test_the_graph_weight_learns_here_what_it_is_for(folder: Path) -> None:
     fit, asked = questions(80, 0), questions(80, 1)
     found = fusion.fitted_adaptive(fit)(asked)

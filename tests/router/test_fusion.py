@@ -326,7 +326,7 @@ def test_a_list_that_weighs_nothing_is_not_needed() -> None:
 def test_convex_goes_from_text_to_graph_with_s() -> None:
     text, graph, given = fuse_all([ONE] * 3, CONVEX, [0.0, 1.0, None], 3)
     assert text == fuse_text([ONE], CONVEX, 3)[0]
-    by_hand = combine_scores(list(LISTS.values())[:2], [1.0, 0.2], k=3)
+    by_hand = combine_scores(list(LISTS.values())[:2], [1.0, CONVEX.lexical_share], k=3)
     assert fused_ids(text) == fused_ids(by_hand)
     assert fused_ids(graph) == fused_ids(LISTS[Route.GRAPH])
     assert given == fuse_all([ONE], CONVEX, [CONVEX.s], 3)[0]
