@@ -32,6 +32,8 @@ _LINK = re.compile(
 """Words that link a description to what it describes."""
 _ASKS_FOR_ALL = re.compile(r"\W*(?:who|what)(?:'s| is| was| are| were) ")
 """The beginning of a question that asks for the whole rest: "What is the capital of …?"."""
+_DESCRIBED = r"(?:the|an?) (?:[\w'-]+ ){1,3}?(?:of|where|which|whose|whom|who|that|by|for)\b"
+_NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 
 def may_have_plan(question: str) -> bool:
@@ -45,6 +47,14 @@ def may_have_plan(question: str) -> bool:
     first = _FIRST.match(text)
     links = len(_LINK.findall(text, first.end() if first else 0))
     return links > bool(_ASKS_FOR_ALL.match(text))
+
+
+def is_nested(question: str) -> bool:
+    """Whether a description stands in another one, as in "the employer of the inventor of …".
+
+    It is judged by words without a parse.
+    """
+    return _NESTED.search(question) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Ranking
 from featurizer.analyser import Analyser
-from featurizer.plan import Plan, may_have_plan
+from featurizer.plan import Plan, is_nested, may_have_plan
 from featurizer.spacy_parser import token_count
 from router.batch import Arms, Batch, with_coverage
 from router.errors import ModelFileError, QuestionError
@@ -354,7 +354,12 @@ class Gateway:
         model, places = self._model().at(point), range(len(batch.reading.questions))
         features = batch.columns(places, model.needs, trees=explain)
         with batch.reading.stage("routing", places):
-            decisions = model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
+            decisions = model.decide(
+                features,
+                nested=[*map(is_nested, batch.reading.questions)],
+                max_latency_ms=max_latency_ms,
+                explain=explain,
+            )
         decisions = self._planned(batch, decisions)
         if not explain:
             return decisions

@@ -1,6 +1,7 @@
 """The router that serves and is evaluated: features in, decisions out."""
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,7 @@ class RoutingModel:
         self,
         features: Float64,
         *,
+        nested: Sequence[bool] | None = None,
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
@@ -76,6 +78,7 @@ class RoutingModel:
 
         Args:
             features: (n, width) float64, in the order of the featurizer's names.
+            nested: (n,) whether each question's words nest descriptions; None if not known.
             max_latency_ms: Time budget of an answer in ms.
             explain: Whether to add contributions and the nearest change.
 
@@ -108,7 +111,14 @@ class RoutingModel:
                 self.name,
                 simple=policy.simple,
                 planned=thresholds.steps > 0
-                and may_take_steps(choice, score, found[row], thresholds, budget),
+                and may_take_steps(
+                    choice,
+                    score,
+                    found[row],
+                    thresholds,
+                    budget,
+                    nested=nested is not None and nested[row],
+                ),
             )
             if explain and known[row]:
                 attribution = self._explainer.attribute(inputs[row], logit)

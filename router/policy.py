@@ -14,7 +14,8 @@ SCORE = "score"
 FORCED = "forced"
 """The reason for a route that the caller named."""
 SURE = 0.05
-"""Up to this score the simple route is taken without looking for a plan."""
+"""Up to this score a question is surely simple, unless its words nest descriptions. The simple
+route is then taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
@@ -118,6 +119,8 @@ def may_take_steps(
     found: float,
     thresholds: Thresholds,
     budget: LatencyBudget | None = None,
+    *,
+    nested: bool = False,
 ) -> bool:
     """Whether a question goes in steps instead of by its chosen route, if it has a plan.
 
@@ -128,10 +131,12 @@ def may_take_steps(
         choice: The choice by the score, or fusion for an unfamiliar question.
         found: See `query_performance.at_hand`; NaN if not known.
         budget: Steps do not fit a budget that lacks their estimate.
+        nested: Whether its words nest descriptions (`featurizer.plan.is_nested`). Few questions to
+            learn from do so without a name, so a low score says little about them.
     """
     if choice.reason not in {SCORE, UNFAMILIAR}:
         return False
-    if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE:
+    if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE and not nested:
         return False
     fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
     return fits and (thresholds.steps == 1 or found < thresholds.steps)

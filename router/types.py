@@ -151,7 +151,7 @@ class Thresholds:
         high: τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
         steps: A question with a plan goes in steps if the first passages are about a smaller share
             of what it needs than this (`router.query_performance.at_hand`); 0 is never, 1 always.
-            A surely simple question (`router.policy.SURE`) gets no plan.
+            A surely simple question gets no plan (`router.policy.may_take_steps`).
     """
 
     low: float

@@ -247,7 +247,10 @@ def stepping(threshold: float) -> str:
     if not threshold:
         return "no question"
     few = f" where the first passages are about less than {percent(threshold)} of what they need"
-    return f"from a score of {SURE:g} on, questions with a plan{'' if threshold == 1 else few}"
+    return (
+        f"from a score of {SURE:g} on, or where words nest descriptions, questions with a plan"
+        f"{'' if threshold == 1 else few}"
+    )
 
 
 def _times(cell: Interval) -> str:

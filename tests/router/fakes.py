@@ -236,6 +236,7 @@ class ByLength(RoutingModel):
         self,
         features: Float64,
         *,
+        nested: Sequence[bool] | None = None,
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
@@ -243,9 +244,11 @@ class ByLength(RoutingModel):
         scores = self.score(features)
         borders = self.policy.thresholds
         reason = f"{max_latency_ms} {explain}"
+        inner = nested or [False] * len(scores)
+        apart = [s > borders.low or own for s, own in zip(scores, inner, strict=True)]
         return [
-            Decision(route, s, 0.0, borders, reason, planned=borders.steps > 0 and s > borders.low)
-            for s, route in ((s, decide(s, borders).route) for s in scores)
+            Decision(decide(s, borders).route, s, 0.0, borders, reason, planned=planned)
+            for s, planned in zip(scores, (borders.steps > 0 and one for one in apart), strict=True)
         ]
 
     def score(self, features: Float64) -> list[float]:

@@ -315,6 +315,18 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
         assert (reply.ranking, reply.chain) == (replies[place].ranking, replies[place].chain)
 
 
+def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
+    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _planned(monkeypatch)
+    routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5))
+    questions = ["one of a kind", "a kind of the one of a kind", "the one by the kind that is"]
+    replies = routed.search(questions, Route.AUTO, 2)
+    scores = [reply.decision.score for reply in replies if reply.decision]
+    assert max(scores) < 0.4  # the simple route's
+    assert [reply.route for reply in replies] == ["dense", "steps", "steps"]
+
+
 def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
     (reply,) = gateway(arms).search(["who that"], Route.STEPS, 2, max_latency_ms=1e-9)

@@ -174,6 +174,13 @@ def test_steps_are_for_what_is_parsed_and_not_all_found(
     )
 
 
+def test_nested_words_are_not_surely_simple() -> None:
+    thresholds, simple = Thresholds(0.3, 0.7, 0.7), Choice(Route.HYBRID, SCORE)
+    assert may_take_steps(simple, 0.0, 0.5, thresholds, nested=True)
+    assert not may_take_steps(simple, 0.0, 0.7, thresholds, nested=True)  # all is found
+    assert not may_take_steps(Choice(Route.HYBRID, FORCED), 0.0, 0.5, thresholds, nested=True)
+
+
 def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
     choice, unknown = Choice(Route.FUSION, SCORE), LatencyBudget(1e6, {})
     assert not may_take_steps(choice, 0.5, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64, Int64, Mask, Ranking
 from featurizer.analyser import AnalyserSettings
-from featurizer.plan import may_have_plan
+from featurizer.plan import is_nested, may_have_plan
 from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.passage_evidence import PASSAGE_NAMES, passage_columns
 from router.policy import SURE, bands
@@ -236,7 +237,15 @@ class EvaluationSet:
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
         likely = np.array([may_have_plan(text) for text in self.texts], np.bool_)
-        return (scores > SURE) & likely & self._needs_more(steps)
+        return self.unsure(scores) & likely & self._needs_more(steps)
+
+    def unsure(self, scores: Float64, least: float = SURE) -> Mask:
+        """(n,) which questions are looked at for a plan even where the simple route is taken."""
+        return (scores > least) | self._nested
+
+    @cached_property
+    def _nested(self) -> Mask:
+        return np.array([*map(is_nested, self.texts)], np.bool_)
 
     def _needs_more(self, steps: float) -> Mask:
         if steps in (0, 1):
@@ -246,7 +255,7 @@ class EvaluationSet:
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         found = bands(scores, thresholds)
-        found[((found > 0) | (scores > SURE)) & self.apart(thresholds.steps)] = 3
+        found[((found > 0) | self.unsure(scores)) & self.apart(thresholds.steps)] = 3
         return found
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
@@ -290,7 +299,7 @@ class EvaluationSet:
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         apart = self.apart(steps)
-        instead = apart[:, None] & np.stack([scores > SURE, apart, apart], axis=1)
+        instead = apart[:, None] & np.stack([self.unsure(scores), apart, apart], axis=1)
         taken = self.worth(Route.STEPS, fusion)[:, column]
         found.quality[:] = np.where(instead, taken[:, None], found.quality)
         if timed:

@@ -12,7 +12,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.model_files import read_info, read_policy, save_policy
-from router.policy import SURE, LatencyBudget, Policy, bands, decide, routes
+from router.policy import LatencyBudget, Policy, bands, decide, routes
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
@@ -181,8 +181,7 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
     codes = order[places]
     if policy.thresholds.steps:  # a log tells of no other request whether it has a plan
         steps = ROUTES.index(Route.STEPS)
-        unsure = (places > 0) | (requests.scores > SURE)
-        codes[unsure & (requests.routes == steps)] = steps
+        codes[requests.routes == steps] = steps
     for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
         budget = LatencyBudget(float(requests.budgets[row]), policy.latency_ms)
         score = float(requests.scores[row])

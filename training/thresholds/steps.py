@@ -31,7 +31,8 @@ def solve_steps(
 
     Args:
         scores: (n,) scores of a router that was not trained on the questions.
-        low: The low threshold; a score that is not above it, nor above `SURE`, takes no steps.
+        low: The low threshold. A score that is not above it, nor above `SURE`, takes no steps,
+            unless the question's words nest descriptions.
         weight: Quality given up for one millisecond less.
         enough: How many questions with a plan a threshold below 1 must leave out.
 
@@ -45,7 +46,7 @@ def solve_steps(
             questions.latency_ms,
         )
     )
-    worth = np.where(scores > min(low, SURE), gained - weight * longer, 0.0)
+    worth = np.where(questions.unsure(scores, min(low, SURE)), gained - weight * longer, 0.0)
     best, most = 0.0, 0.0
     for place in PLACES:
         apart = questions.apart(place)
