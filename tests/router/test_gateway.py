@@ -322,7 +322,7 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
     routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5))
     questions = ["one of a kind", "a kind of the one of a kind", "the one by the kind that is"]
     replies = routed.search(questions, Route.AUTO, 2)
-    scores = [reply.decision.score for reply in replies if reply.decision]
+    scores = [one.score for one in routed.decide(questions) if one.score is not None]
     assert max(scores) < 0.4  # the simple route's
     assert [reply.route for reply in replies] == ["dense", "steps", "steps"]
 

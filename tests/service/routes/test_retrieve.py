@@ -133,7 +133,7 @@ def test_overload_is_refused_at_once_and_what_was_accepted_is_answered(
     with ThreadPoolExecutor(24) as pool:
         codes = list(pool.map(one, range(24)))
     assert {*codes} == {200, 503}
-    assert codes.count(200) >= 5
+    assert codes.count(200) >= 4  # what the queue holds, even if all arrive before a batch begins
     assert [code for _, code in sorted(ends)][-1] == 200, "nobody waits to be refused"
 
 
