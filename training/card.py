@@ -25,11 +25,8 @@ PUBLIC: Mapping[str, Provenance] = {
     "covid": ("COVID-QA, sample", "Apache-2.0", "articles of CORD-19"),
     "cranfield": ("Cranfield, all", "not stated", "abstracts on aerodynamics"),
     "pubmedqa": ("PubMedQA, sample of its labelled questions", "MIT", "PubMed's abstracts"),
-    "hotpot-m": ("HotpotQA, 200 questions of MIGRES", "CC BY-SA 4.0", _WIKIPEDIA),
-    "hotpot-n": ("HotpotQA, 500 dev questions", "CC BY-SA 4.0", _WIKIPEDIA),
-    "musique-m": ("MuSiQue, 200 questions of MIGRES", "CC BY 4.0", _WIKIPEDIA),
 }
-"""The public datasets that the shipped router was trained or tested on, by folder name."""
+"""The public datasets that the shipped router is trained on, by folder name."""
 UNSTATED = ("own data", "not stated", "not stated")
 
 
