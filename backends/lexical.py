@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from threading import Lock
 from typing import Literal, Self
 
@@ -36,10 +37,12 @@ from backends.words import FurtherWords, Words
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]")
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 # As _WORD for folded ASCII text, in a third of the time.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
+_POSSESSIVE_ENDING = "s"
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
 
 _STOPWORDS = """
@@ -553,9 +556,20 @@ def forms(term: str) -> frozenset[str]:
     return frozenset(word for word in tried if _singular(word) == term)
 
 
-def words(text: str) -> set[str]:
-    """The words of a text before stemming; `forms` lists the words of a term."""
-    return set(_words(text))
+def occurrences(text: str, sought: Sequence[frozenset[str]]) -> list[bool]:
+    """Whether a text has one of the words of each set, such as the `forms` of a term.
+
+    Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
+    search for a string tells ten times faster than splitting the text does.
+    """
+    folded = _fold(text)
+    # A character without spaces around it is a word, and a lone s may belong to a possessive.
+    if _POSSESSIVE_ENDING in chain.from_iterable(sought) or not (
+        folded.isascii() or _UNSPACED_WORD.search(folded) is None
+    ):
+        own = _words_of(folded)
+        return [not words.isdisjoint(own) for words in sought]
+    return [any(_stands_alone(word, folded) for word in words) for words in sought]
 
 
 def content_terms(text: str) -> list[str]:
@@ -563,8 +577,21 @@ def content_terms(text: str) -> list[str]:
     return terms(text, "s", _FUNCTION_TERMS)
 
 
+def _stands_alone(word: str, folded: str) -> bool:
+    start = folded.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not (folded[start - 1 : start].isalnum() or folded[end : end + 1].isalnum()):
+            return True
+        start = folded.find(word, end)  # what begins inside this one follows a letter
+    return False
+
+
 def _words(text: str) -> list[str]:
-    folded = _fold(text)
+    return _words_of(_fold(text))
+
+
+def _words_of(folded: str) -> list[str]:
     if "'s" in folded or "\u2019s" in folded:
         folded = _POSSESSIVE.sub("", folded)
     return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)

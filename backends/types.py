@@ -206,8 +206,7 @@ class RowHits(Sequence[RankedHit]):
             return self._head(place) if is_head else self._hits()[place]
         if self._made is not None:
             return self._made[place]
-        start = range(len(self))[place]
-        return self._make(start, start + 1)[0]
+        return self.make(np.array([range(len(self))[place]]))[0]
 
     def __iter__(self) -> Iterator[RankedHit]:
         return iter(self._hits())
@@ -225,18 +224,18 @@ class RowHits(Sequence[RankedHit]):
 
     def _hits(self) -> tuple[RankedHit, ...]:
         if self._made is None:
-            self._made = self._make(0, len(self))
+            self._made = self.make(np.arange(len(self)))
         return self._made
 
     def _head(self, first: slice) -> "RowHits":
         """The first hits."""
         return RowHits(self.ids, self.rows[first], self.scores[first])
 
-    def _make(self, start: int, end: int) -> tuple[RankedHit, ...]:
-        """The hits of some ranks, from 0."""
-        found = [self.ids[row] for row in self.rows[start:end].tolist()]
-        ranks = range(start + 1, end + 1)
-        fields = zip(found, self.scores[start:end].tolist(), ranks, repeat(()), strict=False)
+    def make(self, places: Int64) -> tuple[RankedHit, ...]:
+        """The hits at some places, (n,) from 0."""
+        found = [self.ids[row] for row in self.rows[places].tolist()]
+        ranks, scores = (places + 1).tolist(), self.scores[places].tolist()
+        fields = zip(found, scores, ranks, repeat(()), strict=False)
         return tuple(map(tuple.__new__, repeat(RankedHit), fields))
 
 
@@ -254,6 +253,18 @@ class Ranking:
     hits: Sequence[RankedHit]
     candidates: int = 0
     degraded: str = ""
+
+    def ids(self, most: int | None = None) -> list[str]:
+        """Ids of the hits, or of the first ones, in order."""
+        if isinstance(self.hits, RowHits):
+            return [self.hits.ids[row] for row in self.hits.rows[:most].tolist()]
+        return [hit.id for hit in self.hits[:most]]
+
+    def at(self, places: Sequence[int]) -> tuple[RankedHit, ...]:
+        """The hits at some places, from 0."""
+        if isinstance(self.hits, RowHits):
+            return self.hits.make(np.array(places, np.int64))
+        return tuple(self.hits[place] for place in places)
 
     @property
     def scores(self) -> Float64:

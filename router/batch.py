@@ -252,8 +252,8 @@ class Batch:
         missing = [place for place in places if place not in self._covered]
         rankings = self.hybrid(missing, SCORED)
         with self.stage("routing", missing):
-            ids = [[hit.id for hit in ranking.hits[:SEEN]] for ranking in rankings]
-            scores = [tuple(hit.score for hit in ranking.hits[:SCORED]) for ranking in rankings]
+            ids = [ranking.ids(SEEN) for ranking in rankings]
+            scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
             words = self._arms.words_in([self.reading.questions[p] for p in missing], ids)
             names = self._on_graph.names_in(missing, ids)
             self._covered.update(zip(missing, map(Coverage, scores, words, names), strict=True))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.numerics import located
 from backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
@@ -196,24 +195,21 @@ class FusedHits(RowHits):
         rows, scores, numbers = self.rows[first], self.scores[first], self._numbers[first]
         return FusedHits(self.ids, rows, scores, numbers, self._lists)
 
-    def _make(self, start: int, end: int) -> tuple[RankedHit, ...]:
-        hits, numbers = super()._make(start, end), self._numbers[start:end]
-        sources: list[list[Source]] = [[] for _ in hits]
+    def make(self, places: Int64) -> tuple[RankedHit, ...]:
+        """The hits at some places, with their sources."""
+        numbers = self._numbers[places].tolist()
+        sources: list[list[Source]] = [[] for _ in numbers]
         for one, own, values in self._lists:
-            order = np.argsort(own)
-            at, is_there = located(numbers, own[order])
-            place = order[at[is_there]]
-            given = zip(
-                np.flatnonzero(is_there).tolist(),
-                (place + 1).tolist(),
-                one.scores[place].tolist(),
-                values[place].tolist(),
-                strict=True,
-            )
-            for hit, rank, score, share in given:
-                sources[hit].append(Source(one.retriever, rank, score, share))
+            place_of = {number: place for place, number in enumerate(own.tolist())}
+            scores, shares = one.scores.tolist(), values.tolist()
+            for given, number in zip(sources, numbers, strict=True):
+                place = place_of.get(number)
+                if place is not None:
+                    told = one.retriever, place + 1, scores[place], shares[place]
+                    given.append(Source(*told))
         return tuple(
-            FusedHit(*hit[:3], tuple(sorted(own))) for hit, own in zip(hits, sources, strict=True)
+            FusedHit(*hit[:3], tuple(sorted(given)))
+            for hit, given in zip(super().make(places), sources, strict=True)
         )
 
 

@@ -448,7 +448,7 @@ class Gateway:
         if self._relevance is None:
             return dict.fromkeys(found, Judged())
         with batch.stage("relevance", [*found]):
-            texts = iter(arms.texts([hit.id for own in found.values() for hit in own.ranking.hits]))
+            texts = iter(arms.texts([id_ for own in found.values() for id_ in own.ranking.ids()]))
             asked = []
             for place, own in found.items():
                 first = [*islice(texts, len(own.ranking.hits))]

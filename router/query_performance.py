@@ -202,7 +202,7 @@ def _scores(evidence: ArmResults, arm: Route) -> list[float]:
 
 
 def _ids(evidence: ArmResults, arm: Route, count: int) -> list[str]:
-    return [hit.id for hit in evidence.rankings.get(arm, _NOTHING).hits[:count]]
+    return evidence.rankings.get(arm, _NOTHING).ids(count)
 
 
 def _difference(values: Sequence[float], place: int) -> float:

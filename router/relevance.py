@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from backends.files import canonical_json
-from backends.lexical import content_terms, forms, words
+from backends.lexical import content_terms, forms, occurrences
 from backends.numerics import logistic
 from backends.types import Float64, RankedHit, Ranking
 from router.errors import ModelFileError
@@ -243,8 +243,7 @@ class Evidence:
         held = np.zeros((len(texts), len(wanted)), bool)
         titles = np.full(len(texts), np.nan)
         for row, (title, text) in enumerate(texts):
-            own = words(f"{title}\n{text}")
-            held[row] = [not own.isdisjoint(term) for term in wanted]
+            held[row] = occurrences(f"{title}\n{text}", wanted)
             if called := set(content_terms(title)):
                 titles[row] = len(called & asked) / len(called)
         share = held.mean(axis=1) if wanted else np.zeros(len(texts))

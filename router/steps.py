@@ -304,8 +304,10 @@ class _Course:
                 added[passage] = added.get(passage, 0.0) + lift
         hits = []
         order = sorted(scores, key=lambda one: (one not in foremost, -scores[one], one))[:k]
+        places = [known[passage] for passage in order if passage in known]
+        sources_of = dict(zip(places, ranking.at(places), strict=True))
         for rank, passage in enumerate(order, start=1):
-            sources = ranking.hits[known[passage]].sources if passage in known else ()
+            sources = sources_of[known[passage]].sources if passage in known else ()
             if passage in given:
                 sources += (Source(Route.STEPS, *given[passage], added[passage]),)
             hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
@@ -390,11 +392,12 @@ class _Course:
         wanted = "" if first or self.plan.open else step.wanted
         question = f" {plain_words(self.question)} "
         taken = {plain_words(name) for _, names in asked.puts for name in names}
-        hits = found[asked].ranking.hits[:passages]
+        ranking = found[asked].ranking
+        scores = ranking.scores[:passages].tolist()
         best: dict[str, Candidate] = {}
-        for hit in hits:
-            share = max(hit.score / hits[0].score, 0.0) if hits[0].score > 0 else 1.0
-            for raw, row in self.passages.names(hit.id, found[asked].vector, sentences):
+        for id_, score in zip(ranking.ids(passages), scores, strict=True):
+            share = max(score / scores[0], 0.0) if scores[0] > 0 else 1.0
+            for raw, row in self.passages.names(id_, found[asked].vector, sentences):
                 name = " ".join(raw.split())
                 plain = plain_words(name)
                 if not plain or len(name) > _LONGEST_NAME:
@@ -406,7 +409,7 @@ class _Course:
                 sure = share * (settings.title if row < 0 else 1.0)
                 if plain not in best or sure > best[plain].confidence:
                     name = best[plain].name if plain in best else name
-                    best[plain] = Candidate(name, sure, hit.id, row)
+                    best[plain] = Candidate(name, sure, id_, row)
         names = sorted(best.values(), key=lambda one: -one.confidence)[:most]
         if names or not self.plan.open:
             phrase = self.question[slice(*step.span)] or self.question

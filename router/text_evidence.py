@@ -160,7 +160,7 @@ def _of_lists(dense: Ranking, lexical: Ranking, coverage: Coverage) -> list[floa
     cosines, bm25 = (one.scores[:SCORED].tolist() for one in (dense, lexical))
     shares = [score / bm25[0] for score in bm25]
     most = sum(word.weight for word in coverage.words)
-    near, worded = ([hit.id for hit in one.hits[:SCORED]] for one in (dense, lexical))
+    near, worded = (one.ids(SCORED) for one in (dense, lexical))
     return [
         *_margins(cosines, (3, 10)),
         _entropy(cosines, _DENSE_SPREAD),

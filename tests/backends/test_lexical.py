@@ -18,6 +18,7 @@ from backends.lexical import (
     LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
+    occurrences,
     postings,
     terms,
 )
@@ -208,6 +209,19 @@ def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
     plain = re.sub(r"(?<=\w)['\u2019]s\b", "", plain)
     unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     assert terms(text, "none") == re.findall(rf"[{unspaced}]|[^\W_{unspaced}]+", plain)
+
+
+few_letters = st.text(st.sampled_from("abs' _\u2019é北"), max_size=20)
+
+
+@given(
+    few_letters | st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30),
+    st.lists(few_letters | st.text(max_size=9), max_size=4),
+)
+def test_words_are_found_where_the_text_has_them(text: str, others: list[str]) -> None:
+    sought = [frozenset(terms(one, "none")) for one in (*others, text, text[1:-1])]
+    own = set(terms(text, "none"))
+    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
 
 
 def test_stopwords_are_compared_before_stemming() -> None:

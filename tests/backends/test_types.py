@@ -26,4 +26,8 @@ def test_hits_of_rows_are_the_hits(rows: list[int], place: int | slice) -> None:
     if isinstance(place, slice) or -len(rows) <= place < len(rows):
         assert found[place] == told[place]
     assert found != [*told]
+    places = [*range(len(rows))][::2]
+    assert Ranking("", found).at(places) == Ranking("", told).at(places) == told[::2]
+    assert Ranking("", found).ids(3) == Ranking("", told).ids(3) == [hit.id for hit in told[:3]]
+    assert Ranking("", found).ids() == Ranking("", told).ids() == [hit.id for hit in told]
     np.testing.assert_array_equal(Ranking("", found).scores, Ranking("", told).scores)
