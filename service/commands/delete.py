@@ -15,13 +15,13 @@ MISSING = 1
 def delete(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of passages to delete.", show_default=False),
+        typer.Argument(metavar="ID", help="Ids of passages to delete."),
     ] = None,
     *,
     index: IndexOption = None,
     document: Annotated[
         list[str] | None,
-        typer.Option(help="Id of a document; all its chunks are deleted.", show_default=False),
+        typer.Option(help="Id of a document; all its chunks are deleted."),
     ] = None,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     dry_run: Annotated[

@@ -40,7 +40,6 @@ def index(
             help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet; "
             "or their addresses in an object store, as in s3://bucket/folder. In a folder in "
             "BEIR's layout, only corpus.jsonl is read.",
-            show_default=False,
         ),
     ],
     *,
@@ -55,7 +54,6 @@ def index(
             "--metadata",
             metavar="KEY=VALUE",
             help="Metadata to filter by, for documents that lack the key. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     chunk_words: Annotated[
@@ -76,7 +74,6 @@ def index(
             "--address",
             help="Address of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or a "
             "temporary cluster on this machine.",
-            show_default=False,
         ),
     ] = "",
     actors: Annotated[
@@ -84,7 +81,6 @@ def index(
         typer.Option(
             min=1,
             help="Most processes that analyse, with --engine ray. Default: one per processor.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -26,9 +26,7 @@ def new(
     collections: Annotated[
         list[str] | None,
         typer.Option(
-            "--collection",
-            help="Collection that the key is limited to. May be repeated.",
-            show_default=False,
+            "--collection", help="Collection that the key is limited to. May be repeated."
         ),
     ] = None,
     filter: Annotated[  # noqa: A002 - the option's name
@@ -37,7 +35,6 @@ def new(
             "--filter",
             help="Metadata filter (JSON): the key sees only passages that match it, and cannot "
             "write.",
-            show_default=False,
         ),
     ] = None,
     max_cost_per_day: Annotated[
@@ -45,12 +42,11 @@ def new(
         typer.Option(
             "--max-cost-per-day",
             help="Daily limit (UTC) on what its questions may cost in remote arms.",
-            show_default=False,
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="File to add the key's hash to.", show_default=False),
+        typer.Option("--file", help="File to add the key's hash to."),
     ] = None,
 ) -> None:
     """Make a key. It is printed once; only its hash is stored.

@@ -20,8 +20,7 @@ def mcp(
         str | None,
         typer.Option(
             help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. "
-            "Default: open the index here.",
-            show_default=False,
+            "Default: open the index here."
         ),
     ] = None,
     index: IndexOption = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 IndexOption = Annotated[
     Path | None,
-    typer.Option("--index", help="Folder of the index. Default: WYE_INDEX.", show_default=False),
+    typer.Option("--index", help="Folder of the index. Default: WYE_INDEX."),
 ]
 IndexesOption = Annotated[
     list[str] | None,
@@ -24,15 +24,12 @@ IndexesOption = Annotated[
         "--index",
         metavar="[NAME=]DIR",
         help="Index to serve; several need names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
-        show_default=False,
     ),
 ]
 ArmsOption = Annotated[
     Path | None,
     typer.Option(
-        "--arms",
-        help="File of remote arms to ask instead of an index; one has the role simple.",
-        show_default=False,
+        "--arms", help="File of remote arms to ask instead of an index; one has the role simple."
     ),
 ]
 RoutersOption = Annotated[
@@ -42,7 +39,6 @@ RoutersOption = Annotated[
         metavar="[NAME=]MODEL",
         help="Router of a collection, as name/version or a folder. Default: WYE_SERVE__ROUTERS or "
         "WYE_ROUTER__MODEL.",
-        show_default=False,
     ),
 ]
 ThresholdsOption = Annotated[
@@ -52,7 +48,6 @@ ThresholdsOption = Annotated[
         metavar="[NAME=]FILE",
         help="Thresholds file of a collection, from `wye tune`; reread when it changes. Default: "
         "WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
-        show_default=False,
     ),
 ]
 RouteOption = Annotated[
@@ -66,9 +61,7 @@ RouteOption = Annotated[
 ]
 PortOption = Annotated[
     int | None,
-    typer.Option(
-        "--port", min=0, max=65535, help="Port to serve on. Default: 8000.", show_default=False
-    ),
+    typer.Option("--port", min=0, max=65535, help="Port to serve on. Default: 8000."),
 ]
 LatencyOption = Annotated[
     float | None,
@@ -76,7 +69,6 @@ LatencyOption = Annotated[
         "--max-latency-ms",
         metavar="MS",
         help="Time budget of an answer in ms, if the router chooses the route.",
-        show_default=False,
     ),
 ]
 PointOption = Annotated[
@@ -85,20 +77,15 @@ PointOption = Annotated[
         "--point",
         help="Operating point of the router: quality, balanced or fast. Default: the thresholds "
         "in use.",
-        show_default=False,
     ),
 ]
-PresetOption = Annotated[
-    str | None, typer.Option("--preset", help="Preset: default or published.", show_default=False)
-]
+PresetOption = Annotated[str | None, typer.Option("--preset", help="Preset: default or published.")]
 EntityVectorsOption = Annotated[
     bool, typer.Option("--entity-vectors", help="Also store a vector of each entity's name.")
 ]
 QuestionArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="QUESTION", help="Question, or - for one per input line.", show_default=False
-    ),
+    typer.Argument(metavar="QUESTION", help="Question, or - for one per input line."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; same result, same bytes.")]
 FilterOption = Annotated[
@@ -107,7 +94,6 @@ FilterOption = Annotated[
         "--filter",
         metavar="FILTER",
         help="Metadata filter: year<1850, topic=bridges, or JSON as in the HTTP API.",
-        show_default=False,
     ),
 ]
 

@@ -18,9 +18,7 @@ TO_DO = 1
 def repair(
     index: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="INDEX", help="Folder of the index. Default: WYE_INDEX.", show_default=False
-        ),
+        typer.Argument(metavar="INDEX", help="Folder of the index. Default: WYE_INDEX."),
     ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Repair; otherwise only report.")] = False,

@@ -43,14 +43,13 @@ def search(
         str | None,
         typer.Option(
             help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. No "
-            "model is loaded here, and --json prints its replies.",
-            show_default=False,
+            "model is loaded here, and --json prints its replies."
         ),
     ] = None,
     arms: ArmsOption = None,
     collection: Annotated[
         str | None,
-        typer.Option(help="Collection of that server. Default: its only one.", show_default=False),
+        typer.Option(help="Collection of that server. Default: its only one."),
     ] = None,
     route: RouteOption = "auto",
     k: Annotated[int, typer.Option("-k", "--top-k", help="Number of passages to show.")] = 5,

@@ -44,18 +44,17 @@ def serve(
     thresholds: ThresholdsOption = None,
     host: Annotated[
         str | None,
-        typer.Option(help="Address to listen on. Default: 127.0.0.1.", show_default=False),
+        typer.Option(help="Address to listen on. Default: 127.0.0.1."),
     ] = None,
     port: PortOption = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of worker processes. Default: 1.", show_default=False),
+        typer.Option(min=1, help="Number of worker processes. Default: 1."),
     ] = None,
     arms: Annotated[
         Path | None,
         typer.Option(
-            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists.",
-            show_default=False,
+            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists."
         ),
     ] = None,
 ) -> None:
