@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +10,7 @@ from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, NoOpTracerProvider, Span, Tracer
 
 from service.errors import ServiceError
+from service.search import SearchResult
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -40,16 +40,7 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
     return made
 
 
-def record_retrieval(
-    tracer: Tracer,
-    seconds: Mapping[str, float],
-    total: float,
-    attributes: Mapping[str, str | float],
-    *,
-    collection: str,
-    question: str,
-    found: Sequence[tuple[str, float]],
-) -> None:
+def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     """Record a retrieval that has just ended as a child of the current span.
 
     If the environment asks for it, the span also follows the conventions of generative AI, with
@@ -57,29 +48,36 @@ def record_retrieval(
 
     The stages become child spans, one after another. They are the question's shares of its batch's
     time, so they fill the span only if the question was alone in its batch.
-
-    Args:
-        seconds: Time of each stage.
-        total: Seconds from queueing to the end.
-        attributes: Attributes of the span.
-        found: Id and score of each passage.
     """
     if isinstance(tracer, NoOpTracer):
         return
+    params, reply, entry = result.params, result.reply, result.entry
     end = time_ns()
-    start = end - round(total * 1e9)
-    name, told = "wye.retrieve", dict(attributes)
+    start = end - round(result.total * 1e9)
+    name = "wye.retrieve"
+    told: dict[str, str | float] = {
+        "wye.request_id": entry.item.request_id,
+        "wye.collection": params.collection,
+        "wye.asked": str(params.route),
+        "wye.route": str(reply.route),
+        "wye.index_version": reply.version,
+        "wye.batch": entry.size,
+        "wye.degraded": result.degraded,
+    }
+    if reply.decision is not None and reply.decision.score is not None:
+        told["wye.score"] = float(reply.decision.score)
     if _OPT_IN[1] in os.environ.get(_OPT_IN[0], "").split(","):
-        name = f"retrieval {collection}"
-        told |= {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": collection}
+        name = f"retrieval {params.collection}"
+        told["gen_ai.operation.name"] = "retrieval"
+        told["gen_ai.data_source.id"] = params.collection
         if os.environ.get(_CAPTURE, "").lower() in ("true", "span_only", "span_and_event"):
-            documents = [{"id": id_, "score": score} for id_, score in found]
-            told["gen_ai.retrieval.query.text"] = question
+            documents = [{"id": hit.id, "score": hit.score} for hit in reply.ranking.hits]
+            told["gen_ai.retrieval.query.text"] = reply.question
             told["gen_ai.retrieval.documents"] = json.dumps(documents)
     span: Span = tracer.start_span(name, start_time=start, attributes=told)
     context = trace.set_span_in_context(span)
     at = start
-    for stage, spent in seconds.items():
+    for stage, spent in result.seconds.items():
         child = tracer.start_span(f"wye.{stage}", context, start_time=at)
         at += round(spent * 1e9)
         child.end(at)
