@@ -170,10 +170,6 @@ def _ingest_on_cluster(
 
     Args:
         given: `address` and `actors` of `service.ray_build.build`; the rest is for reading.
-
-    Raises:
-        BackendError: A source is missing, or the index cannot be written.
-        ServiceError: Ray is not installed, or the cluster is not there or fails.
     """
     try:
         from service.ray_build import build
@@ -305,14 +301,8 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     if as_json:
         typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
         return
-    counts = {
-        "added": report.added,
-        "updated": report.updated,
-        "unchanged": report.unchanged,
-        "removed": report.removed,
-        "repeated": report.repeated,
-        "skipped": skipped,
-    }
+    names = ("added", "updated", "unchanged", "removed", "repeated")
+    counts = {**{name: getattr(report, name) for name in names}, "skipped": skipped}
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
     # Processes parse while this one encodes, so the time counted is that of waiting for them.

@@ -1,6 +1,6 @@
 """`wye route`: which route questions would take, and why."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,6 +44,7 @@ def route(
 
     questions = questions_of(question)
     check(questions, k=1)
+    asked: dict[str, Any] = {"explain": explain, "point": point}
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
         if arms is not None:
@@ -54,32 +55,19 @@ def route(
             from service.arms.local import open_search
 
             with open_search(arms, settings) as remote:
-                decisions = [remote.route(text, explain=explain, point=point) for text in questions]
+                decisions = [remote.route(text, **asked) for text in questions]
         elif settings.index is None:
             with ModelCache() as models:
                 decisions = decide(
-                    questions,
-                    settings,
-                    models,
-                    max_latency_ms=max_latency_ms,
-                    explain=explain,
-                    point=point,
+                    questions, settings, models, max_latency_ms=max_latency_ms, **asked
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:
-                decisions = opened.route_many(
-                    questions, max_latency_ms=max_latency_ms, explain=explain, point=point
-                )
+                decisions = opened.route_many(questions, max_latency_ms=max_latency_ms, **asked)
     if as_json:
-        rows = zip(questions, decisions, strict=True)
-        typer.echo(
-            rounded_json(
-                [
-                    {"question": text, "decision": plain(decision_value(d, explain=explain))}
-                    for text, d in rows
-                ]
-            )
-        )
+        values = [plain(decision_value(decision, explain=explain)) for decision in decisions]
+        rows = zip(questions, values, strict=True)
+        typer.echo(rounded_json([{"question": text, "decision": value} for text, value in rows]))
         return
     console = output()
     for text, decision in zip(questions, decisions, strict=True):

@@ -67,28 +67,26 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
+    if url is not None and index is not None:
+        raise ServiceError("Give --url or --index, not both.")
+    started = perf_counter()
+    questions = questions_of(question)
+    asked: dict[str, Any] = {
+        "k": k,
+        "route": route,
+        "filter": parse_filter_option(filter),
+        "max_latency_ms": max_latency_ms,
+        "explain": explain,
+        "point": point,
+    }
     if url is not None:
-        if index is not None:
-            raise ServiceError("Give --url or --index, not both.")
-        params = {
-            "route": route,
-            "k": k,
-            "filter": parse_filter_option(filter),
-            "max_latency_ms": max_latency_ms,
-            "min_relevance": min_relevance,
-            "point": point,
-            "explain": explain,
-            "collection": collection,
-        }
-        _ask_server(url, questions_of(question), params, as_json=as_json)
+        asked |= {"min_relevance": min_relevance, "collection": collection}
+        _ask_server(url, questions, asked, as_json=as_json)
         return
     import wye
     from router.gateway import EMPTY_INDEX
     from service.settings import load_settings
 
-    started = perf_counter()
-    questions = questions_of(question)
-    filter_ = parse_filter_option(filter)
     settings = load_settings(index=index)
     if arms is not None:
         if index is not None or min_relevance:
@@ -98,32 +96,12 @@ def search(
         from service.arms.local import open_search
 
         with open_search(arms, settings) as remote:
-            answers = [
-                remote.search(
-                    text,
-                    k=k,
-                    route=route,
-                    filter=filter_,
-                    max_latency_ms=max_latency_ms,
-                    explain=explain,
-                    point=point,
-                )
-                for text in questions
-            ]
+            answers = [remote.search(text, **asked) for text in questions]
         _show(answers, explain=explain, as_json=as_json)
         return
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
-        found = opened.search_many(
-            questions,
-            k=k,
-            route=route,
-            filter=filter_,
-            max_latency_ms=max_latency_ms,
-            min_relevance=min_relevance,
-            explain=explain,
-            point=point,
-        )
+        found = opened.search_many(questions, **asked, min_relevance=min_relevance)
     if any(hits.degraded == EMPTY_INDEX for hits in found):
         raise ServiceError(
             opened.fault or f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
