@@ -166,18 +166,9 @@ class Tools:
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
         ) -> ToolHits:
             """Find passages for a question."""
-            reply = await self.ask(
-                "POST",
-                "/v1/retrieve",
-                context,
-                question=query,
-                collection=collection,
-                k=k,
-                route=route,
-                filter=filter,
-                min_relevance=min_relevance,
-            )
-            return found(reply)
+            asked = {"question": query, "collection": collection, "k": k, "route": route}
+            limits = {"filter": filter, "min_relevance": min_relevance}
+            return found(await self.ask("POST", "/v1/retrieve", context, **asked, **limits))
 
         @server.tool(annotations=reads)
         async def fetch(
@@ -191,11 +182,9 @@ class Tools:
             reply = await self.ask("GET", path, context, collection=collection)
             text = "\n\n".join(passage["text"] for passage in reply["passages"])
             return Fetched(
-                id=reply["id"],
-                title=reply["title"],
+                **reply,
                 text=text[:LONGEST_DOCUMENT],
                 url=link_of(reply["metadata"], reply["id"]),
-                metadata=reply["metadata"],
                 cut=len(text) > LONGEST_DOCUMENT,
             )
 
@@ -213,16 +202,8 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            reply = await self.ask(
-                "POST",
-                "/v1/answer",
-                context,
-                question=question,
-                collection=collection,
-                k=k,
-                route=route,
-                filter=filter,
-            )
+            asked = {"collection": collection, "k": k, "route": route, "filter": filter}
+            reply = await self.ask("POST", "/v1/answer", context, question=question, **asked)
             return {**reply, "retrieval": found(reply["retrieval"]).model_dump()}
 
         @server.tool(annotations=reads)
@@ -253,11 +234,8 @@ class Tools:
             Many documents become a job, whose `status` and address are returned.
             """
             sent = [document.model_dump() for document in documents]
-            return dict(
-                await self.ask(
-                    "POST", "/v1/documents", context, documents=sent, collection=collection
-                )
-            )
+            asked = {"documents": sent, "collection": collection}
+            return dict(await self.ask("POST", "/v1/documents", context, **asked))
 
         return server
 
@@ -287,25 +265,12 @@ async def run_stdio(client: httpx2.AsyncClient) -> None:
 
 def found(reply: Mapping[str, Any]) -> ToolHits:
     """Reduce a reply of `/v1/retrieve` to what an agent needs."""
-    return ToolHits(
-        results=[
-            ToolHit(
-                id=passage["id"],
-                title=passage["title"],
-                url=link_of(passage["metadata"], passage["document"]),
-                text=passage["text"],
-                score=passage["score"],
-                relevance=passage["relevance"],
-                metadata=passage["metadata"],
-            )
-            for passage in reply["passages"]
-        ],
-        route=reply["route"]["path"],
-        reason=reply["route"]["reason"],
-        answerability=reply["answerability"],
-        degraded=reply["degraded"],
-        request_id=reply["request_id"],
-    )
+    results = [
+        ToolHit(**passage, url=link_of(passage["metadata"], passage["document"]))
+        for passage in reply["passages"]
+    ]
+    route, reason = reply["route"]["path"], reply["route"]["reason"]
+    return ToolHits(**{**reply, "results": results, "route": route, "reason": reason})
 
 
 def _said(reply: httpx2.Response) -> str:
