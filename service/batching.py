@@ -195,11 +195,7 @@ class Batcher(Generic[Key, Item, Result]):
             self._since = None
 
     def _admit(self, owner: str, seconds: float) -> None:
-        """Refuse an entry that could not be processed in time.
-
-        Raises:
-            Problem: 503, with the time to retry after.
-        """
+        """Refuse an entry that could not be processed in time."""
         if self._closing:
             raise closing()
         wait = self.expected_wait(owner)

@@ -223,10 +223,8 @@ class Searcher:
     ) -> float:
         """Milliseconds after which no further step begins.
 
-        Half of the time left, so that a step that is under way ends before the deadline.
-
-        Args:
-            most: The request's own limit, if any.
+        Half of the time left, so that a step that is under way ends before the deadline; `most` is
+        the request's own limit, if any.
         """
         left = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
         return left if most is None else min(left, most)

@@ -206,11 +206,7 @@ class Service:
         return Budget(self._ledger, key.name, most)
 
     def _opened_ledger(self) -> Ledger | None:
-        """The ledger of what keys spend; None without remote arms.
-
-        Raises:
-            ServiceError: A key's spending is limited, and the ledger cannot be written.
-        """
+        """The ledger of what keys spend, which must be writable; None without remote arms."""
         serve, arms = self.settings.serve, self.settings.arms
         if not self.arms or arms is None:
             return None
@@ -297,14 +293,7 @@ class Service:
         return cast("Decision", await unless_gone(gone(request), work))
 
     def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
-        """Check that a question can be answered at all.
-
-        Returns:
-            Seconds that the answer may take.
-
-        Raises:
-            Problem: 503 while the collection loads, 409 for a route that it lacks.
-        """
+        """Refuse what cannot be answered at all; the seconds that the answer may take."""
         collection = self.collections[name]
         collection.require_ready()
         collection.require_route(route)
@@ -435,24 +424,7 @@ class Service:
             )
         )
         remote = result.remote
-        record_retrieval(
-            self.tracer,
-            result.seconds,
-            result.total,
-            {
-                "wye.request_id": result.entry.item.request_id,
-                "wye.collection": params.collection,
-                "wye.asked": str(params.route),
-                "wye.route": str(reply.route),
-                "wye.index_version": reply.version,
-                "wye.batch": result.entry.size,
-                "wye.degraded": result.degraded,
-                **({"wye.score": float(score)} if score is not None else {}),
-            },
-            collection=params.collection,
-            question=reply.question,
-            found=[(hit.id, hit.score) for hit in reply.ranking.hits],
-        )
+        record_retrieval(self.tracer, result)
         self.log(
             RETRIEVAL,
             result.entry.item.request_id,

@@ -258,11 +258,7 @@ class RemoteArm:
         calls: "_Calls",
         max_cost: float | None,
     ) -> RemoteHits:
-        """Call it, with as many retries as are safe and allowed.
-
-        Raises:
-            ArmError: The last attempt failed.
-        """
+        """Call it, with as many retries as are safe and allowed."""
 
         async def call() -> RemoteHits:
             price = self.config.price

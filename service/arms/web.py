@@ -159,11 +159,7 @@ class WebKind(Kind[W]):
 
 
 def _refuse(reply: httpx2.Response) -> None:
-    """Raise an error for a status that is no success.
-
-    Raises:
-        ArmError: Says how the arm refused.
-    """
+    """Raise an error for a status that is no success."""
     status = reply.status_code
     if 200 <= status < 300:
         return
@@ -186,11 +182,7 @@ def _refuse(reply: httpx2.Response) -> None:
 
 
 async def _whole(reply: httpx2.Response) -> bytes:
-    """Read the body.
-
-    Raises:
-        Garbled: It is longer than any list of passages.
-    """
+    """Read the body."""
     pieces, length = [], 0
     async for piece in reply.aiter_bytes():
         length += len(piece)

@@ -148,11 +148,7 @@ def _refuse_beyond(most: int, length: int) -> None:
 
 
 def _refuse_other_encodings(scope: Scope) -> None:
-    """Refuse a path whose bytes are no UTF-8: the server decodes all such bytes to one character.
-
-    Raises:
-        HTTPException: 400.
-    """
+    """Refuse a path whose bytes are no UTF-8; the server decodes all such to one character."""
     if "\ufffd" in scope["path"]:
         try:
             unquote_to_bytes(scope["raw_path"]).decode()

@@ -172,11 +172,7 @@ class JobDatabase:
         )
 
     def _begin_anew(self, why: sqlite3.Error) -> None:
-        """Replace a damaged database, unless another process has done so.
-
-        Raises:
-            sqlite3.Error: The folder or the database cannot be written.
-        """
+        """Replace a damaged database, unless another process has done so."""
         if not self._is_writable():
             raise why
         with self._opening():

@@ -69,7 +69,7 @@ class JobStore(JobDatabase):
             # Rows are in the order of acceptance, which times would not give: a clock may be set
             # back, and an upload that began first may end last.
             accepted = "is_accepted = 1, rowid = (SELECT max(rowid) + 1 FROM jobs)"
-            self._save(job, accepted)
+            self.save(job, accepted)
         except BaseException:
             with suppress(OSError):
                 self._forget(id_)
@@ -89,13 +89,17 @@ class JobStore(JobDatabase):
         """A job by id; None if there is none."""
         return next(map(self._job, self.rows(f"{SELECT} AND id = ?", id_)), None)
 
-    def save(self, job: Job) -> None:
-        """Store a job's state.
+    def save(self, job: Job, more: str = "") -> None:
+        """Store a job's state, and set what `more` says in SQL.
 
         Raises:
             OSError: It cannot be written, or is gone.
         """
-        self._save(job)
+        stands = f"{_STANDS}, {more}" if more else _STANDS
+        with self.change() as database:
+            done = database.execute(f"UPDATE jobs SET {stands} WHERE id = :id", asdict(job))
+            if done.rowcount != 1:
+                raise OSError(f"job {job.id} was deleted")
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """The passages that a job still has to write, in order.
@@ -170,13 +174,6 @@ class JobStore(JobDatabase):
             self._forget(id_)
         if rows:
             self.vacuum()
-
-    def _save(self, job: Job, more: str = "") -> None:
-        stands = f"{_STANDS}, {more}" if more else _STANDS
-        with self.change() as database:
-            done = database.execute(f"UPDATE jobs SET {stands} WHERE id = :id", asdict(job))
-            if done.rowcount != 1:
-                raise OSError(f"job {job.id} was deleted")
 
     def _job(self, row: tuple[Any, ...]) -> Job:
         """Make a job of a row; an unreadable one is stored as failed."""

@@ -247,11 +247,7 @@ class CollectionWriter:
             self._jobs.close()
 
     async def _submit(self, passages: Iterable[Passage]) -> Job:
-        """Store passages as a job.
-
-        Raises:
-            Problem: 503 if too many jobs wait or the disk cannot be written.
-        """
+        """Store passages as a job."""
 
         def work() -> Job:
             if len(self.jobs.unfinished()) >= self._settings.jobs:
@@ -273,11 +269,7 @@ class CollectionWriter:
 
     @asynccontextmanager
     async def _change(self, kind: str) -> AsyncIterator[None]:
-        """Take a place among the waiting changes for the length of the block.
-
-        Raises:
-            Problem: 503 if none is free, the server stops, or the disk cannot be written.
-        """
+        """Take a place among the waiting changes for the length of the block."""
         try:
             with self._changes.taken(), self._metrics.change(self.collection.name, kind):
                 yield
@@ -287,11 +279,7 @@ class CollectionWriter:
             raise closing() from None
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
-        """Run a change when it is its turn and no other process writes.
-
-        Raises:
-            IndexLockedError: Another process did not stop writing in time.
-        """
+        """Run a change when it is its turn and no other process writes."""
         asked = perf_counter()
         async with self._turn:
             patience = monotonic() + self._settings.wait_seconds
@@ -316,11 +304,7 @@ class CollectionWriter:
         self._refresher.written()
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
-        """Refuse a change that an unfinished job would undo.
-
-        Raises:
-            Problem: 409, with the time to retry after.
-        """
+        """Refuse a change that an unfinished job would undo."""
         found = self.jobs.writing(documents)
         if found is None and filter_ is not None:
             found = self.jobs.matching(parse_filter(filter_))

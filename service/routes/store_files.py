@@ -198,12 +198,7 @@ async def _attach(
     attributes: Mapping[str, str | float | bool] | None,
     request: Request,
 ) -> None:
-    """Make documents of uploads, and record what became of each.
-
-    Raises:
-        Problem: 404 for an unknown upload; as of `CollectionWriter.store`.
-        SourceError: The attributes cannot be stored.
-    """
+    """Make documents of uploads, and record what became of each."""
     staged, writer = staged_files(service), service.writers[target.name]
     metadata = clean_metadata(attributes)
     files = [await file_of(staged, id_) for id_ in ids]
