@@ -1,6 +1,6 @@
 // The answer as it comes; once it is whole, its parts name the passages that they are from.
 
-import { card, el } from "./dom.js";
+import { card, el, wide } from "./dom.js";
 
 function goTo(number) {
   return (event) => {
@@ -27,8 +27,7 @@ export class Answer {
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
     this.short = el("p", { class: "short-answer", dir: "auto", hidden: true });
-    this.card = card("Answer", this.short, this.body, this.note, el("div", { class: "answer-tools" }, ...tools));
-    this.card.classList.add("wide");
+    this.card = wide(card("Answer", this.short, this.body, this.note, el("div", { class: "answer-tools" }, ...tools)));
   }
 
   add(piece) {

@@ -1,6 +1,6 @@
 // Each arm's own list beside the others', and what fusion or steps made of them.
 
-import { card, el } from "./dom.js";
+import { badge, card, el } from "./dom.js";
 
 // Wherever a passage stands, all of its places light up together.
 export function linked(id) {
@@ -13,28 +13,27 @@ export function linked(id) {
   return { "data-passage": id, onmouseenter: on, onmouseleave: off, onfocusin: on, onfocusout: off };
 }
 
+function row({ id, rank, title }, ...facts) {
+  return el("li", linked(id), el("span", { class: "rank" }, String(rank)), el("span", { class: "title" }, title || id), ...facts);
+}
+
+function armRow(hit, places) {
+  return row(
+    hit,
+    el("span", { class: "dim number", title: "The arm's own score" }, hit.score.toFixed(3)),
+    el("span", { class: "place" }, places.has(hit.id) ? `→ ${places.get(hit.id)}` : "—"),
+  );
+}
+
 function armList(name, arm, places) {
   const hits = arm.hits ?? [];
   return el(
     "section",
     { class: "list" },
-    el("h3", {}, el("span", { class: `badge ${name}` }, name)),
+    el("h3", {}, badge(name)),
     arm.note ? el("p", { class: "dim" }, arm.note) : null,
     hits.length ? null : el("p", { class: "dim" }, "nothing"),
-    el(
-      "ol",
-      {},
-      ...hits.map((hit) =>
-        el(
-          "li",
-          linked(hit.id),
-          el("span", { class: "rank" }, String(hit.rank)),
-          el("span", { class: "title" }, hit.title || hit.id),
-          el("span", { class: "dim number", title: "The arm's own score" }, hit.score.toFixed(3)),
-          el("span", { class: "place" }, places.has(hit.id) ? `→ ${places.get(hit.id)}` : "—"),
-        ),
-      ),
-    ),
+    el("ol", {}, ...hits.map((hit) => armRow(hit, places))),
   );
 }
 
@@ -44,6 +43,15 @@ function share(source, largest) {
   return el("span", { class: `fill ${source.arm}`, style: { width }, title: text });
 }
 
+function fusedRow(passage, largest) {
+  const { sources } = passage;
+  return row(
+    passage,
+    el("span", { class: "stack thin" }, ...sources.map((one) => share(one, largest))),
+    el("span", { class: "dim" }, sources.map((one) => `${one.arm} ${one.rank}: ${one.share.toFixed(3)}`).join(" + ")),
+  );
+}
+
 function fused(passages, name) {
   const sums = passages.map((passage) => passage.sources.reduce((sum, one) => sum + one.share, 0));
   const largest = Math.max(1e-9, ...sums);
@@ -51,24 +59,7 @@ function fused(passages, name) {
     "section",
     { class: "list wide", id: "fused" },
     el("h3", {}, `How ${name} combined them: each list's share of the score`),
-    el(
-      "ol",
-      {},
-      ...passages.map((passage) =>
-        el(
-          "li",
-          linked(passage.id),
-          el("span", { class: "rank" }, String(passage.rank)),
-          el("span", { class: "title" }, passage.title || passage.id),
-          el("span", { class: "stack thin" }, ...passage.sources.map((one) => share(one, largest))),
-          el(
-            "span",
-            { class: "dim" },
-            passage.sources.map((one) => `${one.arm} ${one.rank}: ${one.share.toFixed(3)}`).join(" + "),
-          ),
-        ),
-      ),
-    ),
+    el("ol", {}, ...passages.map((passage) => fusedRow(passage, largest))),
   );
 }
 

@@ -9,7 +9,7 @@ import { bridgeCard } from "./bridge_drawing.js";
 import { chainCard, sentencesOf } from "./chain.js";
 import { compare } from "./compare.js";
 import { contributionsCard, meanings } from "./contributions.js";
-import { el } from "./dom.js";
+import { $, el, wide } from "./dom.js";
 import { examplesOf } from "./examples.js";
 import { Feedback } from "./feedback.js";
 import { routeCard } from "./gauge.js";
@@ -20,7 +20,6 @@ import { shareButton } from "./share.js";
 import { timingsCard } from "./timings.js";
 import { treeCard } from "./tree.js";
 
-const $ = (id) => document.getElementById(id);
 let underWay = null;
 let onKey = () => {};
 let shown = "";
@@ -108,11 +107,6 @@ export function current() {
   return shown;
 }
 
-function wide(one) {
-  one.classList.add("wide");
-  return one;
-}
-
 // Clears the way for a question; gives its body and what stops it, or null where the form is wrong.
 function begin() {
   underWay?.abort();
@@ -126,10 +120,14 @@ function begin() {
     remember(body);
     return { body, signal: underWay.signal };
   } catch (error) {
-    $("result").replaceChildren();
-    showProblem($("problem"), error, onKey);
+    failed(error);
     return null;
   }
+}
+
+function failed(error) {
+  $("result").replaceChildren();
+  showProblem($("problem"), error, onKey);
 }
 
 async function busy(signal, work) {
@@ -139,8 +137,7 @@ async function busy(signal, work) {
     await work();
   } catch (error) {
     if (error.name === "AbortError") return;
-    $("result").replaceChildren();
-    showProblem($("problem"), error, onKey);
+    failed(error);
   }
   if (signal.aborted) return;
   $("result").setAttribute("aria-busy", "false");
@@ -187,8 +184,7 @@ export function ask(body) {
     const there = [...$(name).options].map((option) => option.value);
     if (body[name] && !there.includes(body[name])) {
       const detail = `There is no ${name} '${body[name]}' here; use one of ${there.join(", ")}.`;
-      $("result").replaceChildren();
-      showProblem($("problem"), new Problem({ title: "This link is not valid here", detail }), onKey);
+      failed(new Problem({ title: "This link is not valid here", detail }));
       return;
     }
   }

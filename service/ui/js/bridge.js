@@ -47,7 +47,8 @@ class Walk {
     if (!note || this.nodes.has(`e:${name}`)) return;
     this.add({ key: `e:${name}`, kind: note.bridge ? "entity" : "seed", text: name, note }, 2 * note.level - 1);
     if (!note.bridge) {
-      this.fromQuestion(name, note);
+      this.nodes.get(`e:${name}`).mention = this.seeds.find((seed) => seed.entity === name)?.mention ?? "";
+      this.join("q", `e:${name}`, note.value);
       return;
     }
     const { source, passage, sentence, similarity } = note.bridge;
@@ -60,13 +61,6 @@ class Walk {
     this.sentences.get(passage).add(sentence);
     this.join(from, key, similarity);
     this.join(key, `e:${name}`, note.value);
-  }
-
-  fromQuestion(name, note) {
-    const seed = this.seeds.find((one) => one.entity === name);
-    const node = this.nodes.get(`e:${name}`);
-    node.mention = seed?.mention ?? "";
-    this.join("q", `e:${name}`, note.value);
   }
 
   result() {

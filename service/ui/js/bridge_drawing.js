@@ -1,7 +1,7 @@
 // The bridge as a drawing, and in words for those who cannot see it or have a narrow screen.
 
 import { drawing } from "./columns.js";
-import { card, drawn, el } from "./dom.js";
+import { card, details, drawn, el } from "./dom.js";
 import { percent } from "./format.js";
 
 function noteOf(node) {
@@ -19,10 +19,8 @@ function inWords(bridge) {
     return el("li", {}, `${source || "the question"} → `, el("q", {}, sentence), ` (${passage}) → ${node.text}`);
   });
   const seeds = bridge.edges.filter(([from]) => from === "q").map(([, to]) => nodes.get(to).text);
-  return el(
-    "details",
-    {},
-    el("summary", {}, "In words"),
+  return details(
+    "In words",
     el("p", {}, seeds.length ? `The question names ${seeds.join(", ")}.` : "The question names nothing that the graph has."),
     el("ol", {}, ...items),
   );

@@ -2,7 +2,7 @@
 // place in what was searched for next. As a drawing, and in words.
 
 import { drawing } from "./columns.js";
-import { card, drawn, el } from "./dom.js";
+import { card, details, drawn, el } from "./dom.js";
 import { wrap } from "./format.js";
 
 const NAMES = 4;
@@ -55,26 +55,20 @@ function nameInWords(name, titles) {
   return el("li", {}, el("bdi", { class: name.put_in ? "put-in" : null }, name.name), `, confidence ${name.confidence.toFixed(2)}, ${fate(name)}: `, ...source);
 }
 
-function inWords(steps, titles) {
+function stepInWords(step, titles) {
   return el(
-    "details",
+    "li",
     {},
-    el("summary", {}, "In words"),
-    el(
-      "ol",
-      { id: "chain-words", class: "chain-words" },
-      ...steps.map((step) =>
-        el(
-          "li",
-          {},
-          el("q", { dir: "auto" }, step.asked),
-          asksFor(step) ? ` ${asksFor(step)}` : "",
-          step.candidates.length ? null : ": no name was found",
-          el("ul", {}, ...step.candidates.map((name) => nameInWords(name, titles))),
-        ),
-      ),
-    ),
+    el("q", { dir: "auto" }, step.asked),
+    asksFor(step) ? ` ${asksFor(step)}` : "",
+    step.candidates.length ? null : ": no name was found",
+    el("ul", {}, ...step.candidates.map((name) => nameInWords(name, titles))),
   );
+}
+
+function inWords(steps, titles) {
+  const items = steps.map((step) => stepInWords(step, titles));
+  return details("In words", el("ol", { id: "chain-words", class: "chain-words" }, ...items));
 }
 
 // Passage id -> sentences that gave a name which was put in.

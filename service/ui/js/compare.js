@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { linked } from "./arms.js";
-import { card, el } from "./dom.js";
+import { badge, card, el } from "./dom.js";
 import { ms } from "./format.js";
 
 const ROUTES = ["auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue", "zoom"];
@@ -24,7 +24,7 @@ function passage(hit) {
 
 function column(name) {
   const body = el("div", {}, el("p", { class: "dim" }, "waits"));
-  return { name, body, column: el("section", { class: "list", "data-route": name }, el("h3", {}, el("span", { class: `badge ${name}` }, name)), body) };
+  return { name, body, column: el("section", { class: "list", "data-route": name }, el("h3", {}, badge(name)), body) };
 }
 
 function fill({ name, body }, reply) {

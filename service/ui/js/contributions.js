@@ -1,7 +1,7 @@
 // What pushed the score: three sums in sight, and each feature with its meaning folded away.
 
 import { get } from "./api.js";
-import { card, el } from "./dom.js";
+import { card, details, el } from "./dom.js";
 import { signed, words } from "./format.js";
 
 const SHOWN = 10;
@@ -76,10 +76,8 @@ export function contributionsCard(parts, described) {
       [row("an average question", baseline.logit, null, coarse, true), ...groups.map(([label, logit]) => row(label, logit, null, coarse))],
       sum(parts),
     ),
-    el(
-      "details",
-      {},
-      el("summary", {}, `The numbers: ${features.length} features`),
+    details(
+      `The numbers: ${features.length} features`,
       table(
         "contributions",
         ["feature", "value"],

@@ -1,12 +1,11 @@
 // The view of documents: what a collection holds, page by page; adding files; deleting.
 
 import { get, post } from "./api.js";
-import { el } from "./dom.js";
+import { $, el } from "./dom.js";
 import { showProblem } from "./problem.js";
 import { follow, upload } from "./uploads.js";
 
 const PAGE = 50;
-const $ = (id) => document.getElementById(id);
 let onKey = () => {};
 let page = 0;
 

@@ -26,6 +26,30 @@ export function card(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), ...children);
 }
 
+export const $ = (id) => document.getElementById(id);
+
+export function wide(one) {
+  one.classList.add("wide");
+  return one;
+}
+
+export function details(summary, ...children) {
+  return el("details", {}, el("summary", {}, summary), ...children);
+}
+
+// Terms and what they mean, folded away.
+export function glossary(summary, pairs) {
+  return details(summary, el("dl", { class: "meanings" }, ...pairs.flatMap(([term, says]) => [el("dt", {}, term), el("dd", {}, says)])));
+}
+
+export function headed(...names) {
+  return el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name))));
+}
+
+export function badge(name) {
+  return el("span", { class: `badge ${name}` }, name);
+}
+
 const NARROW = matchMedia("(max-width: 600px)");
 
 // A drawing that may still be wider than its card scrolls inside of it, with the keyboard too, and

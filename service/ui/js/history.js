@@ -1,11 +1,10 @@
 // The last questions of this browser; they are kept nowhere else.
 
 import { hashOf } from "./address.js";
-import { el } from "./dom.js";
+import { $, el } from "./dom.js";
 
 const KEY = "wye-history";
 const MOST = 50;
-const $ = (id) => document.getElementById(id);
 
 function stored() {
   try {

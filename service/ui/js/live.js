@@ -2,13 +2,12 @@
 
 import { hashOf } from "./address.js";
 import { get } from "./api.js";
-import { card, el } from "./dom.js";
+import { $, badge, card, el, headed, wide } from "./dom.js";
 import { amount, ms, percent } from "./format.js";
 import { showProblem } from "./problem.js";
 import { Tryout } from "./tryout.js";
 
 const EVERY = 3000;
-const $ = (id) => document.getElementById(id);
 const tryouts = new Map();
 let timer = 0;
 let watching = false;
@@ -65,15 +64,13 @@ function tiles(stats) {
     facts.push([amount(stats.spent_today), `spent today, of ${amount(stats.max_cost_per_day)}`]);
   }
   const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each shows its own` : "";
-  const made = card(
+  return wide(card(
     "Traffic",
     el("div", { class: "tiles" }, ...facts.map(([value, name]) => el("div", {}, el("strong", {}, value), el("span", {}, name)))),
     stats.remembered
       ? el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`)
       : el("p", {}, "No question yet since the start. ", el("a", { href: "#" }, "Ask a question"), ": its route, its score and its time are shown here."),
-  );
-  made.classList.add("wide");
-  return made;
+  ));
 }
 
 function routes({ routes: found }) {
@@ -89,7 +86,7 @@ function routes({ routes: found }) {
     el(
       "table",
       { class: "plain", id: "routes" },
-      el("thead", {}, el("tr", {}, ...["route", "share", "p50", "p95", ""].map((name) => el("th", { scope: "col" }, name)))),
+      headed("route", "share", "p50", "p95", ""),
       el("tbody", {}, ...rows.map((row) => routeRow(row, slowest))),
     ),
   );
@@ -99,7 +96,7 @@ function routeRow([route, { count, share, p50_ms: median, p95_ms: slow }], slowe
   return el(
     "tr",
     {},
-    el("th", { scope: "row" }, el("span", { class: `badge ${route}` }, route)),
+    el("th", { scope: "row" }, badge(route)),
     el("td", { class: "number", title: `${count} answers` }, percent(share)),
     el("td", { class: "number" }, ms(median)),
     el("td", { class: "number" }, ms(slow)),
@@ -144,7 +141,7 @@ function recent(questions, several) {
         el(
           "li",
           {},
-          el("span", { class: `badge ${one.route}` }, one.route),
+          badge(one.route),
           el("a", { class: "title", href: hashOf({ question: one.question, route: one.asked, collection: one.collection }) }, one.question),
           several ? el("span", { class: "dim" }, one.collection) : null,
           el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),

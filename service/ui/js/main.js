@@ -3,6 +3,7 @@
 import { read } from "./address.js";
 import { apiKey, keepKey } from "./api.js";
 import { ask, current, installAsk, showExamples } from "./ask.js";
+import { $ } from "./dom.js";
 import { installDocuments, showDocuments } from "./documents.js";
 import { installHistory } from "./history.js";
 import { watch } from "./live.js";
@@ -11,7 +12,6 @@ import { follow } from "./status.js";
 import { installTheme, nextTheme } from "./theme.js";
 import { installViews, show } from "./views.js";
 
-const $ = (id) => document.getElementById(id);
 let shown = "";
 let collections = "";
 

@@ -52,10 +52,6 @@ function clamped(id, content) {
   return [text, more];
 }
 
-function source({ arm, rank }) {
-  return el("span", { class: `badge ${arm}` }, `${arm} ${rank}`);
-}
-
 function facts(metadata) {
   const text = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
   return text.length ? el("span", { class: "dim" }, text.join(" · ")) : null;
@@ -91,7 +87,7 @@ export function passagesCard(reply, sentences, feedback) {
             {},
             el("span", { class: "rank" }, String(passage.rank)),
             ` ${passage.title || passage.id} `,
-            ...passage.sources.map(source),
+            ...passage.sources.map(({ arm, rank }) => el("span", { class: `badge ${arm}` }, `${arm} ${rank}`)),
           ),
           ...clamped(`text-${passage.rank}`, marked(plain(passage.text), sentences.get(passage.id) ?? [], finder)),
           el("div", { class: "under-text" }, relevance(passage.relevance), facts(passage.metadata), feedback.answers(passage.id)),

@@ -2,9 +2,8 @@
 
 import { apiKey } from "./api.js";
 import { hashOf } from "./address.js";
-import { el } from "./dom.js";
+import { $, el } from "./dom.js";
 
-const $ = (id) => document.getElementById(id);
 
 function inQuotes(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,11 +1,10 @@
 // Whether the server is ready, and which collections it has.
 
 import { get } from "./api.js";
-import { el } from "./dom.js";
+import { $, el } from "./dom.js";
 
 const AGAIN = 1000;
 const LATER = 15000;
-const $ = (id) => document.getElementById(id);
 
 function say(kind, text) {
   $("status").className = `status ${kind}`;

@@ -1,6 +1,6 @@
 // Where the time went: one bar that is the whole, in seven parts at most.
 
-import { card, el } from "./dom.js";
+import { badge, card, el, headed, glossary } from "./dom.js";
 import { ms } from "./format.js";
 
 const PARTS = [
@@ -29,7 +29,7 @@ function armRows([name, arm]) {
   const counts = el(
     "tr",
     {},
-    el("th", { scope: "row" }, el("span", { class: `badge ${name}` }, name)),
+    el("th", { scope: "row" }, badge(name)),
     el("td", { class: "number" }, String(arm.candidates)),
     el("td", { class: "number" }, String(arm.returned)),
   );
@@ -54,11 +54,11 @@ export function timingsCard(reply) {
       ...parts.map(([name, spent, says]) => el("li", { title: says }, el("i", { class: `stage ${name}` }), `${name} ${ms(spent)}`)),
       el("li", {}, el("strong", {}, `total ${ms(total)}`)),
     ),
-    el("details", {}, el("summary", {}, "What each part is"), el("dl", { class: "meanings" }, ...parts.flatMap(([name, , says]) => [el("dt", {}, name), el("dd", {}, says)]))),
+    glossary("What each part is", parts.map(([name, , says]) => [name, says])),
     el(
       "table",
       { class: "plain", id: "arms-counts" },
-      el("thead", {}, el("tr", {}, ...["arm", "candidates", "returned"].map((name) => el("th", { scope: "col" }, name)))),
+      headed("arm", "candidates", "returned"),
       el("tbody", {}, ...Object.entries(reply.arms).flatMap(armRows)),
     ),
     el(

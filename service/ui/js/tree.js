@@ -2,7 +2,7 @@
 // screen it is an outline: each phrase with its parts indented below it.
 
 import { parseBrackets } from "./brackets.js";
-import { card, drawn, el, svg } from "./dom.js";
+import { card, drawn, el, glossary, svg } from "./dom.js";
 import { legendOf } from "./tags.js";
 
 const LEVEL = 38;
@@ -61,6 +61,6 @@ export function treeCard(trees) {
   return card(
     "Parse tree",
     ...parsed.map(([text, tree]) => drawn("Parse tree", (narrow) => (narrow ? el("ul", { class: "tree outline" }, outline(tree)) : drawing(text, tree)))),
-    el("details", {}, el("summary", {}, "What the tags mean"), el("dl", { class: "meanings" }, ...legend.flatMap(([tag, says]) => [el("dt", {}, tag), el("dd", {}, says)]))),
+    glossary("What the tags mean", legend),
   );
 }

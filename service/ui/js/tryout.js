@@ -1,7 +1,7 @@
 // Thresholds of one collection, to try on its recent scores. Nothing here changes the server: what
 // comes out is a file.
 
-import { card, el } from "./dom.js";
+import { badge, card, el, headed } from "./dom.js";
 import { ms, percent } from "./format.js";
 import { histogram } from "./histogram.js";
 import { sharesOf, thresholdsFile } from "./thresholds.js";
@@ -31,24 +31,17 @@ export class Tryout {
     this.scores = scores;
     this.fault.textContent = scores.error;
     this.fault.hidden = !scores.error;
-    if (!scores.thresholds) {
-      this.note.textContent = `No router is loaded, so nothing is scored: name a route, or give the server --router ${this.collection}=MODEL.`;
-      this.clear();
-      return;
-    }
-    if (!scores.scores.length) {
-      this.note.textContent = `${this.now()} No question has been scored yet.`;
-      this.clear();
+    if (!scores.thresholds || !scores.scores.length) {
+      this.note.textContent = scores.thresholds
+        ? `${this.now()} No question has been scored yet.`
+        : `No router is loaded, so nothing is scored: name a route, or give the server --router ${this.collection}=MODEL.`;
+      this.tried = null;
+      for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
       return;
     }
     if (!moved && !this.isUntouched()) this.begin();
     this.tried.simple = scores.simple;
     this.show();
-  }
-
-  clear() {
-    this.tried = null;
-    for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
   }
 
   now() {
@@ -112,7 +105,7 @@ export class Tryout {
       el(
         "table",
         { class: "plain shares" },
-        el("thead", {}, el("tr", {}, ...["route", "now", "tried"].map((name) => el("th", { scope: "col" }, name)))),
+        headed("route", "now", "tried"),
         el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, before[route], then[route]))),
         el("tfoot", {}, this.meanRow(before, then)),
       ),
@@ -147,5 +140,5 @@ export class Tryout {
 function shareRow(route, now, then) {
   const cell = (share) =>
     el("td", { class: "number" }, percent(share), el("span", { class: "under" }, el("span", { class: `fill ${route}`, style: { width: `${100 * share}%` } })));
-  return el("tr", {}, el("th", { scope: "row" }, el("span", { class: `badge ${route}` }, route)), cell(now), cell(then));
+  return el("tr", {}, el("th", { scope: "row" }, badge(route)), cell(now), cell(then));
 }

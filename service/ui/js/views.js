@@ -1,7 +1,8 @@
 // The views as tabs; the address says which one is shown.
 
+import { $ } from "./dom.js";
+
 const VIEWS = ["ask", "documents", "live"];
-const $ = (id) => document.getElementById(id);
 
 // `onChoose(name)` is told of a view that somebody chose.
 export function installViews(onChoose) {
