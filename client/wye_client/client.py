@@ -26,7 +26,9 @@ COMPARISONS: Mapping[str, str] = {
 }
 """Comparison operators of LlamaIndex and Haystack, with Wye's names for them."""
 
+_Came = httpx2.Response | httpx2.TransportError
 _BUSY = (429, 503)
+_PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
 _LONGEST_WAIT = 10.0
 _FIRST_WAIT = 0.2
 _GLANCE = 0.5
@@ -218,8 +220,7 @@ class _Call(Generic[T]):
     method: str
     path: str
     read: Callable[[Any], T]
-    body: Mapping[str, Any] | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    sent: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Calls:
@@ -237,16 +238,16 @@ class _Calls:
 
     @staticmethod
     def _search(question: str, options: SearchOptions) -> _Call[Hits]:
-        return _Call("POST", "/v1/retrieve", _found, {"question": question, **options})
+        return _Call("POST", "/v1/retrieve", _found, {"json": {"question": question, **options}})
 
     @staticmethod
     def _answer(question: str, options: AnswerOptions) -> _Call[Answer]:
-        return _Call("POST", "/v1/answer", _answer, {"question": question, **options})
+        return _Call("POST", "/v1/answer", _answer, {"json": {"question": question, **options}})
 
     @staticmethod
     def _decide(question: str, collection: str | None) -> _Call[Decision]:
         body = {"question": question, "collection": collection, "explain": True}
-        return _Call("POST", "/v1/route", lambda reply: _decision(reply["route"]), body)
+        return _Call("POST", "/v1/route", lambda reply: _decision(reply["route"]), {"json": body})
 
     @staticmethod
     def _collections() -> _Call[list[str]]:
@@ -257,13 +258,13 @@ class _Calls:
     @staticmethod
     def _read(document: str, collection: str | None) -> _Call[Document]:
         path = f"/v1/documents/{quote(document, safe='')}"
-        return _Call("GET", path, _document, query=_of(collection))
+        return _Call("GET", path, _document, {"params": _of(collection)})
 
     @staticmethod
     def _add(documents: Iterable[Document], collection: str | None) -> _Call[Any]:
         values = [asdict(document) for document in documents]
         body = {"documents": values, "collection": collection}
-        return _Call("POST", "/v1/documents", lambda reply: reply, body)
+        return _Call("POST", "/v1/documents", lambda reply: reply, {"json": body})
 
     @staticmethod
     def _job(name: str) -> _Call[Any]:
@@ -272,10 +273,13 @@ class _Calls:
     @staticmethod
     def _delete(documents: Sequence[str], collection: str | None) -> _Call[int]:
         body = {"documents": list(documents), "collection": collection}
-        return _Call("POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), body)
+        return _Call(
+            "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), {"json": body}
+        )
 
-    def _wait(self, attempt: int, reply: httpx2.Response | None) -> float | None:
+    def _wait(self, attempt: int, came: _Came) -> float | None:
         """Seconds until the next attempt; None if there is none."""
+        reply = came if isinstance(came, httpx2.Response) else None
         if attempt >= self._retries or (reply is not None and reply.status_code not in _BUSY):
             return None
         asked = reply.headers.get("retry-after", "") if reply is not None else ""
@@ -283,8 +287,26 @@ class _Calls:
         # With jitter, so that clients that were refused together do not return together.
         return None if least > _LONGEST_WAIT else least * (1 + random.random() / 2)
 
-    def _unreachable(self, error: Exception) -> WyeError:
-        return WyeError(f"{self._url} cannot be reached ({error or type(error).__name__}).")
+    def _understood(self, came: _Came, call: _Call[T]) -> T:
+        """What a reply says; raises a `WyeError` for an error, or if none came."""
+        if not isinstance(came, httpx2.Response):
+            why = str(came) or type(came).__name__
+            raise WyeError(f"{self._url} cannot be reached ({why}).") from came
+        request_id = came.headers.get("x-request-id", "")
+        if came.is_error:
+            try:
+                said = str(came.json()["detail"])
+            except (ValueError, KeyError, TypeError):
+                said = f"The server replied {came.status_code}."
+            raise WyeError(said, came.status_code, request_id)
+        try:
+            return call.read(came.json())
+        except (ValueError, KeyError, TypeError) as error:
+            raise WyeError(
+                f"{came.url} sent a reply that is not Wye's ({error!r}); check the address.",
+                came.status_code,
+                request_id,
+            ) from error
 
 
 class Client(_Calls):
@@ -357,18 +379,13 @@ class Client(_Calls):
     def _send(self, call: _Call[T]) -> T:
         attempt = 0
         while True:
+            came: _Came
             try:
-                reply = self._http.request(
-                    call.method, call.path, json=call.body, params=call.query
-                )
+                came = self._http.request(call.method, call.path, **call.sent)
             except httpx2.TransportError as error:
-                wait = self._wait(attempt, None)
-                if wait is None:
-                    raise self._unreachable(error) from error
-            else:
-                wait = self._wait(attempt, reply)
-                if wait is None:
-                    return _understood(reply, call)
+                came = error
+            if (wait := self._wait(attempt, came)) is None:
+                return self._understood(came, call)
             attempt += 1
             time.sleep(wait)
 
@@ -432,38 +449,15 @@ class AsyncClient(_Calls):
     async def _send(self, call: _Call[T]) -> T:
         attempt = 0
         while True:
+            came: _Came
             try:
-                reply = await self._http.request(
-                    call.method, call.path, json=call.body, params=call.query
-                )
+                came = await self._http.request(call.method, call.path, **call.sent)
             except httpx2.TransportError as error:
-                wait = self._wait(attempt, None)
-                if wait is None:
-                    raise self._unreachable(error) from error
-            else:
-                wait = self._wait(attempt, reply)
-                if wait is None:
-                    return _understood(reply, call)
+                came = error
+            if (wait := self._wait(attempt, came)) is None:
+                return self._understood(came, call)
             attempt += 1
             await asyncio.sleep(wait)
-
-
-def _understood(reply: httpx2.Response, call: _Call[T]) -> T:
-    request_id = reply.headers.get("x-request-id", "")
-    if reply.is_error:
-        try:
-            said = str(reply.json()["detail"])
-        except (ValueError, KeyError, TypeError):
-            said = f"The server replied {reply.status_code}."
-        raise WyeError(said, reply.status_code, request_id)
-    try:
-        return call.read(reply.json())
-    except (ValueError, KeyError, TypeError) as error:
-        raise WyeError(
-            f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address.",
-            reply.status_code,
-            request_id,
-        ) from error
 
 
 def _of(collection: str | None) -> Mapping[str, str]:
@@ -478,16 +472,7 @@ def _found(reply: Mapping[str, Any]) -> Hits:
     return Hits(
         question=reply["question"],
         passages=tuple(
-            Hit(
-                id=each["id"],
-                rank=each["rank"],
-                score=each["score"],
-                title=each["title"],
-                text=each["text"],
-                metadata=each["metadata"],
-                document=each["document"],
-                relevance=each.get("relevance"),
-            )
+            Hit(**{name: each[name] for name in _PARTS}, relevance=each.get("relevance"))
             for each in reply["passages"]
         ),
         decision=_decision(reply["route"]),
@@ -524,10 +509,5 @@ def _written(reply: Mapping[str, Any]) -> Written | None:
         if state in ("failed", "cancelled"):
             raise WyeError(f"The job {reply['id']} {state}. {reply.get('error', '')}".strip())
         return None
-    return Written(
-        added=reply["added"],
-        updated=reply["updated"],
-        unchanged=reply["unchanged"],
-        removed=reply["removed"],
-        version=reply["index_version"],
-    )
+    counts = ("added", "updated", "unchanged", "removed")
+    return Written(**{name: reply[name] for name in counts}, version=reply["index_version"])
