@@ -167,7 +167,13 @@ class Batcher(Generic[Key, Item, Result]):
             async with asyncio.timeout(seconds):
                 return await future, entry
         except TimeoutError:
-            raise _out_of_time(seconds, self.expected_wait(owner)) from None
+            raise Problem(
+                504,
+                "deadline",
+                f"No passages were found within {1000 * seconds:.0f} ms. Give more time with "
+                "deadline_ms, or use a cheaper route such as dense.",
+                retry_after=self.expected_wait(owner),
+            ) from None
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run a function in the thread, between batches.
@@ -303,16 +309,6 @@ class Batcher(Generic[Key, Item, Result]):
                 batch.append(waiting)
                 room -= waiting.weight
         return batch
-
-
-def _out_of_time(seconds: float, wait: float) -> Problem:
-    return Problem(
-        504,
-        "deadline",
-        f"No passages were found within {1000 * seconds:.0f} ms. Give more time with deadline_ms, "
-        "or use a cheaper route such as dense.",
-        retry_after=wait,
-    )
 
 
 async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Result:

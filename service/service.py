@@ -441,18 +441,25 @@ class Service:
                 "index_version": reply.version,
                 "degraded": result.degraded,
                 "seconds": {**result.seconds, "total": result.total},
-                **({} if remote is None else _logged(remote)),
-                **({} if remote is None else self._ranked(params.collection, remote)),
+                **({} if remote is None else self._logged(params.collection, remote)),
             },
         )
 
-    def _ranked(self, collection: str, remote: RemoteOutcome) -> dict[str, object]:
-        """Rankings of arms for the request log, to learn from; empty without shadow calls."""
+    def _logged(self, collection: str, remote: RemoteOutcome) -> dict[str, object]:
+        """What the request log says of remote arms; with shadow calls, their rankings as well."""
+        facts: dict[str, object] = {
+            "arms": {
+                name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
+                for name, call in remote.calls.items()
+            },
+            "missing": remote.missing,
+            "spent": remote.spent,
+            "saved": remote.saved,
+        }
         own = {arm.name: arm for arm in self.arms[collection] if not arm.is_simple}
         calls = [call for name, call in remote.calls.items() if name in own and call.hits]
-        if not self.shadow.share or not calls:
-            return {}
-        return {"ranked": [logged(own[call.name], call) for call in calls]}
+        ranked = [logged(own[call.name], call) for call in calls if self.shadow.share]
+        return {**facts, "ranked": ranked} if ranked else facts
 
     def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
         """Count the calls of remote arms and what they cost."""
@@ -491,19 +498,6 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
-
-
-def _logged(remote: RemoteOutcome) -> dict[str, object]:
-    """What a line of the request log says of remote arms."""
-    return {
-        "arms": {
-            name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
-            for name, call in remote.calls.items()
-        },
-        "missing": remote.missing,
-        "spent": remote.spent,
-        "saved": remote.saved,
-    }
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

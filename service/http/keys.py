@@ -65,7 +65,8 @@ class Key:
 
     def __str__(self) -> str:
         """The key as a line of a keys file."""
-        line = f"{self.name} {self._scopes} sha256:{self.digest}"
+        scopes = "+".join(scope for scope in Scope if scope in self.scopes)
+        line = f"{self.name} {scopes} sha256:{self.digest}"
         if self.collections:
             line += f" collections={'+'.join(self.collections)}"
         if self.filter:
@@ -73,10 +74,6 @@ class Key:
         if self.max_cost_per_day is not None:
             line += f" max_cost_per_day={Decimal(str(self.max_cost_per_day)):f}"
         return line
-
-    @property
-    def _scopes(self) -> str:
-        return "+".join(scope for scope in Scope if scope in self.scopes)
 
     @property
     def is_bound(self) -> bool:
