@@ -325,7 +325,8 @@ async def _merged(
         relevance=(),
         answerability=None,
     )
-    return _answer(result, reply, passages, calls), remote
+    seconds = {**result.seconds, **{name: call.seconds for name, call in calls.items()}}
+    return replace(result, reply=reply, passages=passages, seconds=seconds), remote
 
 
 def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
@@ -365,18 +366,7 @@ def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
     entry = Entry(asked.item, asked.end, size=1)
     reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
-    result = SearchResult(asked.params, entry, reply, passages, "", {})
-    return _answer(result, reply, passages, {arm.name: call})
-
-
-def _answer(
-    result: SearchResult,
-    reply: Reply,
-    passages: Mapping[str, Passage],
-    calls: Mapping[str, ArmCall],
-) -> SearchResult:
-    seconds = {**result.seconds, **{name: call.seconds for name, call in calls.items()}}
-    return replace(result, reply=reply, passages=passages, seconds=seconds)
+    return SearchResult(asked.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 
 def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:

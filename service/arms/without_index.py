@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 
-from backends.types import Passage, Ranking
 from router.errors import QuestionError
 from router.gateway import NO_RELEVANCE
 from router.passage_evidence import WITHOUT, Returned
@@ -131,19 +130,10 @@ class _SimpleSearch:
         decision = None
         if own.route == Route.AUTO:
             decision = await _decided(self.decide, own, self.item.text, self.call)
-        ranking: Ranking = found.ranking
-        entry = Entry(self.item, now + self.seconds, size=1)
-        reply = Reply(
-            self.item.text,
-            Route.HYBRID,
-            ranking,
-            {arm.name: ranking},
-            {},
-            version=0,
-            decision=decision,
-        )
-        shown: dict[str, Passage] = passages
-        return SearchResult(own, entry, reply, shown, "", {arm.name: self.call.seconds})
+        entry, arms = Entry(self.item, now + self.seconds, size=1), {arm.name: found.ranking}
+        text = self.item.text
+        reply = Reply(text, Route.HYBRID, found.ranking, arms, {}, 0, decision=decision)
+        return SearchResult(own, entry, reply, passages, "", {arm.name: self.call.seconds})
 
 
 async def _decided(
