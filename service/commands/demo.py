@@ -46,7 +46,7 @@ class JudgedQuestion:
 
 def demo(
     *,
-    index: Annotated[Path, typer.Option("--index", help="Folder of the demo's index.")] = FOLDER,
+    index: Annotated[Path, typer.Option(help="Folder of the demo's index.")] = FOLDER,
     serves: Annotated[
         bool, typer.Option("--serve", help="Serve it with the console instead of searching it.")
     ] = False,

@@ -51,7 +51,6 @@ def index(
     metadata: Annotated[
         list[str] | None,
         typer.Option(
-            "--metadata",
             metavar="KEY=VALUE",
             help="Metadata to filter by, for documents that lack the key. May be repeated.",
         ),
@@ -64,14 +63,11 @@ def index(
     entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
         str,
-        typer.Option(
-            "--engine", metavar="ENGINE", help="local, or ray to read and analyse on a Ray cluster."
-        ),
+        typer.Option(metavar="ENGINE", help="local, or ray to read and analyse on a Ray cluster."),
     ] = "local",
     address: Annotated[
         str,
         typer.Option(
-            "--address",
             help="Address of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or a "
             "temporary cluster on this machine.",
         ),

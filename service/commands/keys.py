@@ -18,10 +18,10 @@ keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 def new(
     *,
     name: Annotated[
-        str, typer.Option("--name", help="Name of the key, for logs and rate limits.")
+        str, typer.Option(help="Name of the key, for logs and rate limits.")
     ] = "default",
     scopes: Annotated[
-        str, typer.Option("--scopes", help="Scopes, separated by commas: read, write, admin.")
+        str, typer.Option(help="Scopes, separated by commas: read, write, admin.")
     ] = "read",
     collections: Annotated[
         list[str] | None,
@@ -32,7 +32,6 @@ def new(
     filter: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            "--filter",
             help="Metadata filter (JSON): the key sees only passages that match it, and cannot "
             "write.",
         ),
@@ -40,13 +39,12 @@ def new(
     max_cost_per_day: Annotated[
         float | None,
         typer.Option(
-            "--max-cost-per-day",
             help="Daily limit (UTC) on what its questions may cost in remote arms.",
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="File to add the key's hash to."),
+        typer.Option(help="File to add the key's hash to."),
     ] = None,
 ) -> None:
     """Make a key. It is printed once; only its hash is stored.

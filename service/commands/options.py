@@ -16,26 +16,22 @@ if TYPE_CHECKING:
 
 IndexOption = Annotated[
     Path | None,
-    typer.Option("--index", help="Folder of the index. Default: WYE_INDEX."),
+    typer.Option(help="Folder of the index. Default: WYE_INDEX."),
 ]
 IndexesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--index",
         metavar="[NAME=]DIR",
         help="Index to serve; several need names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
     ),
 ]
 ArmsOption = Annotated[
     Path | None,
-    typer.Option(
-        "--arms", help="File of remote arms to ask instead of an index; one has the role simple."
-    ),
+    typer.Option(help="File of remote arms to ask instead of an index; one has the role simple."),
 ]
 RoutersOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--router",
         metavar="[NAME=]MODEL",
         help="Router of a collection, as name/version or a folder. Default: WYE_SERVE__ROUTERS or "
         "WYE_ROUTER__MODEL.",
@@ -44,7 +40,6 @@ RoutersOption = Annotated[
 ThresholdsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--thresholds",
         metavar="[NAME=]FILE",
         help="Thresholds file of a collection, from `wye tune`; reread when it changes. Default: "
         "WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
@@ -53,7 +48,6 @@ ThresholdsOption = Annotated[
 RouteOption = Annotated[
     str,
     typer.Option(
-        "--route",
         metavar="ROUTE",
         autocompletion=lambda: [*Route],
         help=f"Route to take: {', '.join(Route)}.",
@@ -61,12 +55,11 @@ RouteOption = Annotated[
 ]
 PortOption = Annotated[
     int | None,
-    typer.Option("--port", min=0, max=65535, help="Port to serve on. Default: 8000."),
+    typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000."),
 ]
 LatencyOption = Annotated[
     float | None,
     typer.Option(
-        "--max-latency-ms",
         metavar="MS",
         help="Time budget of an answer in ms, if the router chooses the route.",
     ),
@@ -74,12 +67,11 @@ LatencyOption = Annotated[
 PointOption = Annotated[
     str,
     typer.Option(
-        "--point",
         help="Operating point of the router: quality, balanced or fast. Default: the thresholds "
         "in use.",
     ),
 ]
-PresetOption = Annotated[str | None, typer.Option("--preset", help="Preset: default or published.")]
+PresetOption = Annotated[str | None, typer.Option(help="Preset: default or published.")]
 EntityVectorsOption = Annotated[
     bool, typer.Option("--entity-vectors", help="Also store a vector of each entity's name.")
 ]
@@ -91,7 +83,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; same resul
 FilterOption = Annotated[
     str | None,
     typer.Option(
-        "--filter",
         metavar="FILTER",
         help="Metadata filter: year<1850, topic=bridges, or JSON as in the HTTP API.",
     ),
