@@ -21,7 +21,7 @@ from service.collections import THRESHOLDS, Collection, index_folders, router_se
 from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
-from service.search import RouteParams, SearchParams
+from service.search import SearchParams
 from service.settings import ServiceSettings
 
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
@@ -138,7 +138,7 @@ class RemoteCollection(Collection):
         LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
         return True
 
-    def decide(self, params: SearchParams | RouteParams, asked: Returned) -> Decision:
+    def decide(self, params: SearchParams, asked: Returned) -> Decision:
         """Decide which route a question takes, by what the simple arm returned.
 
         `max_latency_ms` plays no part here; `service.arms.gate` applies it to the arms.

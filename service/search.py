@@ -40,6 +40,7 @@ class SearchParams:
         filter: Metadata filter as parsed JSON.
         max_cost: Greatest cost of calls of remote arms, if bounded.
         text_only: Use dense and lexical search in place of routes that need the graph.
+        only_route: Decide which route a question would take, and find nothing.
         canonical: The filter as text, for comparison: to `==`, 1 and true are equal.
     """
 
@@ -53,31 +54,14 @@ class SearchParams:
     point: str = ""
     max_cost: float | None = field(default=None, compare=False)
     text_only: bool = False
+    only_route: bool = False
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "canonical", _canonical(self.filter))
-
-
-@dataclass(frozen=True, slots=True)
-class RouteParams:
-    """Parameters of a question for which only the route is wanted."""
-
-    collection: str
-    max_latency_ms: float | None = None
-    explain: bool = False
-    filter: object | None = field(default=None, compare=False)
-    point: str = ""
-    canonical: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "canonical", _canonical(self.filter))
-
-
-def _canonical(filter_: object | None) -> str:
-    # A filter that comes with a key differs from an equal one that was asked for.
-    kind = "fixed " if isinstance(filter_, Fixed) else ""
-    return "" if filter_ is None else kind + json.dumps(filter_, sort_keys=True)
+        # A filter that comes with a key differs from an equal one that was asked for.
+        kind = "fixed " if isinstance(self.filter, Fixed) else ""
+        text = "" if self.filter is None else kind + json.dumps(self.filter, sort_keys=True)
+        object.__setattr__(self, "canonical", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +150,7 @@ class Searcher:
         self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
     def work(
-        self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
+        self, params: SearchParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> Sequence[SearchResult | Decision | Later[Rest] | Exception]:
         """Answer a batch, with one result or error for each entry, in order.
 
@@ -177,7 +161,7 @@ class Searcher:
         if isinstance(params, Rest):
             return self._finish(params, entries)
         session = self._collections[params.collection].session
-        if isinstance(params, RouteParams):
+        if params.only_route:
             session = session.within(min(entry.deadline for entry in entries))
             return self._decide(session, params, [entry.item.text for entry in entries])
         late, why = self._late(params, entries)
@@ -188,20 +172,16 @@ class Searcher:
         results = dict(zip([*late, *patient], found, strict=True))
         return [results[entry] for entry in entries]
 
-    def begin(
-        self, params: SearchParams | RouteParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> None:
+    def begin(self, params: SearchParams | Rest, entries: Sequence[Entry[QueuedQuestion]]) -> None:
         """Start to encode the questions of the next batch while this one is processed."""
-        if isinstance(params, Rest):
-            return
-        if isinstance(params, RouteParams) or params.route != Route.LEXICAL:
+        if not isinstance(params, Rest) and params.route != Route.LEXICAL:
             # Errors are reported when the batch itself is processed.
             with suppress(Exception):
                 session = self._collections[params.collection].session
                 session.analyser.encode_ahead([entry.item.text for entry in entries])
 
     def _decide(
-        self, session: Session, params: RouteParams, questions: Sequence[str]
+        self, session: Session, params: SearchParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(

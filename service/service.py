@@ -43,7 +43,6 @@ from service.search import (
     STEPS_WEIGHT,
     QueuedQuestion,
     Rest,
-    RouteParams,
     Searcher,
     SearchParams,
     SearchResult,
@@ -99,14 +98,14 @@ class Service:
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
-        self.batcher: Batcher[
-            SearchParams | RouteParams | Rest, QueuedQuestion, SearchResult | Decision
-        ] = Batcher(
-            searcher.work,
-            batch=serve.batch,
-            queue=serve.queue,
-            weight=QUESTION_TOKENS,
-            begin=searcher.begin,
+        self.batcher: Batcher[SearchParams | Rest, QueuedQuestion, SearchResult | Decision] = (
+            Batcher(
+                searcher.work,
+                batch=serve.batch,
+                queue=serve.queue,
+                weight=QUESTION_TOKENS,
+                begin=searcher.begin,
+            )
         )
         self.refresher = Refresher(
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
@@ -275,7 +274,7 @@ class Service:
         return results
 
     async def decide(
-        self, request: Request, params: RouteParams, question: str, deadline_ms: int | None
+        self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
     ) -> Decision:
         """Decide which route a question would take.
 
@@ -301,9 +300,9 @@ class Service:
         return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
-        self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
+        self, request: Request, params: SearchParams, question: str, seconds: float
     ) -> SearchResult | Decision:
-        steps = isinstance(params, SearchParams) and params.route == Route.STEPS
+        steps = params.route == Route.STEPS
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
@@ -372,7 +371,7 @@ class Service:
         return next(arm for arm in self.arms[collection] if arm.is_simple)
 
     async def _decide_without(
-        self, request: Request, params: RouteParams, question: str, seconds: float
+        self, request: Request, params: SearchParams, question: str, seconds: float
     ) -> Decision:
         """Decide which route a question would take in a collection without an index."""
         decision, remote = await without_index.route(
@@ -386,9 +385,7 @@ class Service:
         self._count_arms(params.collection, remote)
         return decision
 
-    async def _by_passages(
-        self, params: SearchParams | RouteParams, returned: Returned
-    ) -> Decision:
+    async def _by_passages(self, params: SearchParams, returned: Returned) -> Decision:
         """Decide by what the simple arm returned, in the models' thread."""
         collection = self._collections[params.collection]
         if not isinstance(collection, RemoteCollection):

@@ -23,7 +23,7 @@ from service.arms.relevance import arm_facts, read_relevance
 from service.collections import DEFAULT
 from service.errors import ServiceError
 from service.remote_collection import ASKED, read_passage_router
-from service.search import QueuedQuestion, RouteParams, SearchParams
+from service.search import QueuedQuestion, SearchParams
 from service.settings import LONGEST_DEADLINE_MS, load_settings
 from wye import Hit, Hits
 
@@ -224,8 +224,8 @@ class LocalSearch:
     ) -> Decision:
         """Decide which route `search` would take; this asks the simple arm."""
         check([question], 1)
-        params = RouteParams("", explain=explain, point=point)
-        simple, _ = self._arms.parts(SearchParams("", Route.AUTO, 1))
+        params = SearchParams("", Route.AUTO, 1, explain=explain, point=point, only_route=True)
+        simple, _ = self._arms.parts(params)
         item = QueuedQuestion(question, "")
         seconds = LONGEST_DEADLINE_MS / 1000
         decision, _ = self._arms.run(
@@ -233,7 +233,7 @@ class LocalSearch:
         )
         return decision
 
-    async def _decide(self, params: SearchParams | RouteParams, returned: Returned) -> Decision:
+    async def _decide(self, params: SearchParams, returned: Returned) -> Decision:
         return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
 
 

@@ -17,9 +17,9 @@ from service.arms.budget import Budget
 from service.arms.gate import RemoteOutcome, named
 from service.arms.relevance import judged
 from service.batching import Entry
-from service.search import QueuedQuestion, RouteParams, SearchParams, SearchResult
+from service.search import QueuedQuestion, SearchParams, SearchResult
 
-Decide = Callable[[SearchParams | RouteParams, Returned], Awaitable[Decision]]
+Decide = Callable[[SearchParams, Returned], Awaitable[Decision]]
 """Decides which route a question takes, by what the simple arm returned."""
 NOTHING = "degraded: the simple arm gave nothing to decide by"
 
@@ -81,7 +81,7 @@ async def search(
 
 async def route(
     simple: RemoteArm,
-    params: RouteParams,
+    params: SearchParams,
     item: QueuedQuestion,
     seconds: float,
     *,
@@ -136,9 +136,7 @@ class _SimpleSearch:
         return SearchResult(own, entry, reply, passages, "", {arm.name: self.call.seconds})
 
 
-async def _decided(
-    decide: Decide, params: SearchParams | RouteParams, question: str, call: ArmCall
-) -> Decision:
+async def _decided(decide: Decide, params: SearchParams, question: str, call: ArmCall) -> Decision:
     if call.reason:
         return Decision(Route.HYBRID, None, None, None, NOTHING)
     found = [(hit.title, hit.text) for hit in call.hits[:SEEN]]

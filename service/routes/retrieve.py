@@ -20,7 +20,7 @@ from service.schemas.retrieve import (
     RouteReply,
     RouteRequest,
 )
-from service.search import RouteParams, SearchParams
+from service.search import SearchParams
 from service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
@@ -58,7 +58,16 @@ async def route(
 ) -> RouteReply:
     """Scores a question and returns the route that it would take, but no passages."""
     name = service.collection(wanted.collection).name
-    params = RouteParams(name, wanted.max_latency_ms, wanted.explain, wanted.filter, wanted.point)
+    params = SearchParams(
+        name,
+        Route.AUTO,
+        1,
+        wanted.filter,
+        wanted.explain,
+        wanted.max_latency_ms,
+        point=wanted.point,
+        only_route=True,
+    )
     decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(

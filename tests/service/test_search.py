@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -11,10 +12,11 @@ from featurizer.spacy_parser import token_count
 from router.types import BASELINE, Decision, Route, Thresholds
 from service.batching import Entry, Later
 from service.collections import Collection
-from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
+from service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 from tests.service.fakes import Library
 
 GRAPH = SearchParams("c", Route.GRAPH, 2)
+ROUTE = SearchParams("c", Route.AUTO, 1, only_route=True)
 
 
 def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
@@ -163,7 +165,7 @@ def test_every_route_carries_its_passages(library: Library, route: Route) -> Non
 def test_a_decision_alone_searches_nothing(library: Library) -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "one two three four five six seven"]
-    first, second, third = searcher(library).work(RouteParams("c", explain=True), entries(*texts))
+    first, second, third = searcher(library).work(replace(ROUTE, explain=True), entries(*texts))
     assert isinstance(first, Decision)
     assert first.route == Route.DENSE
     assert [part.name for part in first.contributions][:2] == [BASELINE, "words"]
@@ -173,9 +175,9 @@ def test_a_decision_alone_searches_nothing(library: Library) -> None:
     assert library.batches == []
 
 
-@pytest.mark.parametrize("params", [SearchParams("c", Route.AUTO, 2), RouteParams("c")])
+@pytest.mark.parametrize("params", [SearchParams("c", Route.AUTO, 2), ROUTE])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: Library, params: SearchParams | RouteParams, monkeypatch: pytest.MonkeyPatch
+    library: Library, params: SearchParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = Collection("c", lambda: library)
@@ -207,7 +209,6 @@ def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> No
     fixed = Fixed({"type": "eq", "key": "k", "value": 1})
     params = [SearchParams("default", Route.DENSE, 5, each) for each in (asked, fixed)]
     assert params[0] != params[1]
-    assert RouteParams("default", filter=asked) != RouteParams("default", filter=fixed)
 
 
 def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
@@ -216,6 +217,6 @@ def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
     begun: list[Sequence[str]] = []
     monkeypatch.setattr(HashAnalyser, "encode_ahead", lambda _, texts: begun.append(texts))
     own = searcher(library)
-    for params in (GRAPH, SearchParams("c", Route.LEXICAL, 2), RouteParams("c")):
+    for params in (GRAPH, SearchParams("c", Route.LEXICAL, 2), ROUTE):
         own.begin(params, entries("the river", "the bridge"))
     assert begun == [["the river", "the bridge"]] * 2
