@@ -131,11 +131,7 @@ class Collection:
             raise Problem(503, "unavailable", self.gone, retry_after=10)
 
     def require_route(self, route: Route) -> None:
-        """Refuse a route that the installation lacks.
-
-        Raises:
-            Problem: 409.
-        """
+        """Refuse (409) a route that the installation lacks."""
         if lacking := self.unavailable.get(route):
             raise Problem(
                 409,
@@ -161,11 +157,7 @@ class Collection:
 
     @property
     def analyser(self) -> Analyser:
-        """The models that parse and encode questions.
-
-        Raises:
-            Problem: 503 while it is not loaded.
-        """
+        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
         return self.session.analyser
 
     @property

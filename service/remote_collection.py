@@ -30,11 +30,7 @@ ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
 
 
 def no_analyser() -> NoReturn:
-    """Placeholder for an analyser where nothing is encoded.
-
-    Raises:
-        ServiceError: Always.
-    """
+    """Raise a `ServiceError`, in place of an analyser where nothing is encoded."""
     raise ServiceError("Nothing is encoded here.")
 
 
@@ -98,11 +94,7 @@ class RemoteCollection(Collection):
 
     @property
     def session(self) -> Session:
-        """There is none.
-
-        Raises:
-            Problem: 409, always.
-        """
+        """There is none: always a `Problem` 409."""
         self._refuse()
 
     @property

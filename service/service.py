@@ -276,11 +276,7 @@ class Service:
     async def decide(
         self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
     ) -> Decision:
-        """Decide which route a question would take.
-
-        Raises:
-            Problem: As in `search`.
-        """
+        """Decide which route a question would take; problems are those of `search`."""
         seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
         key = ASKING.get()
         if key.filter:

@@ -38,11 +38,7 @@ class ShardCalls:
         self._shards: tuple[Shard, ...] = ()
 
     def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Answer one of `router.sharding.shard.CALLS`.
-
-        Raises:
-            KeyError: The call or the walk is unknown.
-        """
+        """Answer one of `router.sharding.shard.CALLS`; a `KeyError` for an unknown call or walk."""
         snapshot = session.snapshot
         with self._lock:
             if not self._shards or self._shards[0].snapshot is not snapshot:
@@ -68,11 +64,7 @@ class HttpShard:
         )
 
     def call(self, calls: Sequence[Call]) -> list[Any]:
-        """Send some calls at once and return the answers.
-
-        Raises:
-            ShardError: The shard cannot be reached, is late or answers with an error.
-        """
+        """Answer one of `router.sharding.shard.CALLS`; a `KeyError` for an unknown call or walk."""
         try:
             reply = self._client.post(PATH, json={"calls": calls})
         except httpx2.TimeoutException:
@@ -154,11 +146,7 @@ class ShardedSession(Session):
 
     @property
     def reranker(self) -> Reranker:
-        """There is none.
-
-        Raises:
-            Problem: 409, always.
-        """
+        """There is none: always a `Problem` 409."""
         raise Problem(409, "sharded", "Texts cannot be ranked with a sharded collection.")
 
     @property

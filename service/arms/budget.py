@@ -38,11 +38,7 @@ class Ledger:
         self._day = day
 
     def check(self) -> None:
-        """Check that the file can be written.
-
-        Raises:
-            ServiceError: It cannot.
-        """
+        """Raise a `ServiceError` if the file cannot be written."""
         try:
             with closing(self._open()):
                 pass
@@ -53,11 +49,7 @@ class Ledger:
             ) from None
 
     def spent(self, key: str) -> float:
-        """Amount that a key has spent today.
-
-        Raises:
-            sqlite3.Error: The file cannot be read.
-        """
+        """Amount that a key has spent today, or an `sqlite3.Error`."""
         with closing(self._open()) as database:
             return _amount(database, key, self._day())
 

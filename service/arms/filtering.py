@@ -34,11 +34,7 @@ def translated(
 
 
 def numbers_only(part: Comparison) -> None:
-    """Refuse to order texts.
-
-    Raises:
-        FilterError: The comparison is by the order of texts.
-    """
+    """Refuse with a `FilterError` to compare by the order of texts."""
     if part.type in ("gt", "gte", "lt", "lte") and isinstance(part.values[0], str):
         raise FilterError(f"it cannot compare texts by order, as for {part.key!r:.60}")
 

@@ -15,11 +15,7 @@ _POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
 
 
 def check_pointer(pointer: str) -> str:
-    """Return the pointer if it is valid.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """Return the pointer if it is valid, else raise a `ValueError`."""
     if not _POINTER.fullmatch(pointer):
         raise ValueError("write a JSON pointer, such as /data/hits; empty for the whole reply")
     return pointer
@@ -48,11 +44,7 @@ def found_at(value: object, pointer: str) -> object:
 
 
 def list_at(value: object, pointer: str) -> list[object]:
-    """The list at a pointer.
-
-    Raises:
-        Garbled: There is none.
-    """
+    """The list at a pointer, or `Garbled` if there is none."""
     found = at(value, pointer)
     if not isinstance(found, list):
         raise Garbled(f"there is no list at {pointer or 'its top'}")

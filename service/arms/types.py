@@ -239,11 +239,7 @@ def flat(metadata: object) -> Metadata:
 
 
 def parsed(body: bytes) -> object:
-    """Parse a body as JSON.
-
-    Raises:
-        Garbled: It is not JSON.
-    """
+    """Parse a body as JSON; `Garbled` if it is not JSON."""
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):

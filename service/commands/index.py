@@ -255,11 +255,7 @@ class BadLines:
         return self._count
 
     def note(self, bad: "BadLine") -> None:
-        """Count a bad line.
-
-        Raises:
-            SourceError: If strict.
-        """
+        """Count a bad line, or raise a `SourceError` if strict."""
         from backends.sources import refuse
 
         if self.is_strict:

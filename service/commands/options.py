@@ -94,11 +94,7 @@ _COMPARISON = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|
 
 
 def folder_of(settings: "Settings") -> Path:
-    """The folder of the index that a command works on.
-
-    Raises:
-        ServiceError: None is named.
-    """
+    """The folder of the index that a command works on, or a `ServiceError` if none is named."""
     if settings.index is None:
         raise ServiceError("Which index? Give --index DIR, or set WYE_INDEX.")
     return settings.index

@@ -70,11 +70,7 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
 
 
 async def unbound() -> None:
-    """A dependency that refuses keys bound to collections or to a filter.
-
-    Raises:
-        Problem: 403.
-    """
+    """A dependency that refuses (403) keys bound to collections or to a filter."""
     if ASKING.get().is_bound:
         raise Problem(403, "bound", "This covers all collections, but the key is limited to some.")
 

@@ -144,11 +144,7 @@ class Room:
 
     @contextmanager
     def taken(self, amount: int = 1) -> Iterator[None]:
-        """Take an amount for the time of the context.
-
-        Raises:
-            Problem: 503 if less than that is left.
-        """
+        """Take an amount for the time of the context, or raise a `Problem` 503 if less is left."""
         if amount > self._left:
             raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
         self._left -= amount

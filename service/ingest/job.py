@@ -84,11 +84,7 @@ def parse_job(values: Sequence[object], collection: str = "") -> Job:
 
 
 def parse_passage(line: str | bytes) -> Passage:
-    """Make a passage of its stored JSON.
-
-    Raises:
-        ValueError: The JSON is invalid.
-    """
+    """Make a passage of its stored JSON; a `ValueError` if that is invalid."""
     return _PASSAGE.validate_json(line)
 
 

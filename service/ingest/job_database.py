@@ -57,11 +57,7 @@ class JobDatabase:
         return sorted(path.name for path in self.folder.glob(f"{_DAMAGED}*"))
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a query; none if there never was a job.
-
-        Raises:
-            OSError: The database cannot be read.
-        """
+        """The rows of a query; none if there never was a job, an `OSError` if it cannot be read."""
         with self._lock, _refused():
             if not self._path.exists():
                 return []
@@ -93,11 +89,7 @@ class JobDatabase:
                 raise OSError(f"{DATABASE} was set aside by another process")
 
     def vacuum(self) -> None:
-        """Return unused space to the file system.
-
-        Raises:
-            OSError: The database cannot be written.
-        """
+        """Return unused space to the file system, or raise an `OSError`."""
         with self._lock, _refused():
             # As a script, since a single statement would return a single page.
             self._open().executescript("PRAGMA incremental_vacuum")

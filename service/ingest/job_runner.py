@@ -93,11 +93,7 @@ class JobRunner:
         return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
-        """A job by id.
-
-        Raises:
-            Problem: 404 if there is none, 503 if jobs cannot be read.
-        """
+        """A job by id; a `Problem` 404 if there is none, 503 if jobs cannot be read."""
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:

@@ -97,11 +97,7 @@ class CollectionWriter:
 
     @property
     def jobs(self) -> JobStore:
-        """The jobs of the collection.
-
-        Raises:
-            Problem: 503 while the collection is not loaded.
-        """
+        """The jobs of the collection; a `Problem` 503 while it is not loaded."""
         if self._jobs is None:
             self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs

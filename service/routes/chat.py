@@ -145,11 +145,7 @@ def _names(service: Service) -> list[str]:
 
 
 def route_of(service: Service, model: str) -> tuple[Route, str]:
-    """Route and collection of a model.
-
-    Raises:
-        Problem: 404; there is no such model.
-    """
+    """Route and collection of a model, or a `Problem` 404."""
     names = _names(service)
     if model not in names:
         raise Problem(

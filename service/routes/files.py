@@ -147,11 +147,7 @@ def staged_files(service: Service) -> StagedFiles:
 
 
 async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
-    """An upload by id.
-
-    Raises:
-        Problem: 404; the key has no such upload.
-    """
+    """An upload of the key by id, or a `Problem` 404."""
     found = await asyncio.to_thread(staged.file, id_)
     if found is None:
         raise Problem(

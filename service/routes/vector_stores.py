@@ -48,11 +48,7 @@ async def store_by_name(store: StoreId, service: Served) -> Store:
 
 
 async def not_offered() -> None:
-    """Refuse an operation that collections do not have over HTTP.
-
-    Raises:
-        Problem: 404; always.
-    """
+    """Refuse (404) an operation that collections do not have over HTTP."""
     raise Problem(
         404,
         "not-offered",
