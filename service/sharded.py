@@ -130,9 +130,6 @@ class ShardedSession(Session):
         """The arms of all shards."""
         return cast(Snapshot, self._arms)
 
-    def files(self) -> None:
-        """Do nothing; there are no files here."""
-
     def within(self, until: float) -> Self:
         """A session for one batch, whose calls to shards all end by `until`."""
         own = copy(self)
@@ -154,11 +151,10 @@ class ShardedSession(Session):
         """Always 0: there is no base here."""
         return 0
 
-    def check_files(self) -> None:
-        """Do nothing; there are no files here."""
-
     def build(self) -> None:
-        """Do nothing; there is nothing to build here."""
+        """Do nothing; there is nothing to build here, and there are no files."""
+
+    files = check_files = build
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage; a placeholder for those of shards that do not answer."""

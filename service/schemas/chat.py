@@ -131,13 +131,7 @@ class ChatRequest(BaseModel):
     def sampling(self) -> dict[str, Any]:
         """The options that are passed to a language model."""
         names = (
-            "temperature",
-            "top_p",
-            "max_tokens",
-            "max_completion_tokens",
-            "stop",
-            "seed",
-            "frequency_penalty",
-            "presence_penalty",
+            "temperature top_p max_tokens max_completion_tokens stop seed frequency_penalty "
+            "presence_penalty"
         )
-        return self.model_dump(include={*names}, exclude_none=True)
+        return self.model_dump(include={*names.split()}, exclude_none=True)
