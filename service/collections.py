@@ -120,11 +120,7 @@ class Collection:
         return self._session.router_name if self._session else ""
 
     def require_ready(self) -> None:
-        """Refuse questions while they cannot be answered.
-
-        Raises:
-            Problem: 503 if it is not loaded, or its files can no longer be read.
-        """
+        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
         if not self.is_ready:
             raise self._loading()
         if self.gone:
@@ -146,11 +142,7 @@ class Collection:
 
     @property
     def session(self) -> Session:
-        """The session that answers questions now; hold on to it for the length of a batch.
-
-        Raises:
-            Problem: 503 while it is not loaded.
-        """
+        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
         if self._session is None:
             raise self._loading()
         return self._session

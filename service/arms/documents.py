@@ -25,11 +25,7 @@ class HitConfig(ArmConfig):
     metadata: Pointer = ""
 
     def read(self, reply: object, k: int) -> tuple[RemoteHit, ...]:
-        """Read at most k hits of a reply.
-
-        Raises:
-            Garbled: There is no such list, or a hit has no id or no text.
-        """
+        """Read at most k hits of a reply; `Garbled` without a list, or a hit's id or text."""
         optional = self.title, self.score, self.metadata
         return tuple(
             remote_hit(at(hit, self.id), at(hit, self.text), *(found_at(hit, p) for p in optional))
@@ -55,11 +51,7 @@ class DocumentConfig(WebConfig):
         return ".".join(filter(None, (*self.metadata.split("/"), key)))
 
     def hit(self, id_: object, document: object, score: object) -> RemoteHit:
-        """Make a hit of a document.
-
-        Raises:
-            Garbled: It has no id or no text, or the score is not a number.
-        """
+        """Make a hit of a document; `Garbled` without id or text, or if the score is no number."""
         return remote_hit(
             id_,
             at(document, self.text),

@@ -55,11 +55,7 @@ class Embedder:
             self._web = WebClient(WebConfig(**values, url=given.url, key_env=given.key_env))
 
     async def vector(self, question: str) -> list[float]:
-        """Encode a question.
-
-        Raises:
-            ArmError: The endpoint gives no vector, or no encoder was set.
-        """
+        """Encode a question; an `ArmError` if the endpoint gives no vector or no encoder is set."""
         if self._web is None or self._config is None:
             if self.encode is None:
                 raise ArmError("has no encoder", charged=False)

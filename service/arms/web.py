@@ -73,11 +73,7 @@ def secret_of(variable: str, key: str = "key_env") -> str:
 
 
 def headers_of(config: WebConfig) -> dict[str, str]:
-    """The header with the arm's key, if it has one.
-
-    Raises:
-        ServiceError: The variable with the key is not set.
-    """
+    """The header with the arm's key, if it has one; a `ServiceError` if its variable is not set."""
     secret = secret_of(config.key_env)
     if not secret:
         return {}

@@ -106,11 +106,7 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
 
 
 def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion]:
-    """Read the demo's judged questions of some splits.
-
-    Raises:
-        ServiceError: The demo's files are missing.
-    """
+    """Read the demo's judged questions of some splits; a `ServiceError` if files are missing."""
     try:
         lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
         paths = [corpus / "qrels" / f"{split}.tsv" for split in splits]

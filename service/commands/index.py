@@ -265,11 +265,7 @@ class BadLines:
             say(f"Skipped: {bad}")
 
     def left_out(self, count: Mapping[str, int]) -> None:
-        """Report files of kinds that are not read, counted by suffix.
-
-        Raises:
-            ServiceError: If strict.
-        """
+        """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
         from backends.sources import SUFFIXES, in_words
 
         if not count:

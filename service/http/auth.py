@@ -104,11 +104,7 @@ WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
 
 
 def refuse_open_server(serve: ServeSettings) -> None:
-    """Refuse to serve other machines, or any web page, without API keys.
-
-    Raises:
-        ServiceError: The settings would do so.
-    """
+    """Refuse (`ServiceError`) to serve other machines, or any web page, without API keys."""
     if "*" in serve.cors_origins and not serve.has_keys:
         raise ServiceError(
             "WYE_SERVE__CORS_ORIGINS=* lets any web page that somebody here opens read and delete, "

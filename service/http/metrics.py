@@ -121,11 +121,7 @@ class DocumentMetrics:
             self.passages.labels(collection, change).inc(getattr(report, change))
 
     def unfinished(self, collection: str, jobs: list[Job]) -> None:
-        """Count the jobs of a collection that have not ended, by state.
-
-        Args:
-            jobs: All of them.
-        """
+        """Count all jobs of a collection that have not ended, by state."""
         for state in _UNFINISHED:
             self._jobs.labels(collection, state).set(sum(job.state == state for job in jobs))
 

@@ -39,11 +39,7 @@ class RateLimit:
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
-        """Count one request of a key.
-
-        Raises:
-            Problem: 429 if its bucket is empty, with the time until it no longer is.
-        """
+        """Count one request of a key, or refuse it (429) until its bucket is no longer empty."""
         if not self._per_second:
             return
         now = self._clock()

@@ -304,11 +304,7 @@ async def documents_of(
 
 
 def passage_of(id_: str, body: DocumentBody) -> Passage:
-    """A document sent as JSON, cleaned.
-
-    Raises:
-        Problem: 422 for what the JSON schema does not rule out, such as nested metadata.
-    """
+    """A document sent as JSON, cleaned; a `Problem` 422 for what its schema does not rule out."""
     record = {"id": id_, "title": body.title, "text": body.text, "metadata": body.metadata}
     try:
         return parse_record(record)

@@ -73,11 +73,7 @@ _PASSAGE = TypeAdapter(Passage)
 
 
 def parse_job(values: Sequence[object], collection: str = "") -> Job:
-    """Make a job of its stored values, in the order of `FIELDS`.
-
-    Raises:
-        ValueError: The values are invalid.
-    """
+    """Make a job of its stored values, in the order of `FIELDS`, or raise a `ValueError`."""
     return _JOB.validate_python(
         {**dict(zip(FIELDS, values, strict=True)), "collection": collection}
     )

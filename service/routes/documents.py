@@ -245,11 +245,7 @@ async def page_of(
 
 
 async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:
-    """A document of a collection, if the asking key may see it.
-
-    Raises:
-        Problem: 404; there is no such document, or the key may not see it.
-    """
+    """A document of a collection that the asking key may see, or a `Problem` 404."""
     target = service.collection(collection)
     folder = target.session.folder
     fixed = ASKING.get().within(None)
