@@ -2,8 +2,8 @@
 
 None depends on the size of the corpus or on an arm's own scale, so that what is learned from them
 on one corpus holds on another. Signals of the text arms (`router.text_evidence`) need no parse.
-Those of seeds and of the dense list are known before the graph is walked. The others need every
-arm.
+Those of seeds and of the dense list are known before the graph is walked; that of the graph's own
+list is not.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ SIGNALS_VERSION = 3
 LEAST_SHARE = 1e-6
 """Smaller shares of the best passage's mass count as this."""
 TOP = 5
-"""Passages of a list that margins and agreement look at: as many as a reader is given."""
+"""Passages of a list that margins look at: as many as a reader is given."""
 
 TITLE_SIGNALS = ("seed_title_value", "seed_title_uniqueness")
 SEED_SIGNALS = (
@@ -44,17 +44,7 @@ SEED_SIGNALS = (
     *TITLE_SIGNALS,
 )
 DENSE_SIGNALS = ("dense_best", "dense_margin_2", "dense_margin_5")
-LEXICAL_SIGNALS = ("lexical_margin_2", "lexical_margin_5")
-GRAPH_SIGNALS = ("graph_margin_2", "graph_margin_5")
-AGREEMENT_SIGNALS = (
-    "agreement_dense_graph",
-    "agreement_dense_lexical",
-    "agreement_lexical_graph",
-    "same_best_dense_graph",
-    "graph_best_in_dense",
-    "graph_best_in_lexical",
-    "dense_best_in_graph",
-)
+GRAPH_SIGNALS = ("graph_margin_5",)
 NAMED, SIDES = "names_title_5", "question_and"
 """Signals that `at_hand` uses: the share of the question's names that are titles of the first five
 passages, and how often it says "and" or "or"."""
@@ -79,17 +69,14 @@ MEANINGS: Mapping[str, str] = {
     **TEXT_MEANINGS,
 }
 """Signal of `CHEAP_SIGNALS` -> what it means."""
-SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
 
 
-def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES) -> Float64:
+def signals(evidence: Sequence[ArmResults], names: Sequence[str]) -> Float64:
     """Compute signals of questions.
 
     A margin is the best score minus the 2nd or 5th (or the last, if there are fewer). Scores are
-    cosines for dense, shares of the best for lexical, and logarithms of such shares for the graph.
-    Agreement is the share of the first five passages that two lists have in common. The standing
-    of one arm's best passage in another's list falls from 1 at the head to 0 at the end, with the
-    logarithm of its rank. What is missing (no seed, no hit) counts as 0.
+    cosines for dense, and logarithms of shares of the best for the graph. What is missing (no seed,
+    no hit) counts as 0.
 
     Args:
         evidence: One for each question. Arms that were not asked count as having found nothing, so
@@ -128,9 +115,7 @@ def _groups() -> list[tuple[tuple[str, ...], _Group]]:
         (TITLE_SIGNALS, _of_titles),
         (DENSE_SIGNALS, _of_dense),
         (TEXT_SIGNALS, text_signals),
-        (LEXICAL_SIGNALS, _of_lexical),
         (GRAPH_SIGNALS, _of_graph),
-        (AGREEMENT_SIGNALS, _of_agreement),
     ]
 
 
@@ -164,29 +149,10 @@ def _of_dense(evidence: ArmResults) -> Sequence[float]:
     return scores[0] if scores else 0.0, _difference(scores, 2), _difference(scores, TOP)
 
 
-def _of_lexical(evidence: ArmResults) -> Sequence[float]:
-    scores = _scores(evidence, Route.LEXICAL)
-    shares = [score / scores[0] for score in scores[:TOP]]
-    return _difference(shares, 2), _difference(shares, TOP)
-
-
 def _of_graph(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.GRAPH)
     logs = log_share(np.array(scores[:TOP]), scores[0] if scores else 0.0).tolist()
-    return _difference(logs, 2), _difference(logs, TOP)
-
-
-def _of_agreement(evidence: ArmResults) -> Sequence[float]:
-    dense, graph = (_ids(evidence, arm, 1) for arm in (Route.DENSE, Route.GRAPH))
-    return (
-        _agreement(evidence, Route.DENSE, Route.GRAPH),
-        _agreement(evidence, Route.DENSE, Route.LEXICAL),
-        _agreement(evidence, Route.LEXICAL, Route.GRAPH),
-        float(dense == graph != []),
-        _standing(evidence, Route.GRAPH, Route.DENSE),
-        _standing(evidence, Route.GRAPH, Route.LEXICAL),
-        _standing(evidence, Route.DENSE, Route.GRAPH),
-    )
+    return (_difference(logs, TOP),)
 
 
 def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
@@ -201,25 +167,8 @@ def _scores(evidence: ArmResults, arm: Route) -> list[float]:
     return found
 
 
-def _ids(evidence: ArmResults, arm: Route, count: int) -> list[str]:
-    return evidence.rankings.get(arm, _NOTHING).ids(count)
-
-
 def _difference(values: Sequence[float], place: int) -> float:
     return values[0] - values[:place][-1] if values else 0.0
-
-
-def _agreement(evidence: ArmResults, one: Route, other: Route) -> float:
-    mine, theirs = set(_ids(evidence, one, TOP)), set(_ids(evidence, other, TOP))
-    longest = max(len(mine), len(theirs))
-    return len(mine & theirs) / longest if longest else 0.0
-
-
-def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
-    best = _ids(evidence, one, 1)
-    hits = evidence.rankings.get(other, _NOTHING).hits
-    rank = next((hit.rank for hit in hits if [hit.id] == best), None)
-    return 0.0 if rank is None else 1 - math.log(rank) / math.log(len(hits) + 1)
 
 
 NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)

@@ -187,9 +187,7 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
     pool, recipe = fitted.pool, fitted.trained.recipe
     yield probe("as it is", labels, logits, pool.groups)
     if fitted.unseen is not None:
-        away = np.full(len(labels), np.nan)
-        away[fitted.unseen.rows] = fitted.unseen.logits
-        yield probe("without the question's dataset", labels, away, pool.groups)
+        yield probe("without the question's dataset", labels, fitted.unseen, pool.groups)
     if fitted.choices.start:  # too few questions to train variants on
         return
     names = fitted.training.questions.names

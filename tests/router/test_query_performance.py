@@ -12,10 +12,10 @@ from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import (
     CHEAP_SIGNALS,
+    GRAPH_SIGNALS,
     NAMED,
     NAMES,
     SIDES,
-    SIGNAL_NAMES,
     SIGNALS_VERSION,
     asks_corpus,
     at_hand,
@@ -33,7 +33,8 @@ def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
     return Ranking(arm, hits, 100)
 
 
-OTHERS = tuple(name for name in SIGNAL_NAMES if name not in TEXT_SIGNALS)
+ALL = CHEAP_SIGNALS + GRAPH_SIGNALS
+OTHERS = tuple(name for name in ALL if name not in TEXT_SIGNALS)
 
 
 def of(evidence: ArmResults) -> dict[str, float]:
@@ -79,17 +80,7 @@ def test_each_by_hand() -> None:
             "dense_best": 0.9,
             "dense_margin_2": 0.1,
             "dense_margin_5": 0.4,  # of three, the last
-            "lexical_margin_2": 0.25,
-            "lexical_margin_5": 0.25,  # of two, the last
-            "graph_margin_2": math.log(2),
             "graph_margin_5": math.log(8),
-            "agreement_dense_graph": 3 / 5,
-            "agreement_dense_lexical": 2 / 3,
-            "agreement_lexical_graph": 2 / 5,
-            "same_best_dense_graph": 0.0,
-            "graph_best_in_dense": 1 - math.log(3) / math.log(4),
-            "graph_best_in_lexical": 0.0,
-            "dense_best_in_graph": 1 - math.log(3) / math.log(7),
         }
     )
 
@@ -106,7 +97,6 @@ def test_the_cheap_ones_need_no_walk() -> None:
         FULL, rankings={arm: FULL.rankings[arm] for arm in (Route.DENSE, Route.LEXICAL)}
     )
     assert np.array_equal(signals([early], CHEAP_SIGNALS), signals([FULL], CHEAP_SIGNALS))
-    assert SIGNAL_NAMES[: len(CHEAP_SIGNALS)] == CHEAP_SIGNALS
 
 
 def test_the_scale_of_an_arm_does_not_matter() -> None:
@@ -114,11 +104,11 @@ def test_the_scale_of_an_arm_does_not_matter() -> None:
     for arm in (Route.LEXICAL, Route.GRAPH):
         hits = rankings[arm].hits
         rankings[arm] = ranking(arm, *((hit.id, hit.score * 1e-3) for hit in hits))
-    assert signals([ArmResults(QUERY, SEEDS, rankings)]) == pytest.approx(signals([FULL]))
+    assert signals([ArmResults(QUERY, SEEDS, rankings)], ALL) == pytest.approx(signals([FULL], ALL))
 
 
 def test_names_are_unique_and_chosen_in_any_order() -> None:
-    assert len(set(SIGNAL_NAMES)) == len(SIGNAL_NAMES)
+    assert len(set(ALL)) == len(ALL)
     chosen = ("dense_best", "seed_count")
     assert signals([FULL, FULL], chosen).tolist() == [[of(FULL)[name] for name in chosen]] * 2
     assert signals([], chosen).shape == (0, 2)

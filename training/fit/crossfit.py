@@ -56,19 +56,6 @@ def crossfit(
     return logits
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """Scores of questions by routers that were trained without their dataset.
-
-    Attributes:
-        rows: (r,) positions of the questions in the pool, rising.
-        logits: (r,) their logits, calibrated on the other datasets.
-    """
-
-    rows: Int64
-    logits: Float64
-
-
 def leave_datasets_out(
     pool: Pool,
     names: Sequence[str],
@@ -76,11 +63,11 @@ def leave_datasets_out(
     *,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Unseen:
-    """Score every dataset with a router that was trained on the other ones.
+) -> Float64:
+    """(n,) calibrated logits, for each dataset of a router that was trained on the other ones.
 
     A router recognises its training datasets by their style of questions, so its quality elsewhere
-    shows only on a dataset that it has not seen.
+    shows only on a dataset that it has not seen. Where the others teach nothing, it is NaN.
 
     Args:
         pool: Questions of train and dev, never of test.
@@ -99,8 +86,7 @@ def leave_datasets_out(
         except FitError:  # nothing can be learned from the others
             continue
         logits[~others] = trained.scorer.logits(pool.features[~others])
-    rows = np.flatnonzero(~np.isnan(logits))
-    return Unseen(rows, logits[rows])
+    return logits
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:

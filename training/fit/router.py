@@ -22,7 +22,7 @@ from training.errors import FitError
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import reliability
-from training.fit.crossfit import ScorerComparison, Unseen, compare, crossfit, leave_datasets_out
+from training.fit.crossfit import ScorerComparison, compare, crossfit, leave_datasets_out
 from training.fit.prior import correct, crossfit_correction
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Selection, Trained, train
@@ -174,8 +174,8 @@ class Fitted:
         outcomes: Simple route -> outcomes of the questions with cross-fitted scores. If thresholds
             must hold elsewhere, those with the scores of `unseen` follow.
         pool: The questions as the scorer was trained on them.
-        unseen: Scores by routers that were trained without the question's dataset; None if none
-            were trained.
+        unseen: (n,) logits by routers that were trained without the question's dataset, NaN where
+            the others teach nothing; None if none were trained.
     """
 
     choices: Choices
@@ -187,7 +187,7 @@ class Fitted:
     solutions: dict[Route, Solution]
     outcomes: dict[Route, RouteOutcomes]
     pool: Pool
-    unseen: Unseen | None = None
+    unseen: Float64 | None = None
 
     @property
     def scorer(self) -> Scorer:
@@ -353,7 +353,7 @@ def _pool(training: TrainingSet) -> Pool:
 def _outcomes(
     questions: EvaluationSet,
     logits: Float64,
-    unseen: Unseen | None,
+    unseen: Float64 | None,
     simple: Route,
     choices: Choices,
     *,
@@ -368,12 +368,10 @@ def _outcomes(
     """
     fusion, quality = choices.fusion, choices.quality
     home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps, timed=not solving)
-    if unseen is None or not len(unseen.rows):
+    if unseen is None or np.isnan(unseen).all():
         return home
-    rows = np.zeros(len(questions), np.bool_)
-    rows[unseen.rows] = True
-    scores = scores_of(unseen.logits)
-    there = questions.only(rows)
+    rows = ~np.isnan(unseen)
+    there, scores = questions.only(rows), scores_of(unseen[rows])
     away = there.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
     places = [f"{a}={b}" for a, b in zip(there.origins, there.groups, strict=True)]
     _, strange = np.unique(places, return_inverse=True)

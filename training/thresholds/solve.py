@@ -135,13 +135,13 @@ def search(
             f"{fastest:.1f} ms on average. Allow more latency, or a higher graph share."
         )
     values = objective(replay, goal)
-    table = np.where(fits, sums(cuts, values, counts).table(), -np.inf)
+    table = np.where(fits, sums(cuts, values, counts), -np.inf)
     best = np.unravel_index(np.argmax(table), table.shape)
     i, j = int(best[0]), int(best[1])
     top = int(cuts.places[i]), int(cuts.places[j])
     equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
     equal[i, j] = True
-    low, high = _cheapest(equal, sums(cuts, replay.latency_ms, counts).table(), cautious=cautious)
+    low, high = _cheapest(equal, sums(cuts, replay.latency_ms, counts), cautious=cautious)
     share = float(equal.sum() / fits.sum())
     return int(cuts.places[low]), int(cuts.places[high]), share, top
 
@@ -159,8 +159,8 @@ def _close(
     n = float(len(replay)) if counts is None else float(counts.sum())
     routes = bands(replay.scores, cuts.thresholds(*best))
     behind = values[np.arange(len(replay)), routes][:, None] - values
-    mean = sums(cuts, behind, counts).table() / n
-    square = sums(cuts, behind**2, counts).table() / n
+    mean = sums(cuts, behind, counts) / n
+    square = sums(cuts, behind**2, counts) / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
     slack = SLACK * max(1.0, float(np.abs(values).max()))
     result: Table = mean <= errors * error + slack
@@ -272,7 +272,7 @@ def front(
     cuts = Cuts.of(replay.scores, most)
     rows, columns = np.nonzero(allowed(replay, cuts, bounds or ThresholdObjective()))
     quality, latency = (
-        sums(cuts, values).table()[rows, columns] / len(replay)
+        sums(cuts, values)[rows, columns] / len(replay)
         for values in (replay.quality, replay.latency_ms)
     )
     # Sort by latency, then keep each pair whose quality exceeds that of all faster ones.

@@ -76,33 +76,21 @@ class Cuts:
         return middle if middle < above else below
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums over questions for every pair of cuts: total[i, j] = a[i] + b[j], for i <= j.
+def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Float64:
+    """(c, c) sums of the routes' values (n, 3) by low and high cut; meaningless below the diagonal.
 
-    Attributes:
-        a: (c,) parts that depend on the low cut.
-        b: (c,) parts that depend on the high cut.
+    Args:
+        counts: (n,) how often each question counts; None for once.
     """
-
-    a: Float64
-    b: Float64
-
-    def table(self) -> Float64:
-        """(c, c) the sums; entries with i > j are meaningless."""
-        result: Float64 = self.a[:, None] + self.b[None, :]
-        return result
-
-
-def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
-    """Sums of the routes' values (n, 3), with each question counted `counts` (n,) times."""
     weighed = values if counts is None else values * counts[:, None]
     m = len(cuts.scores)
     prefix = np.zeros((m + 1, 3))
     for route in range(3):
         prefix[1:, route] = np.cumsum(np.bincount(cuts.level, weighed[:, route], minlength=m))
     at = prefix[cuts.places]
-    return Sums(a=at[:, SIMPLE] - at[:, FUSION], b=at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH])
+    low, high = at[:, SIMPLE] - at[:, FUSION], at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH]
+    result: Float64 = low[:, None] + high
+    return result
 
 
 def allowed(
@@ -120,7 +108,7 @@ def allowed(
     result = np.triu(np.ones((size, size), np.bool_))
     for values, most in bounds:
         if most is not None:
-            result &= sums(cuts, values, counts).table() <= most + SLACK * max(1.0, abs(most))
+            result &= sums(cuts, values, counts) <= most + SLACK * max(1.0, abs(most))
     return result
 
 
