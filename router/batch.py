@@ -230,8 +230,8 @@ class Batch:
             depth = self._fusion.depth
             evidence = self.results(wanted.arms, places, depth, seeds=wanted.seeds)
             if wanted.coverage:
-                coverage = self.coverage(places)
-                evidence = list(map(with_coverage, evidence, coverage))
+                covered = zip(evidence, self.coverage(places), strict=True)
+                evidence = [replace(one, coverage=coverage) for one, coverage in covered]
             with self.stage("routing", places):
                 found = signals(evidence, wanted.signals)
                 self._signals[np.ix_(places, wanted.columns)] = found
@@ -410,11 +410,6 @@ def _wanted(names: tuple[str, ...]) -> _Wanted:
     return _Wanted(
         frozenset(names).intersection(FEATURE_NAMES), own, columns, arms, seeds, coverage
     )
-
-
-def with_coverage(results: ArmResults, coverage: Coverage) -> ArmResults:
-    """Add how the first passages of the text arms cover the question."""
-    return replace(results, coverage=coverage)
 
 
 def _cut(ranking: Ranking, depth: int) -> Ranking:

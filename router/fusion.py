@@ -244,12 +244,7 @@ def _foremost(totals: Float64, k: int) -> Int64:
 
 
 def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
-    """Pair rankings with their weights, dropping those of weight 0.
-
-    Raises:
-        FusionError: The weights do not fit, a list has a passage twice, or its ranks are not
-            1, 2, 3, …
-    """
+    """Pair rankings with their weights, dropping those of weight 0."""
     if len(rankings) != len(weights):
         raise FusionError(
             f"{len(rankings)} rankings came with {len(weights)} weights; give one weight for each."

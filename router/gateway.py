@@ -12,7 +12,7 @@ from backends.types import Ranking
 from featurizer.analyser import Analyser
 from featurizer.plan import Plan, is_nested, may_have_plan
 from featurizer.spacy_parser import token_count
-from router.batch import Arms, Batch, with_coverage
+from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, lists_of
@@ -198,7 +198,7 @@ class Gateway:
             decisions: list[Decision] = []
             if route == Route.AUTO:
                 batch = Batch(arms, reading, filter, self._fusion.arms(), self._fusion)
-                reading.states = self._takes_steps(point)
+                reading.states = self._model().at(point).policy.thresholds.steps > 0
                 decisions = self._decide(
                     batch, max_latency_ms=max_latency_ms, explain=explain, point=point
                 )
@@ -342,10 +342,11 @@ class Gateway:
             fused = lists_of(Route.STEPS, self._fusion)
             batch.results(fused, places, max(depth, self._fusion.depth))
             stepped = self._take_steps(arms, batch, filter, places, depth)
-            coverage = batch.coverage(places)
-            results = list(map(with_coverage, batch.results(asked, places, depth), coverage))
-            steps = [stepped[p].ranking if stepped[p].searches else None for p in places]
-            found += map(TimedArmResults, results, reading.seconds, steps)
+            coverage, results = batch.coverage(places), batch.results(asked, places, depth)
+            for place, result in enumerate(results):
+                steps = stepped[place].ranking if stepped[place].searches else None
+                whole = replace(result, coverage=coverage[place])
+                found.append(TimedArmResults(whole, reading.seconds[place], steps))
         return found
 
     def _decide(
@@ -369,10 +370,6 @@ class Gateway:
             _in_words(decision, batch.reading, place, seeds[place])
             for place, decision in enumerate(decisions)
         ]
-
-    def _takes_steps(self, point: str) -> bool:
-        """Whether the router may send questions on the route of steps."""
-        return self._model().at(point).policy.thresholds.steps > 0
 
     def _planned(self, batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
         """Send the questions that may go in steps and have a plan on the route of steps."""

@@ -414,11 +414,7 @@ def _fit_relevance(
 
 
 def _told(folder: Path, report: "Report") -> None:
-    """Print the verdict on a router, and its folder.
-
-    Raises:
-        Exit: With `NOT_BETTER`, if it is not better.
-    """
+    """Print the verdict on a router, and its folder; ends with `NOT_BETTER` if it is not better."""
     from training.markdown import show
     from training.report_text import overall_markdown, verdict
 

@@ -162,11 +162,7 @@ class JudgeClient:
         return content
 
     def _body(self, instructions: str, asked: str) -> str:
-        """The body of a completion.
-
-        Raises:
-            TimeoutError: It is too long, or takes too long.
-        """
+        """The body of a completion."""
         end, body = time.monotonic() + self._settings.seconds * self._settings.tries, bytearray()
         with self._client.chat.completions.with_streaming_response.create(
             model=self._settings.model,
@@ -233,16 +229,13 @@ class KeptReplies:
         return self.ask(asked, lambda client: client.answer(question, context))
 
 
+@dataclass(frozen=True, slots=True)
 class LlmJudge:
     """Judges success on questions by a language model's answers."""
 
-    def __init__(
-        self, replies: KeptReplies, texts: Texts, progress: Callable[[], Progress]
-    ) -> None:
-        """Keep the arguments."""
-        self._replies = replies
-        self._texts = texts
-        self._progress = progress
+    replies: KeptReplies
+    texts: Texts
+    progress: Callable[[], Progress]
 
     def succeeds(self, replays: Sequence[Replay], rankings: Sequence[Ranking]) -> Mask:
         """(n,) whether the answer from the first five passages of each ranking is right.
@@ -250,7 +243,7 @@ class LlmJudge:
         Raises:
             JudgeError: A question has no right answer, or the endpoint does not answer.
         """
-        progress = self._progress()
+        progress = self.progress()
         progress.start(len(rankings), "judging")
         found, start = [], 0
         try:
@@ -258,7 +251,7 @@ class LlmJudge:
                 own = rankings[start : start + len(replay)]
                 start += len(replay)
                 ids = sorted({hit.id for ranking in own for hit in ranking.hits[:CUTOFF]})
-                texts = self._texts(replay, ids)
+                texts = self.texts(replay, ids)
                 for one, ranking in zip(replay.questions, own, strict=True):
                     found.append(self._right(one, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
                     progress.advance(1)
@@ -272,5 +265,5 @@ class LlmJudge:
             raise JudgeError(
                 f"Question {question!r} has no answer in its metadata; a judged success needs one."
             )
-        said = self._replies.answer(question, context)
+        said = self.replies.answer(question, context)
         return contains_any(words(said), list(map(words, right)))

@@ -256,11 +256,7 @@ def parse(said: str) -> tuple[str, str]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file of JSON objects, one a line; half a line that a killed run left is removed.
-
-    Raises:
-        DatasetError: A line is not a JSON object.
-    """
+    """Read a file of JSON objects, one a line; half a line that a killed run left is removed."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")

@@ -396,11 +396,7 @@ def parse(kind: Kind, said: str, passage: str) -> tuple[list[Any], Counter[str]]
 
 
 def _list_of(said: str, keys: Sequence[str]) -> list[object]:
-    """The JSON list in a reply, under one of the keys or bare; text around it is ignored.
-
-    Raises:
-        UselessReplyError: There is none.
-    """
+    """The JSON list in a reply, under one of the keys or bare; text around it is ignored."""
     begins = [place for mark in "{[" if (place := said.find(mark)) >= 0]
     if begins:
         body = said[min(begins) : max(said.rfind("}"), said.rfind("]")) + 1]
@@ -432,11 +428,7 @@ def _clean(parts: object, count: int) -> list[str]:
 
 @contextmanager
 def _alone(store: ExtractedStore) -> Iterator[None]:
-    """Hold the index's extraction lock, so that no two runs pay for the same replies.
-
-    Raises:
-        IndexLockedError: Another run holds it.
-    """
+    """Hold the index's extraction lock, so that no two runs pay for the same replies."""
     lock = FileLock(
         store.path.with_name(_LOCK), blocking=False, thread_local=False, fallback_to_soft=False
     )

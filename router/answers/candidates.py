@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from backends.lexical import content_terms
+from featurizer.feature import words
 
 DATE, NUMBER, NAME, PHRASE = "date", "number", "name", "phrase"
 _MONTH = (
@@ -28,33 +29,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?|[^\w\s]")  # noqa: RUF001
-_JOINTS = frozenset(
-    [
-        "of",
-        "the",
-        "de",
-        "la",
-        "le",
-        "du",
-        "van",
-        "von",
-        "der",
-        "den",
-        "and",
-        "&",
-        "bin",
-        "ibn",
-        "al",
-        "el",
-        "da",
-        "di",
-        "do",
-        "dos",
-        "das",
-        "y",
-        "e",
-    ]
-)
+_JOINTS = words("of the de la le du van von der den and & bin ibn al el da di do dos das y e")
 _INITIAL = re.compile(r"(?:[A-Z]\.)+|[A-Z]|(?:Dr|Mr|Mrs|Ms|St|Jr|Sr|Lt|Col|Gen|Capt)\.")
 _LONGEST = 8
 _LONGEST_PHRASE = 4

@@ -1,7 +1,7 @@
 """Answers questions that compare two things, by a date or by their countries."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -159,32 +159,33 @@ def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:
 def _at_end(text: str, heads: Sequence[set[str]]) -> _Named | None:
     """The longest title that a text ends with."""
     own = f" {plain(text)}"
-    known = [(len(name), -n, name) for n, names in enumerate(heads) for name in names]
-    known = [each for each in known if own.endswith(f" {each[2]}")]
-    if not known:
+    count, place = _longest(heads, lambda name: own.endswith(f" {name}"))
+    if not count:
         return None
-    _, place, name = max(known)
-    words = [*_WORD.finditer(text)]
-    start = words[-len(name.split())].start()
+    start = [*_WORD.finditer(text)][-count].start()
     if start and text[start - 1] in "\"'“(":
         start -= 1
-    return _Named(text[start:].strip(), -place)
+    return _Named(text[start:].strip(), place)
 
 
 def _at_start(text: str, heads: Sequence[set[str]]) -> _Named | None:
     """The longest title that a text begins with."""
     own = f"{plain(text)} "
-    known = [(len(name), -n, name) for n, names in enumerate(heads) for name in names]
-    known = [each for each in known if own.startswith(f"{each[2]} ")]
-    if not known:
+    count, place = _longest(heads, lambda name: own.startswith(f"{name} "))
+    if not count:
         return None
-    _, place, name = max(known)
     words = [*_WORD.finditer(text)]
-    count = len(name.split())
     end = len(text) if count == len(words) else words[count - 1].end()
     if text[end : end + 1] in tuple(")!\"'”"):
         end += 1
-    return _Named(text[:end].strip(), -place)
+    return _Named(text[:end].strip(), place)
+
+
+def _longest(heads: Sequence[set[str]], is_there: Callable[[str], bool]) -> tuple[int, int]:
+    """Number of words and passage of the longest title that is there; 0 words if none is."""
+    known = [(len(name), -n, name) for n, own in enumerate(heads) for name in own if is_there(name)]
+    _, place, name = max(known, default=(0, 0, ""))
+    return len(name.split()), -place
 
 
 def _maker(passages: Sequence[tuple[str, str]], place: int, role: str) -> int:

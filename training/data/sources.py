@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends.progress import Progress
@@ -86,26 +86,19 @@ def place_of(index: Path) -> str:
     return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
 
 
+@dataclass(frozen=True, slots=True)
 class Replays:
-    """Replays of sources, made if they are missing and kept in a folder."""
+    """Replays of sources, made when they are first needed and kept in a folder.
 
-    def __init__(
-        self,
-        settings: Settings,
-        folder: Path,
-        progress: Callable[[], Progress],
-        remote: RemoteAnswers | None = None,
-    ) -> None:
-        """Keep the arguments; replays are made when they are first needed.
+    Attributes:
+        remote: Remote arms, beside those of the indexes or in their place; None without any.
+    """
 
-        Args:
-            remote: Remote arms, beside those of the indexes or in their place; None without any.
-        """
-        self._remote = remote
-        self._settings = settings
-        self._folder = folder
-        self._progress = progress
-        self._indexes: dict[str, Path] = {}
+    settings: Settings
+    folder: Path
+    progress: Callable[[], Progress]
+    remote: RemoteAnswers | None = None
+    _indexes: dict[str, Path] = field(default_factory=dict)
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text, by id, of passages of a replay's index."""
@@ -114,7 +107,7 @@ class Replays:
 
     def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
         """Passages, by id, of a replay's index."""
-        with Session.open(self._settings, self._indexes[replay.key.index]) as session:
+        with Session.open(self.settings, self._indexes[replay.key.index]) as session:
             return session.passages(ids)
 
     def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
@@ -137,20 +130,20 @@ class Replays:
 
     def _replay(self, source: QuestionSource, split: str) -> Replay:
         """A source's replay, with the remote arms' answers if there are any."""
-        dataset, remote = read_dataset(source.dataset, split), self._remote
+        dataset, remote = read_dataset(source.dataset, split), self.remote
         if remote is not None:
-            remote.collect(remote.missing([dataset]), self._progress())
+            remote.collect(remote.missing([dataset]), self.progress())
             if source.index is None:
                 return remote.replay(dataset)
         index = index_of(source)
-        with Session.open(self._settings, index) as session:
-            folder = self._folder / place_of(index)
-            path = replay_dataset(session, dataset, folder, progress=self._progress())
+        with Session.open(self.settings, index) as session:
+            folder = self.folder / place_of(index)
+            path = replay_dataset(session, dataset, folder, progress=self.progress())
         own = read_replay(path, {split})
         self._indexes[own.key.index] = index
         if remote is None:
             return own
-        return remote.beside(own, dataset, by_scores=self._settings.fusion.method != "rrf")
+        return remote.beside(own, dataset, by_scores=self.settings.fusion.method != "rrf")
 
 
 def index_of(source: QuestionSource) -> Path:

@@ -18,7 +18,7 @@ from backends.progress import Progress
 from backends.types import Float64
 from router.answers.extractive import best_sentences, extract
 from router.relevance import ABSTAIN_BELOW, FIRST
-from training.data.dataset import Dataset, Question
+from training.data.dataset import Question
 from training.errors import EvaluationError, JudgeError
 from training.evaluation.answer_measures import contained, exact_match, token_f1
 from training.evaluation.compare import Means, compare
@@ -152,7 +152,10 @@ def evaluate_answers(
     """
     asked = [question for question in found.dataset.questions if any(question.answers)]
     if not asked:
-        raise EvaluationError(_no_answers(found.dataset))
+        raise EvaluationError(
+            f"No question of '{found.dataset.name}' has a right answer; list them as \"answers\" "
+            'in the "metadata" of queries.jsonl, or leave --answers out.'
+        )
     measures = (*MEASURES, *(f"in-context@{k}" for k in IN_CONTEXT), *([JUDGED] if judge else []))
     runs = []
     for system in found.runs:
@@ -184,13 +187,6 @@ def evaluate_answers(
         groups[group], _ = compare(own, [], measures, resamples=resamples, seed=seed)
     without = len(found.dataset.questions) - len(asked)
     return AnswerEvaluation(measures, tuple(runs), means, groups, without)
-
-
-def _no_answers(dataset: Dataset) -> str:
-    return (
-        f"No question of '{dataset.name}' has a right answer; list them as \"answers\" in the "
-        '"metadata" of queries.jsonl, or leave --answers out.'
-    )
 
 
 def _run(

@@ -263,9 +263,7 @@ def fit(
         for route, found in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    points = solve_points(
-        outcomes[route], goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere
-    )
+    points = solve_points(outcomes[route], goal, errors=choices.errors, cautious=choices.elsewhere)
 
     def with_steps(pair: Thresholds, by: float) -> Thresholds:
         return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))

@@ -278,11 +278,7 @@ def _floor(values: Float64) -> Float32:
 def _fit_linear(
     train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
 ) -> dict[str, Floats]:
-    """Logistic regression with an elastic net, with the strength that is best on dev.
-
-    Raises:
-        FitError: The solver does not converge.
-    """
+    """Logistic regression with an elastic net, with the strength that is best on dev."""
     fitted, losses = [], []
     for strength in recipe.strengths:
         model = LogisticRegression(

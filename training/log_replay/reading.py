@@ -73,6 +73,7 @@ class FeedbackQuestion:
         shown: Those of them that a reply to the question had.
         routes: Routes of the requests with feedback.
         scores: Router -> its last score of the question.
+        found: Arm -> its answer, as in the log; only for training on these.
     """
 
     text: str
@@ -81,11 +82,13 @@ class FeedbackQuestion:
     shown: set[str] = field(default_factory=set)
     routes: list[Route] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
+    found: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        """See `question_id`."""
-        return question_id(self.text, self.filter)
+        """An id of the question with its filter."""
+        content = json.dumps([self.text, self.filter], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +204,6 @@ def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
     return found
 
 
-def _aware(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
 def _with_total(seconds: dict[str, float]) -> dict[str, float]:
     if "total" not in seconds:
         raise ValueError("the total time is missing")
@@ -235,7 +234,11 @@ class Line(BaseModel, strict=True):
     asked: str
     route: Annotated[Route, Field(strict=False)]
     passages: list[str]
-    time: Annotated[datetime, Field(strict=False), AfterValidator(_aware)]
+    time: Annotated[
+        datetime,
+        Field(strict=False),
+        AfterValidator(lambda time: time if time.tzinfo else time.replace(tzinfo=UTC)),
+    ]
     index_version: int
     seconds: Annotated[dict[str, _Seconds], AfterValidator(_with_total)]
     decision: Annotated[_Decision, BeforeValidator(lambda found: found or {})]
@@ -449,12 +452,6 @@ def _joined(
     why["an unknown request, or that of another key"] = len(feedback) - len(lines)
     left_out = {reason: count for reason, count in why.items() if count}
     return LoggedFeedback(tuple(questions.values()), len(feedback), left_out)
-
-
-def question_id(text: str, filter_: object | None) -> str:
-    """An id of a question with its filter."""
-    content = json.dumps([text, filter_], sort_keys=True)
-    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def canonical(filter_: object | None) -> str:

@@ -7,7 +7,6 @@ incomplete.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,13 @@ from router.remote_arms import ArmAnswer, ArmFacts, AskedHit
 from router.request_log import RETRIEVAL, SHADOW, parse_line, read_texts
 from training.data.remote import KeptAnswers
 from training.errors import LogError
-from training.log_replay.reading import Asked, asked_by, question_id, read_feedback
+from training.log_replay.reading import Asked, FeedbackQuestion, asked_by, read_feedback
 
 _DEV = 3
 """Of ten questions, so many go to dev."""
 
 
-@dataclass(slots=True)
-class LoggedQuestion:
-    """A logged question.
-
-    Attributes:
-        passages: Ids of the passages that feedback names.
-        found: Arm -> its answer, as in the log.
-    """
-
-    text: str
-    filter: object | None
-    passages: dict[str, None] = field(default_factory=dict)
-    found: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        """See `question_id`."""
-        return question_id(self.text, self.filter)
-
-
-def logged_questions(paths: Sequence[Path], collection: str = "") -> list[LoggedQuestion]:
+def logged_questions(paths: Sequence[Path], collection: str = "") -> list[FeedbackQuestion]:
     """Questions whose feedback names passages, with the arms' logged answers.
 
     Args:
@@ -53,7 +32,7 @@ def logged_questions(paths: Sequence[Path], collection: str = "") -> list[Logged
         LogError: No question has such feedback.
     """
     feedback = read_feedback(paths)
-    found: dict[str, LoggedQuestion] = {}
+    found: dict[str, FeedbackQuestion] = {}
     for path in paths:
         for _, text in read_texts(path):
             line = parse_line(text)
@@ -69,14 +48,14 @@ def logged_questions(paths: Sequence[Path], collection: str = "") -> list[Logged
 
 
 def _take(
-    found: dict[str, LoggedQuestion],
+    found: dict[str, FeedbackQuestion],
     line: Mapping[str, Any],
     feedback: Mapping[Asked, Mapping[str, None]],
 ) -> None:
     question = line.get("question")
     if not isinstance(question, str) or not question.strip():
         return
-    one = LoggedQuestion(question, line.get("filter"))
+    one = FeedbackQuestion(question, line.get("filter"))
     one = found.setdefault(one.id, one)
     said = feedback.get(asked_by(line), {})
     one.passages |= dict.fromkeys(said)
@@ -87,7 +66,7 @@ def _take(
 
 
 def write_logged(
-    questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], folder: Path
+    questions: Sequence[FeedbackQuestion], arms: Sequence[ArmFacts], folder: Path
 ) -> Path:
     """Write a dataset in BEIR's layout; a question's id decides between train and dev.
 
@@ -118,7 +97,7 @@ def write_logged(
 
 
 def keep_logged(
-    questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], kept: KeptAnswers
+    questions: Sequence[FeedbackQuestion], arms: Sequence[ArmFacts], kept: KeptAnswers
 ) -> int:
     """Keep the logged answers of all but simple arms, whose texts the log lacks.
 

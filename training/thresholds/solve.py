@@ -11,7 +11,7 @@ from router.types import Thresholds
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
-from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
+from training.thresholds.sweep import CUTS, SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
 
@@ -89,23 +89,16 @@ def solve_points(
     goal: ThresholdObjective,
     *,
     errors: float = 1.0,
-    most: int | None = None,
     cautious: bool = False,
 ) -> dict[str, Thresholds]:
     """Solve each operating point's thresholds; arguments and errors as for `solve`."""
-    loss = goal.max_loss
-    goals = {
-        name: replace(
-            goal,
-            latency_weight=by * goal.latency_weight,
-            max_loss=None if loss is None else max(1.0, by) * loss,
-        )
-        for name, by in POINTS.items()
-    }
-    return {
-        name: solve(replay, own, errors=errors, most=most, cautious=cautious).thresholds
-        for name, own in goals.items()
-    }
+    found = {}
+    for name, by in POINTS.items():
+        loss = None if goal.max_loss is None else max(1.0, by) * goal.max_loss
+        own = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
+        solution = solve(replay, own, errors=errors, most=CUTS, cautious=cautious)
+        found[name] = solution.thresholds
+    return found
 
 
 def search(

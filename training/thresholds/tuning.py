@@ -339,7 +339,7 @@ def retuned_points(
         FitError: No thresholds keep the bounds.
     """
     errors = standard_errors(elsewhere=elsewhere)
-    found = solve_points(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    found = solve_points(tuning.outcomes, goal, errors=errors, cautious=elsewhere)
     own = tuning.model.policy
     return {
         name: replace(pair, steps=own.points.get(name, own.thresholds).steps)
