@@ -145,15 +145,16 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
         columns = columns_of(manifest.features, names)
     except FeatureError as error:
         raise ModelFileError(f"Router '{manifest.title}' cannot be used: {error}") from None
+    members, familiarity = _models(content[WEIGHTS], manifest, folder / WEIGHTS)
     scorer = Scorer(
         names=manifest.features,
         columns=columns,
         width=len(names),
         standard=Standard(np.array(manifest.mean), np.array(manifest.scale), manifest.clip),
-        members=_members(content[WEIGHTS], manifest, folder / WEIGHTS),
+        members=members,
         temperature=manifest.temperature,
         bias=manifest.bias,
-        familiarity=_familiarity(content[WEIGHTS], manifest, folder / WEIGHTS),
+        familiarity=familiarity,
     )
     policy = _parse_policy(content[THRESHOLDS], folder / THRESHOLDS)
     return RoutingModel(manifest.title, scorer, policy, folder)
@@ -331,7 +332,9 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
+def _models(
+    data: bytes, manifest: Manifest, path: Path
+) -> tuple[tuple[Member, ...], Familiarity | None]:
     unknown = sorted(set(manifest.members) - KINDS.keys())
     if unknown:
         raise ModelFileError(
@@ -352,17 +355,12 @@ def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
         for member in members
     ):
         raise ModelFileError(f"'{path}' has weights for another number of features; retrain.")
-    return members
-
-
-def _familiarity(data: bytes, manifest: Manifest, path: Path) -> Familiarity | None:
-    tensors, count = load_tensors(data), len(manifest.features)
     if PRECISION not in tensors:
-        return None
+        return members, None
     precision, limit = tensors[PRECISION], tensors.get(LIMIT, np.zeros(0))
     if precision.shape != (count, count) or limit.shape != (1,):
         raise ModelFileError(f"'{path}' has statistics of other features; retrain.")
-    return Familiarity(precision, float(limit[0]))
+    return members, Familiarity(precision, float(limit[0]))
 
 
 def _of_member(tensors: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:

@@ -262,13 +262,10 @@ KEY = "WYE_KEY"
 """Variable with the API key for another server. It is no setting, though it has our prefix."""
 
 
-def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None) -> None:
+def refuse_unknown(model: type[S]) -> None:
     """Refuse a variable with our prefix that sets nothing: a retired or misspelt one.
 
     Variables of parts that only a layer above knows are left to that layer.
-
-    Args:
-        environment: Variables to check; by default those of the process.
 
     Raises:
         SettingsError: There is such a variable. The message says what to do or what is similar.
@@ -277,7 +274,7 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
     above = tuple(
         PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
     )
-    for given in sorted(os.environ if environment is None else environment):
+    for given in sorted(os.environ):
         name = given.upper()
         if not name.startswith(PREFIX) or name in known or name == KEY:
             continue

@@ -17,7 +17,7 @@ from router.policy import SURE, bands
 from router.query_performance import NAMES, at_hand, with_corpus
 from router.types import FURTHER, Route, Thresholds
 from training.data.feature_cache import cached_features
-from training.data.replay import RemoteReplay, Replay, Replayed
+from training.data.replay import Replay, Replayed
 from training.errors import TrainingError
 from training.evaluation.measures import DEPTH, MEASURES
 from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
@@ -196,11 +196,12 @@ class EvaluationSet:
         stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
         found = self._stages_ms(stages)
         if "parsing" not in stages:
-            read = np.zeros(len(self), np.bool_) if parsed is None else parsed
+            read = np.zeros(len(self), np.bool_) if parsed is None else parsed.copy()
             if Route.GRAPH in stages:
-                read = read | self._mentioned
+                # the graph has questions with mentions parsed
+                read |= np.array([bool(one.results.query.mentions) for one in self.questions], bool)
             found[read] += self._stages_ms({"parsing"})[read]
-        remote = self._remote
+        remote = [one.remote for one in self.questions]
         if any(remote):  # then only the text arms of our own are asked
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
             more = route not in SIMPLE_ROUTES
@@ -210,15 +211,6 @@ class EvaluationSet:
                     if priced:
                         found[row] += one.simple_price_ms + more * one.price_ms
         return found
-
-    @property
-    def _mentioned(self) -> Mask:
-        """(n,) which questions have mentions; the graph has these parsed."""
-        return np.array([bool(one.results.query.mentions) for one in self.questions], np.bool_)
-
-    @property
-    def _remote(self) -> list[RemoteReplay | None]:
-        return [one.remote for replay in self.replays for one in replay.questions]
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
         return np.array(

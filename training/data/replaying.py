@@ -22,7 +22,7 @@ from backends.sources import DocumentSource
 from backends.store.extracted import ExtractedStore
 from backends.types import Ranking
 from router.session import Session
-from router.settings import Settings, load_settings
+from router.settings import load_settings
 from router.types import Route, TimedArmResults
 from training.data.dataset import Dataset, Question, read_dataset
 from training.data.replay import (
@@ -198,7 +198,7 @@ if __name__ == "__main__":
     main()
 
 
-def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
+def replay_demo(folder: Path) -> list[Path]:
     """Index the demo corpus, and replay its train and dev splits.
 
     Args:
@@ -207,7 +207,7 @@ def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
     Returns:
         The replay files, dev first.
     """
-    own = settings or load_settings()
+    own = load_settings()
     index = folder / "index"
     with as_file(files("service") / "demo") as corpus:
         with Session.create(own, index) as session:

@@ -35,6 +35,7 @@ COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
 """The measures of every system."""
 PAPER, PUBLISHED = "paper wRRF", "as published"
 DRAWS = 200
+NEAR = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ class Summary:
     calibration: Reliability | None
 
 
-def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None, *, seed: int = 0) -> Summary:
+def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
     """Summarise an evaluation; all means and differences share their resamples.
 
     Args:
@@ -240,7 +241,7 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None, *, seed: int 
     systems = outcomes.systems
     values = {name: one.values[chosen] for name, one in systems.items()}
     pairs = [(AUTO, name) for name in systems if name != AUTO]
-    means, differences = compare(values, pairs, COLUMNS, seed=seed)
+    means, differences = compare(values, pairs, COLUMNS)
     known = chosen & (outcomes.labels >= 0)
     labels, scores = outcomes.labels[known], outcomes.scores[known]
     logits = np.log(scores) - np.log1p(-scores)
@@ -284,15 +285,10 @@ def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
     return found
 
 
-def near_duplicates(
-    test: Sequence[str], learned: Sequence[str], *, least: float = 0.8
-) -> list[tuple[str, str]]:
+def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> list[tuple[str, str]]:
     """Find test questions that nearly repeat a training question.
 
-    Questions are compared by the Jaccard coefficient of their sets of case-folded words.
-
-    Args:
-        least: Smallest coefficient of near duplicates.
+    The Jaccard coefficient of their sets of case-folded words is `NEAR` or more.
 
     Returns:
         Pairs of a test question and the most similar training question.
@@ -311,7 +307,7 @@ def near_duplicates(
                 shared[place] = shared.get(place, 0) + 1
         near = {place: count / len(bag | bags[place][1]) for place, count in shared.items()}
         best = max(near, key=lambda place: (near[place], -place), default=None)
-        if best is not None and near[best] >= least:
+        if best is not None and near[best] >= NEAR:
             found.append((text, bags[best][0]))
     return found
 

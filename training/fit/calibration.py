@@ -13,19 +13,6 @@ BINS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """calibrated logit = logit / temperature + bias.
-
-    Attributes:
-        temperature: Above 0; above 1 makes scores less extreme.
-        bias: Shifts all logits.
-    """
-
-    temperature: float
-    bias: float
-
-
-@dataclass(frozen=True, slots=True)
 class Bins:
     """Scores in bins, with their outcomes.
 
@@ -77,8 +64,8 @@ def losses(logits: Float64, labels: Int64) -> Float64:
     return result
 
 
-def calibrate(logits: Float64, labels: Int64) -> Calibration:
-    """Fit temperature and bias by maximum likelihood.
+def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
+    """Fit temperature and bias of logit / temperature + bias by maximum likelihood.
 
     The problem is solved in 1 / temperature and bias, in which it is convex. The temperature stays
     between 0.05 and 20: for scores that separate the labels, or are independent of them, the
@@ -109,7 +96,7 @@ def calibrate(logits: Float64, labels: Int64) -> Calibration:
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-12},
     )
-    return Calibration(1 / float(found.x[0]), float(found.x[1]))
+    return 1 / float(found.x[0]), float(found.x[1])
 
 
 def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability:

@@ -181,8 +181,8 @@ def train(
     members = _fit(parts[0], parts[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
     raw = scorer.logits(dev.features)
-    found = calibrate(raw, dev.labels)
-    scorer = replace(scorer, temperature=found.temperature, bias=found.bias)
+    temperature, bias = calibrate(raw, dev.labels)
+    scorer = replace(scorer, temperature=temperature, bias=bias)
     logits = scorer.logits(dev.features)
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
     if (

@@ -97,34 +97,25 @@ def allowed(
     replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective, counts: Float64 | None = None
 ) -> NDArray[np.bool_]:
     """(c, c) mask of the pairs of cuts, low <= high, that keep the goal's bounds."""
-    n = float(len(replay)) if counts is None else float(counts.sum())
+    each = np.ones(len(replay)) if counts is None else counts
     runs_graph = np.tile([0.0, 1.0, 1.0], (len(replay), 1))
-    bounds: list[tuple[Float64, float | None]] = [
-        (replay.latency_ms, _times(goal.max_mean_ms, n)),
-        (runs_graph, _times(goal.max_graph_share, n)),
+    bounds: list[tuple[Float64, float | None, float]] = [
+        (replay.latency_ms, goal.max_mean_ms, float(each.sum())),
+        (runs_graph, goal.max_graph_share, float(each.sum())),
     ]
-    bounds += _strangers(replay, goal, counts)
+    if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
+        lost = replay.quality[:, [FUSION]] - replay.quality
+        for dataset in range(1, int(replay.strange.max()) + 1):
+            own = replay.strange == dataset
+            strange = np.where(own[:, None], lost, 0.0)
+            bounds.append((strange, goal.max_loss, float(each[own].sum())))
     size = len(cuts.places)
     result = np.triu(np.ones((size, size), np.bool_))
-    for values, most in bounds:
-        if most is not None:
+    for values, mean, n in bounds:
+        if mean is not None:
+            most = mean * n
             result &= sums(cuts, values, counts) <= most + SLACK * max(1.0, abs(most))
     return result
-
-
-def _strangers(
-    replay: RouteOutcomes, goal: ThresholdObjective, counts: Float64 | None
-) -> list[tuple[Float64, float | None]]:
-    """For each dataset that the router was not trained on, the routes' loss against fusion."""
-    if replay.strange is None or goal.max_loss is None:
-        return []
-    lost = replay.quality[:, [FUSION]] - replay.quality
-    found: list[tuple[Float64, float | None]] = []
-    for dataset in range(1, int(replay.strange.max()) + 1):
-        own = replay.strange == dataset
-        n = float(own.sum()) if counts is None else float(counts[own].sum())
-        found.append((np.where(own[:, None], lost, 0.0), goal.max_loss * n))
-    return found
 
 
 def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
@@ -139,7 +130,3 @@ def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
 def objective(replay: RouteOutcomes, goal: ThresholdObjective) -> Float64:
     """(n, 3) quality - λ · latency of each route for each question."""
     return replay.quality - goal.latency_weight * replay.latency_ms
-
-
-def _times(bound: float | None, n: float) -> float | None:
-    return None if bound is None else bound * n
