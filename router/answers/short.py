@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from backends.documents import split_sentences
 from backends.lexical import content_terms
+from featurizer.plan_nouns import wanted
 from router.answers.candidates import (
     DATE,
     NAME,
@@ -38,8 +39,12 @@ _STEM = 5
 # Distance in tokens at which a cue no longer counts.
 _NEAR = 12
 _PREDICATE = 8
+_TELLS = 300
+"""Characters of a passage in which it says what it is about."""
 _COPULAS = ("is", "was", "were", "are")
 _DASHES = ("-", "\u2013", "\u2014")
+_TOLD = re.compile(r"\b(?:is|was|are|were)\s+(?:(?:an?|the|one of the)\s+)([^.;:]*)")
+"""What a passage says that its subject is."""
 _OPENING = re.compile(r"[\"“A-Z]")
 
 
@@ -136,6 +141,16 @@ class _Passages:
         self.cues = frozenset(map(_stem, rest)) | frozenset(map(_stem, asked.cues))
         self.first_cues = frozenset(map(_stem, asked.first))
         self.noun = _stem(next(iter(content_terms(asked.noun)), asked.noun))
+        self.wanted = asked.type if asked.type != FREE else wanted(asked.noun)
+        types = (_told(body) for _, body in passages)
+        self.types = {title: of for title, of in zip(self.titles, types, strict=True) if of != FREE}
+
+
+def _told(body: str) -> str:
+    """The type of thing that a passage says it is about: that of the first noun with one."""
+    found = _TOLD.search(body[:_TELLS])
+    words = found[1].lower().split()[:_PREDICATE] if found else []
+    return next((of for word in words if (of := wanted(word.strip(',"()'))) != FREE), FREE)
 
 
 def _chosen(
@@ -270,6 +285,9 @@ class _Context:
         before = self.lower[one.first - 1] if one.first else ""
         after = self.lower[one.last] if one.last < len(self.lower) else ""
         found = {"by": float(before == "by" and type_ in (PERSON, FREE))}
+        told = self.around.types.get(plain(one.text), FREE)
+        if FREE not in {told, self.around.wanted}:
+            found["of this type" if told == self.around.wanted else "of another type"] = 1.0
         if type_ == PERSON:
             size = len(one.text.split())
             return found | {"full name": float(size in (2, 3)), "one name": float(size == 1)}

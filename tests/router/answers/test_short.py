@@ -25,6 +25,19 @@ def test_over_two_hops_the_passage_that_the_first_leads_to() -> None:
     assert best("When did the director of Signs die?", FILM, ANN) == "7 June 2001"
 
 
+def test_what_a_passage_says_it_is_about_tells_the_type_of_its_title() -> None:
+    boat = ("Aurora", "The Aurora was a boat. It came ashore on Vis.")
+    island = ("Vis", "Vis is a dry island in the Adriatic. Captain Hoste claimed it in 1811.")
+    for text, of in ((boat, 0), (island, 1)):
+        found = options(expected("Which captain claimed the island?"), "Which captain?", [text])
+        title = next(one for one in found if one.plain == text[0].lower())
+        assert title.evidence.get("of another type", 0) == of
+    asked = "Which captain had claimed the island where the Aurora came ashore?"
+    assert best(asked, boat, island) == "Captain Hoste"
+    found = options(expected("Which island is dry?"), "Which island is dry?", [island])
+    assert next(one for one in found if one.plain == "vis").evidence["of this type"] == 1
+
+
 def test_shares_are_of_one_whole() -> None:
     found = options(expected("Who?"), "Who?", [BRIDGE, FILM, ANN])
     assert math.isclose(sum(shares(found)), 1)
