@@ -3,8 +3,9 @@
 A route's scores are comparable within one reply only. Here they become probabilities, fitted on
 judged questions, some of which their corpus cannot answer. Each probability is a sum of curves on
 the logit scale, one for each kind of evidence. A curve never falls, so more evidence never makes a
-passage less likely. Evidence needs no model: it is the route's score and rank, and which words of
-the question are in the passage and in its title.
+passage less likely. Evidence needs no further model: it is the route's score and rank, the cosine
+if the dense arm found the passage too, and which words of the question are in the passage and in
+its title.
 
 The curves hold only for the encoder and the settings of the arms that they were fitted with. Those
 of remote arms hold for these arms only, and each way, a combination of their lists, has its own.
@@ -29,20 +30,21 @@ from router.remote_arms import ArmFacts
 from router.settings import Settings
 from router.types import FURTHER, USUAL, FusedHit, Route
 
-FORMAT = 1
+FORMAT = 2
 RELEVANCE, REMOTE_RELEVANCE = "relevance.json", "remote-relevance.json"
 """Names of the file for an index, and of that for remote arms."""
 ABSTAIN_BELOW = 0.1
 """Below this answerability no answer is given, unless the caller sets another bound."""
 FIRST = 5
 """How many of the first passages are searched for an answer."""
-PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title")
+PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title", "cosine")
 """Evidence on one passage: the route's score (for the graph, ln of its share of the best), -ln of
-its rank, the share of the question's content words that it has, and the share of its title's
-content words that the question has."""
-ANSWER_EVIDENCE = ("score", "coverage", "together", "title")
+its rank, the share of the question's content words that it has, the share of its title's content
+words that the question has, and its cosine."""
+ANSWER_EVIDENCE = ("score", "coverage", "together", "title", "cosine")
 """Evidence on the first passages: the first one's score, the highest coverage, the share of the
-question's content words that they have together, and the highest title share."""
+question's content words that they have together, the highest title share, and the highest
+cosine."""
 
 
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
@@ -136,8 +138,7 @@ class RelevanceModel:
         found: dict[int, tuple[Route, Evidence]] = {}
         for place, one in enumerate(asked):
             if one.ranking.hits and one.route not in FURTHER:
-                known, scores = scores_of(one.route, one.ranking, self.depth)
-                found[place] = known, Evidence(one.question, scores, one.texts)
+                found[place] = evidence_on(one, self.depth)
         judged = [Judged()] * len(asked)
         for route in {known for known, _ in found.values()}:
             own = {place: of for place, (known, of) in found.items() if known == route}
@@ -202,20 +203,26 @@ def likely(
     return replace(ranking, hits=hits), tuple(own for _, own in kept)
 
 
-def scores_of(route: Route, ranking: Ranking, depth: int) -> tuple[Route, Float64]:
-    """The route whose curves judge a ranking, and the scores (n,) that they take.
+def evidence_on(asked: Asked, depth: int) -> tuple[Route, "Evidence"]:
+    """The route whose curves judge a ranking, and the evidence that they take.
 
     If the lists were not cut off at the depth (few passages, a filter, more hits asked for), fused
     scores have another zero than when the curves were fitted. Such a ranking is judged by its
     cosines, like one of the dense route.
     """
-    hits = ranking.hits
+    route, ranking = asked.route, asked.ranking
+    scores = ranking.scores
+    if route == Route.DENSE:
+        return route, Evidence(asked.question, scores, asked.texts, scores)
+    cosines = np.array([_cosine(hit) for hit in ranking.hits])
     if route == Route.GRAPH:
-        best = hits[0].score
-        return route, np.array([math.log(max(h.score / best, 1e-6)) if best else 0.0 for h in hits])
-    if route in (Route.DENSE, Route.LEXICAL) or (ranking.candidates > depth >= len(hits)):
-        return route, ranking.scores
-    return Route.DENSE, np.array([_cosine(hit) for hit in hits])
+        best = scores[0]
+        scores = np.log(np.maximum(scores / best, 1e-6)) if best else np.zeros(len(scores))
+    elif route != Route.LEXICAL and not ranking.candidates > depth >= len(scores):
+        route, scores = Route.DENSE, cosines
+    # A passage that the dense list lacks is at most as near as those that it has.
+    near = np.where(np.isnan(cosines), np.fmin.reduce(cosines), cosines)
+    return route, Evidence(asked.question, scores, asked.texts, near)
 
 
 def _cosine(hit: RankedHit) -> float:
@@ -231,13 +238,21 @@ class Evidence:
         answer: (d,), as in `ANSWER_EVIDENCE`.
     """
 
-    def __init__(self, question: str, scores: Float64, texts: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        question: str,
+        scores: Float64,
+        texts: Sequence[tuple[str, str]],
+        cosines: Float64 | None = None,
+    ) -> None:
         """Compare the words of a question with those of its passages.
 
         Args:
             scores: Scores (n,) by the route; NaN if not known.
             texts: Title and text of each passage.
+            cosines: Cosines (n,) of the passages; NaN if not known.
         """
+        near = np.full(len(texts), np.nan) if cosines is None else cosines
         asked = set(content_terms(question))
         wanted = list(map(forms, asked))
         held = np.zeros((len(texts), len(wanted)), bool)
@@ -248,11 +263,10 @@ class Evidence:
                 titles[row] = len(called & asked) / len(called)
         share = held.mean(axis=1) if wanted else np.zeros(len(texts))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
-        self.passages = np.column_stack([scores, ranks, share, titles])
+        self.passages = np.column_stack([scores, ranks, share, titles, near])
         together = float(held[:FIRST].any(axis=0).mean()) if wanted else 0.0
-        known = titles[:FIRST][~np.isnan(titles[:FIRST])]
-        best = known.max() if len(known) else np.nan
-        self.answer = np.array([scores[0], share[:FIRST].max(), together, best])
+        title, cosine = (np.fmax.reduce(column[:FIRST]) for column in (titles, near))
+        self.answer = np.array([scores[0], share[:FIRST].max(), together, title, cosine])
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:

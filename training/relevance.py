@@ -30,13 +30,13 @@ from router.relevance import (
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
+    Asked,
     CurveSum,
-    Evidence,
     RelevanceModel,
+    evidence_on,
     fingerprint,
     load_relevance,
     relevance_json,
-    scores_of,
 )
 from router.session import ModelCache, Session
 from router.settings import Settings, load_settings
@@ -130,9 +130,8 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
                     if not reply.ranking.hits:
                         continue
                     hits = [hit.id for hit in reply.ranking.hits]
-                    known, scores = scores_of(route, reply.ranking, settings.fusion.depth)
-                    texts = session.snapshot.texts(hits)
-                    found = Evidence(reply.question, scores, texts)
+                    told = Asked(reply.question, route, reply.ranking, session.snapshot.texts(hits))
+                    known, found = evidence_on(told, settings.fusion.depth)
                     gold = asked.gold[id_] if kind == "own" else frozenset[str]()
                     relevant = np.array([float(hit in gold) for hit in hits])
                     if known == route:

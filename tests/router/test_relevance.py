@@ -25,10 +25,10 @@ from router.relevance import (
     Evidence,
     Judged,
     RelevanceModel,
+    evidence_on,
     likely,
     load_relevance,
     relevance_json,
-    scores_of,
 )
 from router.settings import MODELS, RELEVANCE_MODEL
 from router.types import USUAL, FusedHit, Route
@@ -69,10 +69,16 @@ def test_evidence_is_what_terms_say(question: str, texts: list[tuple[str, str]])
     together = len(set().union(*held[:FIRST])) / len(asked) if asked else 0.0
     known = [title for title in titles[:FIRST] if not math.isnan(title)]
     best = max(known, default=math.nan)
-    np.testing.assert_allclose(found.answer[1:], [max(shares[:FIRST]), together, best])
+    np.testing.assert_allclose(found.answer[1:4], [max(shares[:FIRST]), together, best])
+    assert np.isnan([*found.passages[:, 4], found.answer[4]]).all()
+    near = np.array([math.nan, *np.linspace(0.2, 0.8, len(texts) - 1)])
+    found = Evidence(question, np.zeros(len(texts)), texts, near)
+    np.testing.assert_array_equal(found.passages[:, 4], near)
+    known = [cosine for cosine in near[:FIRST].tolist() if not math.isnan(cosine)]
+    np.testing.assert_array_equal(found.answer[4], max(known, default=math.nan))
 
 
-@given(st.lists(st.floats(-2, 2), min_size=4, max_size=4), st.integers(0, 3), st.floats(0, 2))
+@given(st.lists(st.floats(-2, 2), min_size=5, max_size=5), st.integers(0, 4), st.floats(0, 2))
 def test_more_evidence_never_makes_a_passage_less_likely(
     evidence: list[float], column: int, more: float
 ) -> None:
@@ -85,7 +91,7 @@ def test_more_evidence_never_makes_a_passage_less_likely(
 
 def test_unknown_evidence_adds_what_is_said_of_it() -> None:
     own = curves(PASSAGE_EVIDENCE)
-    known, unknown = own(np.array([[0.5] * 4, [0.5, 0.5, 0.5, math.nan]]))
+    known, unknown = own(np.array([[0.5] * 5, [0.5, 0.5, 0.5, math.nan, 0.5]]))
     assert known == unknown  # 1.0 is said of the unknown, which is what 0.5 adds
 
 
@@ -109,14 +115,23 @@ def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:
         FusedHit("a", 0.3, 1, (Source("dense", 2, 0.7, 0.1), Source("lexical", 1, 9.0, 0.2))),
         FusedHit("b", 0.1, 2, (Source("lexical", 2, 8.0, 0.1),)),
     )
+    texts = [("", "")] * 3
+
+    def scores_and_cosines(route: Route, own: Ranking) -> tuple[Route, list[list[float]]]:
+        judged_as, found = evidence_on(Asked("", route, own, texts[: len(own.hits)]), 100)
+        return judged_as, found.passages[:, [0, 4]].T.tolist()
+
     few = Ranking("fusion", hits, candidates=100)
-    route, scores = scores_of(Route.FUSION, few, 100)
+    route, found = scores_and_cosines(Route.FUSION, few)
     assert route == Route.DENSE
-    np.testing.assert_array_equal(scores, [0.7, math.nan])
+    np.testing.assert_array_equal(found, [[0.7, math.nan], [0.7, 0.7]])
     many = Ranking("fusion", hits, candidates=101)
-    assert scores_of(Route.FUSION, many, 100)[0] == Route.FUSION
-    shares = scores_of(Route.GRAPH, ranking(0.5, 0.25, 0.0), 100)[1]
-    np.testing.assert_allclose(shares, [0.0, math.log(0.5), math.log(1e-6)])
+    route, found = scores_and_cosines(Route.FUSION, many)
+    assert route == Route.FUSION
+    np.testing.assert_array_equal(found, [[0.3, 0.1], [0.7, 0.7]])
+    route, found = scores_and_cosines(Route.GRAPH, ranking(0.5, 0.25, 0.0))
+    np.testing.assert_allclose(found, [[0.0, math.log(0.5), math.log(1e-6)], [math.nan] * 3])
+    assert scores_and_cosines(Route.DENSE, ranking(0.5))[1] == [[0.5], [0.5]]
 
 
 def test_hits_that_are_unlikely_are_left_out() -> None:
@@ -135,7 +150,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace('"format": 1', '"format": 2'), "this build reads 1"),
+        (lambda text: text.replace('"format": 2', '"format": 1'), "this build reads 2"),
         (lambda text: text.replace('"bias"', '"bIas"'), "is damaged"),
         (lambda text: text.replace('"dense"', '"dance"'), "is damaged"),
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),

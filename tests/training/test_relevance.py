@@ -9,7 +9,13 @@ from typer.testing import CliRunner
 
 import wye
 from benchmarks.harness import DEMO
-from router.relevance import FIRST, RELEVANCE, load_relevance
+from router.relevance import (
+    ANSWER_EVIDENCE,
+    FIRST,
+    PASSAGE_EVIDENCE,
+    RELEVANCE,
+    load_relevance,
+)
 from router.settings import load_settings
 from router.types import Route
 from service.cli import run
@@ -57,15 +63,15 @@ def made(seed: int = 0) -> list[Example]:
             for number in range(60):
                 kind = KINDS[number % 3]
                 relevant = (rng.uniform(size=FIRST) < 0.3).astype(float) * (kind == "own")
-                passages = rng.normal(size=(FIRST, 4)) + 2 * relevant[:, None]
-                answer = rng.normal(size=4) + 2 * (kind == "own")
+                passages = rng.normal(size=(FIRST, len(PASSAGE_EVIDENCE))) + 2 * relevant[:, None]
+                answer = rng.normal(size=len(ANSWER_EVIDENCE)) + 2 * (kind == "own")
                 found.append(Example(route, family, kind, passages, relevant, answer))
     return found
 
 
 def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_apart() -> None:
     model = fit_model(made(), 100, "made")
-    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 4, [3.0] * 4]))
+    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 5, [3.0] * 5]))
     assert low < 0.1
     assert high > 0.6
     answers = of_answers([one for one in made() if one.route == Route.FUSION])
