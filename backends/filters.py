@@ -11,18 +11,20 @@ lte, in and nin, the last two with a list as value. A combination is `{"type": "
   and `true` all differ. `1` and `1.0` are equal.
 - Strings are ordered by code point. Booleans have no order: comparing their order is an error.
 
-A key that no passage has is usually misspelt, and `Columns.passing` refuses it where that would go
-unnoticed: in a search, where the comparison would let nothing through; in a deletion, where ne and
-nin would let everything through. Elsewhere it is allowed: a search for what is not "archived" is
-right before anything was archived, and a deletion can be repeated.
+A key that no passage has is usually misspelt, and a value of a kind that none of the key's values
+has is usually misquoted. `check` refuses both where that would go unnoticed: in a search, where the
+comparison would let nothing through; in a deletion, where ne and nin would let everything through.
+Elsewhere they are allowed: a search for what is not "archived" is right before anything was
+archived, and a deletion can be repeated.
 """
 
+import json
 import math
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import compress
@@ -55,6 +57,12 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "gte": operator.ge,
     "lt": operator.lt,
     "lte": operator.le,
+}
+# By `_kind`: what a value is, what several are, and how to write one.
+_KINDS = {
+    1: ("a boolean", "booleans", "true or false, without quotes"),
+    2: ("a number", "numbers", "a number, without quotes"),
+    3: ("text", "text", "text, in double quotes"),
 }
 # Integers up to here are exact as float64.
 _EXACT = 2**53
@@ -121,6 +129,51 @@ def parse_filter(value: object) -> Filter:
     return _Parser().parse(value, "filter", MAX_DEPTH)
 
 
+def keys_of(filter_: Filter) -> set[str]:
+    """The keys that a filter compares, without those of imposed parts."""
+    return {part.key for part in _comparisons(filter_)}
+
+
+def check(
+    filter_: Filter,
+    kinds: Mapping[str, Collection[int]],
+    keys: Callable[[], Collection[str]],
+    *,
+    deletes: bool = False,
+) -> None:
+    """Refuse comparisons that would let nothing through, or in a deletion everything.
+
+    Args:
+        kinds: `Columns.kinds` of the filter's keys.
+        keys: Finds all keys, for the message.
+        deletes: Whether what passes is to be deleted.
+
+    Raises:
+        FilterError: A comparison has a key that no passage has, or only values of kinds that none
+            of the key's values has.
+    """
+    for part in _comparisons(filter_):
+        if (part.type in ("ne", "nin")) != deletes:
+            continue
+        if part.key not in kinds:
+            others = ", ".join(sorted(known := keys())[:SHOWN_KEYS])
+            raise FilterError(
+                f"No passage has the key {part.key!r:.60}."
+                + (
+                    suggestion(part.key, known)
+                    or (f" The keys are {others}." if others else " No passage has metadata.")
+                )
+            )
+        stored = kinds[part.key]
+        if stored and part.values and not any(_kind(value) in stored for value in part.values):
+            what, value = _KINDS[_kind(part.values[0])][0], json.dumps(part.values[0])
+            _, several, write = zip(*(_KINDS[kind] for kind in sorted(stored)), strict=True)
+            raise FilterError(
+                f"{value:.60} is {what}, but the values of {part.key!r:.60} are "
+                f"{' and '.join(several)}. Write {', or '.join(write)}."
+            )
+
+
 class Columns:
     """Metadata of n passages in columns, for filters; built on first use."""
 
@@ -140,20 +193,11 @@ class Columns:
             deletes: Whether these passages are to be deleted.
 
         Raises:
-            FilterError: It has a key that no passage has, where that would go unnoticed.
+            FilterError: See `check`.
         """
-        for part in _comparisons(filter_):
-            negated = part.type in ("ne", "nin")
-            if negated == deletes and len(self) and part.key not in (keys := self.keys()):
-                others = ", ".join(sorted(keys)[:SHOWN_KEYS])
-                meant = suggestion(part.key, keys)
-                raise FilterError(
-                    f"No passage has the key {part.key!r:.60}."
-                    + (
-                        meant
-                        or (f" The keys are {others}." if others else " No passage has metadata.")
-                    )
-                )
+        if len(self):
+            kinds = self.kinds(keys_of(filter_))
+            check(filter_, kinds, self.keys, deletes=deletes)
         return filter_.mask(self)
 
     def mask(self, comparison: Comparison) -> Mask:
@@ -169,6 +213,14 @@ class Columns:
     def keys(self) -> set[str]:
         """Keys that some passage has."""
         return {*self._entries}
+
+    def kinds(self, keys: Iterable[str]) -> dict[str, set[int]]:
+        """Key -> the kinds of its values, as `_kind` numbers them, for those that are known."""
+        known = self.keys()
+        return {key: self._kinds_of(key) for key in keys if key in known}
+
+    def _kinds_of(self, key: str) -> set[int]:
+        return self.column(key).kinds()
 
     def keys_without(self, rows: Int64) -> set[str]:
         """Keys that some passage outside the given rows has."""
@@ -229,6 +281,10 @@ class LayeredColumns(Columns):
         """Keys that some passage has."""
         return self._base.keys_without(self._layers.gone) | self._added.keys()
 
+    def _kinds_of(self, key: str) -> set[int]:
+        left = self._base.column(key).kinds(self._layers.gone)
+        return left | self._added.column(key).kinds()
+
 
 class Column:
     """All values of one key as arrays, by kind."""
@@ -248,6 +304,16 @@ class Column:
         self._names = sorted({*named})
         code = {name: code for code, name in enumerate(self._names)}
         self._codes = np.fromiter((code[name] for name in named), np.int32, len(named))
+
+    def kinds(self, gone: Int64 | tuple[()] = ()) -> set[int]:
+        """The kinds of the values, as `_kind` numbers them, outside the given rows."""
+        kinds = enumerate((self._boolean_rows, self._number_rows, self._string_rows), 1)
+        return {
+            kind
+            for kind, rows in kinds
+            # The first rows are usually enough to know.
+            if any(np.isin(part, gone, invert=True).any() for part in (rows[:1_000], rows))
+        }
 
     def rows(self, order: str, value: Value) -> Int32:
         """Rows with a value that is eq, gt, gte, lt or lte the given one; a row may repeat."""

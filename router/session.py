@@ -329,13 +329,13 @@ class Snapshot:
         """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.
 
         Raises:
-            FilterError: The filter is not well formed, or names a key that no passage has.
+            FilterError: The filter is not well formed, or `filters.check` refuses it.
         """
         if filter_ is None:
             return None
         parsed = parse_filter(filter_)
         with self._building:
-            return self._columns.passing(parsed)
+            return self.columns.passing(parsed)
 
     def words_in(
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
@@ -348,10 +348,11 @@ class Snapshot:
         ]
 
     @cached_property
-    def _columns(self) -> Columns:
+    def columns(self) -> Columns:
+        """The metadata of all passages, for filters."""
         if self._base and self.corpus.two:
             two = self.corpus.two
-            return LayeredColumns(two.passages, self._base._columns, Columns(two.added.metadata))
+            return LayeredColumns(two.passages, self._base.columns, Columns(two.added.metadata))
         return Columns(self.corpus.metadata)
 
 

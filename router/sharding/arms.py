@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from operator import itemgetter
 from secrets import token_hex
 from typing import Any, cast
@@ -20,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from backends.coverage import NameCoverage, WordCoverage, bits
-from backends.filters import parse_filter
+from backends.filters import check, keys_of, parse_filter
 from backends.lexical import NO_TERM, LexicalSettings, content_terms, terms
 from backends.trigraph.explanation import (
     BridgeNote,
@@ -118,6 +119,7 @@ class ShardedArms:
         self.shards, self._settings = shards, settings
         self.version = shards.total("version")
         self._read: dict[str, Passage] = {}
+        self._kinds: dict[str, set[int]] = {}
         self.dense = ShardedDense(shards)
         self.lexical = ShardedLexical(shards, settings.lexical)
         self.graph = ShardedGraph(shards, settings.graph, self.lexical)
@@ -159,11 +161,17 @@ class ShardedArms:
         """A placeholder for a filter's mask, from which each shard makes its own.
 
         Raises:
-            FilterError: The filter is not well formed.
+            FilterError: The filter is not well formed, or `check` refuses it for all shards.
         """
         if filter_ is None:
             return None
-        parse_filter(filter_)
+        parsed = parse_filter(filter_)
+        if unknown := sorted(keys_of(parsed) - self._kinds.keys()):
+            for own in self.shards.ask("kinds", keys=unknown).values():
+                for key, kinds in own.items():
+                    self._kinds[key] = self._kinds.get(key, set()).union(kinds)
+        if len(self) and not self.shards.missing:  # a shard that is missing may have others
+            check(parsed, self._kinds, lambda: {*chain(*self.shards.ask("keys").values())})
         return cast(Mask, _Allowed(filter_))
 
     def words_in(

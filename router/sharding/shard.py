@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backends.errors import FilterError
+from backends.filters import parse_filter
 from backends.numerics import half_products, products_of_all, sums, top_rows
 from backends.trigraph.linking import says_enough
 from backends.trigraph.pagerank import reciprocal, share_of_mentions
@@ -109,6 +109,15 @@ class Shard:
             "terms": lexical.total_terms,
             "phrases": bool(graph.is_phrase.any()),
         }
+
+    def kinds(self, keys: Sequence[str]) -> dict[str, list[int]]:
+        """`Columns.kinds` of some metadata keys."""
+        found = self.snapshot.columns.kinds(keys)
+        return {key: sorted(kinds) for key, kinds in found.items()}
+
+    def keys(self) -> list[str]:
+        """All metadata keys."""
+        return sorted(self.snapshot.columns.keys())
 
     def dense(
         self,
@@ -504,10 +513,8 @@ class Shard:
         return np.array([found[place] for place in known], np.int64), known
 
     def _allowed(self, filter_: object | None, ids: Sequence[str] | None = None) -> Mask | None:
-        try:
-            allowed = self.snapshot.allowed(filter_)
-        except FilterError:  # it names a key that no passage of this shard has
-            allowed = np.zeros(len(self.snapshot), bool)
+        # Without `check`: other shards may have what is missing here.
+        allowed = None if filter_ is None else parse_filter(filter_).mask(self.snapshot.columns)
         if ids is None:
             return allowed
         named = self.snapshot.passages.mask(ids, np.arange(len(ids)))
@@ -526,6 +533,8 @@ CALLS: Mapping[str, Callable[..., Any]] = {
     name: getattr(Shard, name)
     for name in (
         "about",
+        "kinds",
+        "keys",
         "dense",
         "frequencies",
         "lexical",

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import FilterError
-from backends.filters import MAX_DEPTH, Column, Columns, parse_filter
+from backends.filters import MAX_DEPTH, Column, Columns, Fixed, LayeredColumns, parse_filter
+from backends.layers import Layers
 from backends.types import Metadata
 
 Json = Any
@@ -92,26 +93,76 @@ def test_masks_agree_with_the_slow_meaning(nodes: list[Json], metadata: list[Met
         assert mask.tolist() == [satisfies(node, row) for row in metadata]
 
 
-def compared(node: Json) -> set[tuple[bool, str]]:
-    """Whether a key is asked not to be something, and which key, for every comparison."""
+def compared(node: Json) -> list[tuple[bool, str, list[Json]]]:
+    """Whether a key is asked not to be something, which key, and the values, by comparison."""
     if "filters" in node:
-        return set().union(*map(compared, node["filters"]))
-    return {(node["type"] in ("ne", "nin"), node["key"])}
+        return [found for part in node["filters"] for found in compared(part)]
+    values = node["value"] if isinstance(node["value"], list) else [node["value"]]
+    return [(node["type"] in ("ne", "nin"), node["key"], values)]
+
+
+def foreign(values: list[Json], stored: list[Json]) -> bool:
+    """Whether no value is of a kind that is stored."""
+    flat = [entry for value in stored for entry in (value if isinstance(value, list) else [value])]
+    kinds = {kind(entry) for entry in flat} - {""}
+    return bool(kinds and values) and not kinds & {*map(kind, values)}
 
 
 @settings(max_examples=300)
-@given(filters, rows, st.booleans())
-def test_a_key_that_no_passage_has_is_refused_where_nobody_would_notice(
-    node: Json, metadata: list[Metadata], deletes: bool
+@given(filters, rows, st.booleans(), st.integers(0, 8), st.sets(st.integers(0, 7)))
+def test_what_nobody_would_notice_is_refused(
+    node: Json, metadata: list[Metadata], deletes: bool, base: int, gone: set[int]
 ) -> None:
-    columns, parsed = Columns(metadata), parse_filter(node)
-    known = {key for row in metadata for key in row}
-    unknown = {key for negated, key in compared(node) if negated == deletes} - known
-    if unknown and metadata:
-        with pytest.raises(FilterError, match="No passage has the key"):
-            columns.passing(parsed, deletes=deletes)
-    else:
-        assert (columns.passing(parsed, deletes=deletes) == parsed.mask(columns)).all()
+    parsed, lost = parse_filter(node), np.array(sorted(gone & {*range(len(metadata[:base]))}), int)
+    left = [row for place, row in enumerate(metadata) if place not in lost]
+    asked = [own[1:] for own in compared(node) if own[0] == deletes]
+    unknown = {key for key, _ in asked} - {key for row in left for key in row}
+    mistyped = [
+        key for key, values in asked if foreign(values, [row[key] for row in left if key in row])
+    ]
+    added = np.arange(len(metadata[:base]) - len(lost), len(left))
+    layers = Layers(len(metadata[:base]), lost, added)
+    two = LayeredColumns(layers, Columns(metadata[:base]), Columns(metadata[base:]))
+    for columns in (Columns(left), two):
+        if left and (unknown or mistyped):
+            with pytest.raises(FilterError, match=r"No passage has the key|but the values of"):
+                columns.passing(parsed, deletes=deletes)
+        else:
+            mask = columns.passing(parsed, deletes=deletes)
+            assert mask.tolist() == [satisfies(node, row) for row in left]
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "says"),
+    [
+        (1999, "1999", "\"1999\" is text, but the values of 'k' are numbers. Write a number, wi"),
+        ("1999", 1999, "1999 is a number, but the values of 'k' are text. Write text, in double q"),
+        (True, "true", "\"true\" is text, but the values of 'k' are booleans. Write true or false"),
+        (
+            [1, "a"],
+            True,
+            "true is a boolean, but the values of 'k' are numbers and text. Write a n",
+        ),
+    ],
+)
+def test_a_value_of_a_kind_that_a_key_lacks_is_refused(
+    stored: Json, value: Json, says: str
+) -> None:
+    columns = Columns([{"k": stored}, {"k": None}, {}])
+    with pytest.raises(FilterError, match=re.escape(says)):
+        columns.passing(parse_filter({**EQ, "value": value}))
+    either = {
+        "type": "in",
+        "key": "k",
+        "value": [value, stored[0] if stored == [1, "a"] else stored],
+    }
+    assert columns.passing(parse_filter(either)).tolist() == [True, False, False]
+    assert columns.passing(parse_filter({**EQ, "type": "ne", "value": value})).all()
+    fixed = Fixed({**EQ, "value": value})
+    assert not columns.passing(parse_filter(fixed)).any()
+    assert not columns.passing(parse_filter({**EQ, "value": value}), deletes=True).any()
+    with pytest.raises(FilterError, match="but the values of"):
+        columns.passing(parse_filter({**EQ, "type": "nin", "value": [value]}), deletes=True)
 
 
 def test_a_misspelt_key_is_named_with_what_it_may_have_been_meant_for() -> None:

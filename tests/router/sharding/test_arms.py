@@ -13,6 +13,7 @@ import pytest
 
 import router.sharding.arms
 import router.sharding.shard
+from backends.errors import FilterError
 from backends.filters import parse_filter
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
@@ -69,7 +70,9 @@ def corpus(count: int) -> list[Passage]:
             f"p{number:03}",
             NAMES[number] if number < len(NAMES) else "",
             " ".join(f"{a} met {b} by {c}." for a, b, c in (draw.sample(NAMES, 3) for _ in "123")),
-            {"even": number % 2 == 0},
+            # Of three shards, one has "n" as numbers, one as text, and one lacks it.
+            {"even": number % 2 == 0}
+            | ({} if number % 3 == 2 else {"n": (number, f"{number}")[number % 3]}),
         )
         for number in range(count)
     ]
@@ -136,7 +139,24 @@ def same(ours: Sequence[Ranking], replies: Sequence[Reply], tolerance: float) ->
         np.testing.assert_allclose(near, [*scores.values()], rtol=tolerance, atol=1e-7)
 
 
-FILTERS = [None, {"type": "eq", "key": "even", "value": True}]
+EVEN = {"type": "eq", "key": "even", "value": True}
+FILTERS = [
+    None,
+    EVEN,
+    {"type": "or", "filters": [EVEN, {"type": "gt", "key": "n", "value": "4"}]},
+]
+
+
+def test_a_filter_that_nothing_on_any_shard_can_pass_is_refused(
+    ask: Ask, wires: list[Wire]
+) -> None:
+    filter_ = {**EVEN, "key": "evn"}
+    with pytest.raises(FilterError, match="Did you mean even"):
+        ask(Route.LEXICAL, filter_)
+    with pytest.raises(FilterError, match="but the values of 'even' are booleans"):
+        ask(Route.LEXICAL, {**EVEN, "value": "true"})
+    wires[1].is_lost = True  # it might have the key
+    assert not any(ranking.hits for ranking in ask(Route.LEXICAL, filter_))
 
 
 @pytest.mark.parametrize("filter_", FILTERS)
