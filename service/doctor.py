@@ -11,16 +11,20 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from backends.errors import BackendError
 from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
+from router.remote_arms import ArmQuestion
 from router.request_log import RequestLog
 from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
 from router.types import USUAL, Route
+from service.arms.arm import RemoteArm
 from service.arms.file import read_arms
+from service.arms.shadow import share_of
 from service.collections import WARM_UP, check_router, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
@@ -28,6 +32,9 @@ from service.http.keys import KeyRing, others_write
 from service.ingest.jobs import JobStore
 from service.remote_collection import RemoteCollection, no_analyser, served
 from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from service.arms.local import LocalArms
 
 LEAST_FREE = 1 << 30
 GENERATOR_SECONDS = 10.0
@@ -55,7 +62,8 @@ class Finding:
 def examine(settings: ServiceSettings) -> Iterator[Finding]:
     """Check everything that serving needs, and yield each finding as soon as it is made.
 
-    Nothing is changed. The network is used only for the generator in the settings.
+    Nothing is changed. The network is used only for the generator in the settings and for remote
+    arms, of which those that cost nothing are asked a question.
     """
     yield _look("machine", _machine)
     models = ModelCache()
@@ -69,7 +77,7 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
         yield _look("request log", lambda: _request_log(settings))
     yield _look("generator", lambda: _generator(settings))
     if settings.arms is not None:
-        yield _look("remote arms", lambda: _arms(settings))
+        yield from _arms(settings)
 
 
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
@@ -128,11 +136,38 @@ def _router(settings: ServiceSettings, models: ModelCache) -> str:
     return f"{decision.model} decides; the route auto works."
 
 
-def _arms(settings: ServiceSettings) -> str:
-    folders, _ = served(settings)
-    arms = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
-    told = [f"{arm.name} ({arm.config.kind}) of {name}" for name in arms for arm in arms[name]]
-    return f"{settings.arms} declares {', '.join(told) or 'none'}; none was called."
+def _arms(settings: ServiceSettings) -> Iterator[Finding]:
+    arms: list[RemoteArm] = []
+
+    def read() -> str:
+        folders, _ = served(settings)
+        found = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
+        share_of(settings)
+        arms.extend(arm for name in found for arm in found[name])
+        told = [
+            f"{arm.name} ({arm.config.kind}) of {name}" for name in found for arm in found[name]
+        ]
+        return f"{settings.arms} declares {', '.join(told) or 'none'}."
+
+    yield _look("remote arms", read)
+    from service.arms.local import LocalArms  # noqa: PLC0415 - `wye serve` imports this module
+
+    with LocalArms(arms) as asker:
+        for arm in arms:
+            # Without the others an index still answers.
+            otherwise = Health.BAD if arm.is_simple else Health.WARNING
+            yield _look(f"arm {arm.name}", partial(_asked, arm, asker), otherwise)
+
+
+def _asked(arm: RemoteArm, asker: "LocalArms") -> str:
+    if arm.config.price:
+        return f"Not asked, since a call costs up to {arm.config.price:g}."
+    ((_, answer),) = asker.ask([ArmQuestion(arm.name, WARM_UP)])
+    if answer.reason:
+        raise ServiceError(
+            f"It {answer.reason}. Check [arms.{arm.name}] and the service behind it."
+        )
+    return f"It found {len(answer.hits)} passages in {answer.ms:.0f} ms."
 
 
 def _without_index(name: str, routing: RoutingSettings) -> str:

@@ -14,6 +14,7 @@ from service.arms.arm import RemoteArm
 from service.arms.kinds import KINDS
 from service.collections import COLLECTION, DEFAULT
 from service.errors import ServiceError
+from service.settings import ServiceSettings, load_settings
 
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
@@ -25,6 +26,14 @@ RELEVANCE = "relevance"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
 _KEYS = {"arms", SHADOW, RELEVANCE}
+
+
+def settings_with_arms(path: Path | None) -> ServiceSettings:
+    """All settings, with an arms file: the given one, that of the settings, or `FILE`."""
+    settings = load_settings(arms=path)
+    if settings.arms is None and Path(FILE).is_file():
+        settings = load_settings(arms=Path(FILE))
+    return settings
 
 
 def read_arms(

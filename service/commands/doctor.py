@@ -10,6 +10,7 @@ from service.commands.options import (
     JsonOption,
     PortOption,
     RoutersOption,
+    ServedArmsOption,
     ThresholdsOption,
 )
 from service.terminal import messages, output
@@ -26,19 +27,22 @@ def doctor(
     router: RoutersOption = None,
     thresholds: ThresholdsOption = None,
     port: PortOption = None,
+    arms: ServedArmsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check models, router, indexes, keys, address and generator, and say what to fix.
+    """Check models, router, indexes, keys, address, generator and remote arms; say what to fix.
+
+    Remote arms that cost nothing are asked a question.
 
     Exits with code 1 if something would keep `wye serve` from working.
     """
     from dataclasses import replace
 
     from backends.files import plain, rounded_json
+    from service.arms.file import settings_with_arms
     from service.doctor import Health, examine
-    from service.settings import load_settings
 
-    settings = load_settings()
+    settings = settings_with_arms(arms)
     own = settings.serve
     serve = replace(
         own,

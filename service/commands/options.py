@@ -29,6 +29,12 @@ ArmsOption = Annotated[
     Path | None,
     typer.Option(help="File of remote arms to ask instead of an index; one has the role simple."),
 ]
+ServedArmsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists."
+    ),
+]
 RoutersOption = Annotated[
     list[str] | None,
     typer.Option(

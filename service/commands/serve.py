@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from threadpoolctl import threadpool_limits
 
-from service.commands.options import IndexesOption, PortOption, RoutersOption, ThresholdsOption
+from service.commands.options import (
+    IndexesOption,
+    PortOption,
+    RoutersOption,
+    ServedArmsOption,
+    ThresholdsOption,
+)
 from service.logs import LOG
 from service.terminal import say
 
@@ -51,26 +57,20 @@ def serve(
         int | None,
         typer.Option(min=1, help="Number of worker processes. Default: 1."),
     ] = None,
-    arms: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists."
-        ),
-    ] = None,
+    arms: ServedArmsOption = None,
 ) -> None:
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
     _keep_memory()
     from router.session import ModelCache
     from service.app import indexes
-    from service.arms.file import FILE, read_arms
+    from service.arms.file import read_arms, settings_with_arms
     from service.arms.shadow import share_of
     from service.collections import check_router, router_settings
     from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
     from service.http.keys import KeyRing
     from service.logs import configure
-    from service.settings import load_settings
 
     # Workers are processes of their own, so options reach them through the environment.
     given = {
@@ -83,9 +83,7 @@ def serve(
     }
     said = {f"WYE_SERVE__{name}": str(one) for name, one in given.items() if one not in (None, "")}
     os.environ.update(said)
-    settings = load_settings(arms=arms)
-    if settings.arms is None and Path(FILE).is_file():
-        settings = load_settings(arms=Path(FILE))
+    settings = settings_with_arms(arms)
     if settings.arms is not None:
         os.environ["WYE_ARMS"] = str(settings.arms)
     wanted = settings.serve

@@ -18,6 +18,7 @@ from service.cli import run
 from service.doctor import Finding, Health, examine
 from service.http.keys import Scope, append_key, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
+from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Endpoint
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -104,6 +105,34 @@ def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     holds(other, Health.WARNING, "does not list 'huge'")
     nowhere = replace(with_model, url="http://127.0.0.1:9/v1")
     holds(looked_at(free(), nowhere)["generator"], Health.BAD, "does not answer (ConnectError)")
+
+
+def test_remote_arms(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = Remote()
+    tables = table(remote.url, price=0), table(remote.url, "dear", role="list")
+    file = arms_file(tmp_path, *tables)
+    wanted = replace(free(), indexes=(str(index),))
+
+    def found() -> dict[str, Finding]:
+        return {one.subject: one for one in examine(ServiceSettings(serve=wanted, arms=file))}
+
+    holds(found()["arm far"], Health.GOOD, "It found 2 passages in")
+    holds(found()["arm dear"], Health.GOOD, "Not asked, since a call costs up to 0.02.")
+    remote.mode = 401
+    holds(found()["arm far"], Health.WARNING, "It rejects our key (401). Check [arms.far] and")
+    arms_file(tmp_path, table(remote.url, role="simple", collection="b", price=0))
+    holds(found()["arm far"], Health.BAD, "rejects our key")
+    remote.mode = "ok"
+    file.rename(tmp_path / "wye.toml")  # as `wye serve` finds it
+    monkeypatch.chdir(tmp_path)
+    run(["doctor", "--index", str(index), "--port", "0", "--json"])
+    subjects = [finding["subject"] for finding in json.loads(capsys.readouterr().out)]
+    assert {"remote arms", "arm far"} <= {*subjects}
+    assert run(["doctor", "--index", str(index), "--arms", "nowhere.toml"]) == 1
+    assert "BAD      remote arms: nowhere.toml" in capsys.readouterr().out
+    remote.close()
 
 
 def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
