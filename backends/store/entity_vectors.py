@@ -23,7 +23,7 @@ from backends.store.schema import (
     vector_array,
     version_of,
 )
-from backends.store.versions import check_sizes, reading, sizes_of
+from backends.store.versions import check_sizes, read_record, reading, sizes_of
 from backends.types import Float32, Int32
 
 FOLDER = "entities.lance"
@@ -83,12 +83,24 @@ class EntityVectorCache:
     def dataset(self) -> lance.LanceDataset | None:
         """The newest version; None if there is none that we can use."""
         try:
-            with reading(self._path.parent):
-                dataset = lance.dataset(self._path)
-                ours = version_of(dataset.schema) == SCHEMA_VERSION
-                if not ours or fingerprint_of(dataset.schema) != self._fingerprint:
-                    return None
-                check_sizes(self._path, sizes_of(dataset))
-                return dataset
+            dataset = open_surfaces(self._path.parent)
         except IndexDamagedError:  # absent, incomplete or damaged: the cache starts again
             return None
+        ours = version_of(dataset.schema) == SCHEMA_VERSION
+        return dataset if ours and fingerprint_of(dataset.schema) == self._fingerprint else None
+
+
+def open_surfaces(folder: Path) -> lance.LanceDataset:
+    """Open the newest version of the cache in an index folder.
+
+    Raises:
+        IndexDamagedError: There is none, it is not the one written last, or a file is missing or
+            cut short.
+    """
+    newest = read_record(folder, FOLDER).version  # first, since a writer may add a version
+    with reading(folder):
+        dataset = lance.dataset(folder / FOLDER)
+        if dataset.version < newest:
+            raise IndexDamagedError(f"{FOLDER} lacks version {newest}")
+        check_sizes(folder / FOLDER, sizes_of(dataset))
+    return dataset

@@ -10,6 +10,7 @@ from lance.file import LanceFileReader
 
 from backends.errors import IndexDamagedError, IndexNotFoundError
 from backends.store.entity_vectors import FOLDER as SURFACES
+from backends.store.entity_vectors import open_surfaces
 from backends.store.locks import writer_lock
 from backends.store.schema import any_of, content_hash, to_passages
 from backends.store.versions import (
@@ -271,9 +272,7 @@ class _Survey:
             return []
         try:
             with reading(self.folder):
-                cache = lance.dataset(self.folder / SURFACES)
-                check_sizes(self.folder / SURFACES, sizes_of(cache))
-                cache.to_table()
+                open_surfaces(self.folder).to_table()
         except IndexDamagedError:
             self.damage.append(f"{SURFACES} cannot be read; it is a cache, and is rebuilt.")
             return [SURFACES]

@@ -199,9 +199,15 @@ def test_a_repair_waits_for_nobody_and_needs_an_index(index: Path, tmp_path: Pat
             repair(nothing, dry_run=True)
 
 
-def test_a_cache_that_cannot_be_read_is_set_aside_and_filled_again(index: Path) -> None:
+@pytest.mark.parametrize("lost", ["data", "newest manifest", "manifests"])
+def test_a_cache_that_cannot_be_read_is_set_aside_and_filled_again(index: Path, lost: str) -> None:
+    assert PassageStore.open(index).surfaces.count()
     for path in (index / "entities.lance" / "data").iterdir():
-        cut(path)
+        if lost == "data":
+            cut(path)
+    manifests = sorted((index / "entities.lance" / "_versions").glob("*.manifest"))
+    for path in {"data": [], "newest manifest": manifests[:1], "manifests": manifests}[lost]:
+        path.unlink()
     assert PassageStore.open(index).surfaces.count() == 0
     done = repair(index, dry_run=False)
     assert (done.aside, done.lost, done.is_all) == (("entities.lance",), (), True)
