@@ -8,7 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from opentelemetry.trace import NoOpTracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -79,6 +79,8 @@ ROUTERS = (
 # Seconds that the models' thread may keep the interpreter while the event loop wants it. With
 # Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005
+# Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
+_OWN = {"retrieval", "answers", "documents"}
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
@@ -169,7 +171,8 @@ def build(
     problems.install(app)
     describe(app, [DocumentsRequest])
     for router in ROUTERS:
-        app.include_router(router)
+        own = not _OWN.isdisjoint(router.tags)
+        app.include_router(router, dependencies=[Depends(problems.refuse_unknown)] if own else [])
     app.state.mcp = McpEndpoint(app)
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["GET", "POST", "DELETE"]))
     mount_console(app, CONSOLE)

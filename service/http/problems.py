@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from backends.errors import BackendError, FilterError, IndexLockedError, SourceError
+from backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
 from featurizer.errors import FeaturizerError
 from router.errors import QuestionError, RouterError
 from service.errors import ServiceError
@@ -133,6 +133,17 @@ def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
     )
 
 
+async def refuse_unknown(request: Request) -> None:
+    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            listed = f" The parameters are {', '.join(known)}." if known else " There is none here."
+            says = f"There is no such parameter.{suggestion(name, known) or listed}"
+            at = f"query.{name:.60}"
+            raise Problem(422, "validation", f"{at}: {says}", errors=[{"at": at, "says": says}])
+
+
 class Room:
     """A limit on how much of something may be under way at once; more is refused."""
 
@@ -221,7 +232,8 @@ def _of_validation(error: RequestValidationError) -> Problem:
 
 
 def _what(fault: Mapping[str, Any]) -> str:
-    if fault.get("type") == "model_attributes_type" and tuple(fault.get("loc", ())) == ("body",):
+    is_whole = tuple(fault.get("loc", ())) == ("body",)
+    if is_whole and fault.get("type") in ("model_attributes_type", "model_type"):
         return "Send a JSON object, with the header `content-type: application/json`."
     if fault.get("type") == "json_invalid":
         return f"This is not JSON: {fault['ctx']['error']}."

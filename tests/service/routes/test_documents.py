@@ -52,6 +52,7 @@ def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -
     twice = {"documents": [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}]}
     assert "occurs twice" in client.post("/v1/documents", json=twice).json()["detail"]
     assert PassageStore.open(folder).version == before
+    assert "Send a JSON object" in client.post("/v1/documents", json=[]).json()["detail"]
     good = {"documents": [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}]}
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
 
@@ -145,6 +146,28 @@ def test_deletion_by_filter_can_be_tried_first(client: TestClient) -> None:
     assert client.post("/v1/documents/delete", json={"dry_run": True}).status_code == 422
     bad = {"filter": {"type": "near", "key": "y", "value": 1}}
     assert client.post("/v1/documents/delete", json=bad).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "says"),
+    [
+        (
+            "DELETE",
+            "mostar?dry_run=true",
+            "query.dry_run: There is no such parameter. The parameters",
+        ),
+        ("PUT", "mostar?colection=other", "Did you mean collection?"),
+        ("POST", "delete?dry_run=true", "There is none here."),
+        ("GET", "?lmit=1", "Did you mean limit?"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_before_anything_is_done(
+    client: TestClient, method: str, address: str, says: str
+) -> None:
+    body = {"documents": ["mostar"]} if method == "POST" else {"text": "Else."}
+    reply = client.request(method, f"/v1/documents/{address}".replace("/?", "?"), json=body)
+    assert (reply.status_code, says in reply.json()["detail"]) == (422, True), reply.text
+    assert "Else." not in client.get("/v1/documents/mostar").text
 
 
 def test_the_last_document_can_go(client: TestClient) -> None:
