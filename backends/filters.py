@@ -64,6 +64,7 @@ _KINDS = {
     2: ("a number", "numbers", "a number, without quotes"),
     3: ("text", "text", "text, in double quotes"),
 }
+_AS_IN = 'Write a filter as in {"type": "gte", "key": "year", "value": 1999}.'
 # Integers up to here are exact as float64.
 _EXACT = 2**53
 
@@ -347,14 +348,14 @@ class _Parser:
     def parse(self, value: object, path: str, depth: int) -> Filter:
         """One node of a filter."""
         if not isinstance(value, Mapping):
-            raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
+            raise FilterError(f"{path} must be an object with a type, not {value!r:.60}. {_AS_IN}")
         kind = value.get("type")
         if kind in _COMPARISONS:
             return self._comparison(value, path)
         if kind in tuple(_COMBINATIONS):  # not the mapping itself: kind may not be hashable
             return self._combination(value, path, depth)
         known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
-        raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
+        raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}. {_AS_IN}")
 
     def _combination(self, node: Mapping[str, object], path: str, depth: int) -> Combination:
         """An "and" or an "or"."""

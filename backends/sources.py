@@ -69,13 +69,19 @@ class BadLine:
 OnBad = Callable[[BadLine], None]
 
 
+class _RefusedError(SourceError):
+    """A bad line ended the reading."""
+
+
 def refuse(bad: BadLine) -> NoReturn:
     """Stop at the first bad line, for strict reading.
 
     Raises:
         SourceError: Always; names file, line and reason.
     """
-    raise SourceError(f"{bad}. Correct it, or read leniently to skip such lines.")
+    raise _RefusedError(
+        f"{bad}. Correct it, or skip such lines: without --strict, or in Python with on_bad."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +257,8 @@ class DocumentSource:
                     yield text_document(file.name, path.read_bytes())
                 else:
                     yield from self._found_in(file, path, sandbox, note)
+        except _RefusedError:
+            raise
         except OSError as error:
             note(BadLine("", None, f"cannot be read: {error}"))
         except (BadFileError, SourceError) as error:

@@ -185,6 +185,7 @@ EQ = {"type": "eq", "key": "k", "value": 1}
     [
         (None, "filter must be an object with a type, not None"),
         ([EQ], "filter must be an object"),
+        ({"year": {"gt": 1999}}, 'not None. Write a filter as in {"type": "gte", "key": "year", '),
         ({}, "filter.type must be one of eq, ne, .*, and, or, not None"),
         ({"type": ["eq"]}, "filter.type must be one of"),
         ({"type": "like", "key": "k", "value": 1}, "not 'like'"),

@@ -110,8 +110,9 @@ def test_a_bad_line_is_reported_and_passed_over(
     assert (only.file, only.line) == (str(path), 2)
     assert reason in only.reason
     assert str(only).startswith(f"{path}:2: ")
-    with pytest.raises(SourceError, match=r"x\.jsonl:2: .* read leniently"):
+    with pytest.raises(SourceError, match=r"x\.jsonl:2: .* on_bad") as refused:
         list(DocumentSource(path).passages())
+    assert str(refused.value).count("Correct it") == 1
 
 
 def test_control_characters_go_and_all_other_scripts_stay(tmp_path: Path) -> None:
