@@ -1,10 +1,12 @@
 """Checks of everything that could keep a server from working."""
 
+import json
 import os
 import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -13,7 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from backends.errors import BackendError
+from backends.errors import BackendError, FilterError
+from backends.filters import parse_filter
 from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
@@ -31,7 +34,7 @@ from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, others_write
 from service.ingest.jobs import JobStore
 from service.remote_collection import RemoteCollection, no_analyser, served
-from service.settings import ServiceSettings
+from service.settings import ServeSettings, ServiceSettings
 
 if TYPE_CHECKING:
     from service.arms.local import LocalArms
@@ -97,7 +100,7 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
         routers = {}
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
-        yield _look(f"index {name}", partial(_index, own, folder, models))
+        yield _look(f"index {name}", partial(_index, own, name, folder, models))
         if fault := JobStore(folder, name).fault:
             yield Finding(f"jobs {name}", Health.WARNING, fault)
         if own.router != settings.router:
@@ -191,7 +194,7 @@ def _router_of(settings: ServiceSettings, collection: str, folder: Path, models:
     return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({whose})."
 
 
-def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
+def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCache) -> str:
     started = perf_counter()
     index = PassageStore.open(folder)
     index.check_content()
@@ -208,9 +211,24 @@ def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     )
     if not count:
         return f"! {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
+    if odd := " ".join(_odd_filters(settings.serve, name, session)):
+        return f"! {said} {odd}"
     if free < LEAST_FREE:
         return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
     return said
+
+
+def _odd_filters(serve: ServeSettings, collection: str, session: Session) -> Iterator[str]:
+    """What `filters.check` says of keys' filters, which may hide nothing or everything."""
+    with suppress(ServiceError):  # `_access` tells it
+        for key in KeyRing(serve.keys, serve.keys_file).keys:
+            for deletes in (False, True) if key.filter and key.sees(collection) else ():
+                try:
+                    session.snapshot.columns.passing(
+                        parse_filter(json.loads(key.filter)), deletes=deletes
+                    )
+                except FilterError as error:
+                    yield f"Does the filter of key '{key.name}' keep out what it should? {error}"
 
 
 def _access(settings: ServiceSettings) -> str:

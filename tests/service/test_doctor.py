@@ -87,6 +87,26 @@ def test_keys(index: Path, tmp_path: Path) -> None:
     )
 
 
+def test_the_filter_of_a_key_that_keeps_out_nothing_or_everything(
+    index: Path, tmp_path: Path
+) -> None:
+    target = Session.open(load_routers(), index)
+    ingest(target.index, [Passage("b", "", "Bob left.", {"level": 3})], target.analyser)
+    for number, (type_, key, value, says) in enumerate(
+        [
+            ("ne", "level", "3", "\"3\" is text, but the values of 'level' are numbers."),
+            ("ne", "levle", 3, "No passage has the key 'levle'. Did you mean level?"),
+            ("eq", "level", "3", "filter of key 'ada2' keep out what it should?"),
+            ("ne", "level", 3, ""),
+        ]
+    ):
+        path, filter_ = tmp_path / f"{number}", {"type": type_, "key": key, "value": value}
+        append_key(path, new_key(f"ada{number}", [Scope.READ], ["a"], filter_)[1])
+        found = looked_at(replace(free(), keys_file=path, indexes=(f"a={index}", f"b={index}")))
+        holds(found["index a"], Health.WARNING if says else Health.GOOD, says)
+        holds(found["index b"], Health.GOOD, "")
+
+
 def test_pages_from_anywhere() -> None:
     holds(looked_at(replace(free(), cors_origins=("*",)))["access"], Health.BAD, "any web page")
 
