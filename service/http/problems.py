@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
@@ -169,6 +170,8 @@ def problem_of(error: Exception) -> Problem:
     """The problem for an exception that a request ends with; 500 for an unexpected one."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, ClientDisconnect):
+        return Problem(499, "gone", "The client went away before it had sent the whole request.")
     if isinstance(error, RequestValidationError):
         return _of_validation(error)
     if isinstance(error, HTTPException):

@@ -1,5 +1,7 @@
 """Documents over HTTP: what is sent is found, what is deleted is not."""
 
+from collections.abc import MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,32 @@ def test_a_large_upload_is_a_job(client: TestClient) -> None:
     assert [each["id"] for each in listed] == [job["id"]]
     assert client.delete(f"/v1/jobs/{job['id']}").json()["state"] == "done"
     assert client.get("/v1/jobs/job-nope").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "multipart/form-data; boundary=b"])
+def test_a_client_that_leaves_while_it_sends_is_no_fault_of_the_server(
+    client: TestClient, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    headers = {"host": "localhost", "content-type": kind, "content-length": "9"}
+    scope: MutableMapping[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/documents",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    assert client.portal is not None
+    client.portal.call(partial(client.app, scope, receive, send))
+    assert 400 <= sent[0]["status"] < 500
+    assert "internal" not in caplog.text
 
 
 def test_bodies_have_limits(start: Serve) -> None:
