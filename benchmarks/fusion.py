@@ -1,28 +1,26 @@
 """Compares ways of fusing, also on questions unlike those they were fitted on.
 
 Reads replays of train and dev splits, made by `python -m training.data.replaying`; test splits
-cannot be read here. Parameters are fitted on the train split of --fit. The first table is of its
-dev split, the next ones are of further datasets. Then follow all questions of --fit, each dataset
-fused with parameters fitted on the others. Means have 95 % bootstrap intervals; a star marks a
-difference to the graph arm that excludes 0. The last table has the weight of BM25 in rows, and all
-datasets in columns; for each dataset, its last row has the weight that is best for the others.
+cannot be read here. Parameters are fitted on the train splits of all --fit. The first table is of
+their dev splits, the next ones are of further datasets. Then follow all questions of --fit, each
+dataset fused with parameters fitted on the others, and the graph weight's model as fitted on all.
+Means have 95 % bootstrap intervals; a star marks a difference to the graph arm that excludes 0. The
+last table has the weight of BM25 in rows, and all datasets in columns; for each dataset, its last
+row has the weight that is best for the others.
 """
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from backends.types import Float64, Ranking
+from backends.types import Float64, Int64, Ranking
 from benchmarks import harness
 from benchmarks.harness import Table
 from router.fusion import (
-    GRAPH_WEIGHT_SIGNALS,
     FusionSettings,
     GraphWeightModel,
     combine_scores,
@@ -33,8 +31,7 @@ from router.fusion import (
 from router.query_performance import signals
 from router.scorer import sigmoid
 from router.types import ARMS, ArmResults, Route
-from training.data.replay import Replayed, TrainingReplay, file_name, read_training
-from training.errors import FitError
+from training.data.replay import Replayed, file_name, read_training
 from training.evaluation.measures import MEASURES, score
 
 K = 10
@@ -46,8 +43,15 @@ RRF_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
 SHARES = (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
-SHRINKAGE = 1e-3
-"""Weight of the L2 penalty beside the mean loss."""
+GRAPH_WEIGHTS = (0, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, *np.arange(0.15, 0.96, 0.05).tolist(), 1)
+BIASES = tuple(np.arange(-7, -2.9, 0.5).tolist())
+SLOPES: Mapping[str, Sequence[float]] = {
+    "seed_title_uniqueness": (1, 1.5, 2, 2.5, 3, 3.5),
+    "graph_margin_5": (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1),
+    "graph_lexical_share": (0, 1, 2, 2.5, 3, 3.5, 4, 4.5, 5),
+}
+PLATEAU = 100
+"""How many of the best models of that grid are averaged."""
 
 Fused = Callable[[Sequence[Replayed]], list[Ranking]]
 Form = Callable[[Sequence[Replayed]], Fused]
@@ -94,13 +98,13 @@ def best_convex(fit: Sequence[Replayed]) -> Fused:
 
 def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
     """The adaptive method with its weights fitted here."""
-    settings = replace(SETTINGS, graph_weight=fit_graph_weight(_gains(fit)))
+    settings = replace(SETTINGS, graph_weight=fit_graph_weight(fit))
     return lambda asked: fuse_all(_evidence(asked), settings, [None] * len(asked), K)
 
 
 def oracle(_: Sequence[Replayed]) -> Fused:
     """The better of hybrid and graph for each question, by its judgements."""
-    return lambda asked: _routed(asked, _gains(asked).gains >= 0)
+    return _better_of_two
 
 
 FORMS: Mapping[str, Form] = {
@@ -118,35 +122,42 @@ FORMS: Mapping[str, Form] = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for replays and datasets."""
     parser.add_argument("replays", type=Path, help="folder of replays")
-    parser.add_argument("--fit", required=True, help="union of datasets to fit on")
+    parser.add_argument("--fit", action="append", required=True, help="dataset or union to fit on")
     parser.add_argument("--dataset", action="append", default=[], help="further datasets to score")
 
 
 def run(given: argparse.Namespace) -> None:
     """Print the tables."""
 
-    def read(dataset: str, split: str) -> TrainingReplay:
-        return read_training(given.replays / file_name(dataset, split))
+    def read(names: Sequence[str], *splits: str) -> list[Replayed]:
+        found: list[Replayed] = []
+        for name in names:
+            paths = [given.replays / file_name(name, split) for split in splits]
+            for path in [path for path in paths if path.exists()] or paths[:1]:
+                found += read_training(path).questions
+        return found
 
     train, dev = read(given.fit, "train"), read(given.fit, "dev")
-    data = ", ".join(f"{r.dataset} ({r.split}, {len(r)})" for r in (train, dev))
+    names = ", ".join(given.fit)
+    data = f"{names} (train, {len(train)}; dev, {len(dev)})"
     harness.print_header("Fusion", seed=given.seed, data=data)
-    made = {name: form(train.questions) for name, form in FORMS.items()}
-    everything = (*train.questions, *dev.questions)
-    asked_of = {f"{given.fit}, dev": dev.questions}
-    for name in given.dataset:
-        parts = [read(name, split).questions for split in ("train", "dev")]
-        asked_of[f"{name}, train and dev"] = (*parts[0], *parts[1])
-    further = [asked_of[f"{name}, train and dev"] for name in given.dataset]
+    made = {name: form(train) for name, form in FORMS.items()}
+    everything = [*train, *dev]
+    further = [read([name], "train", "dev") for name in given.dataset]
+    asked_of = {f"{names}, dev": dev}
+    asked_of |= {
+        f"{name}, train and dev": asked for name, asked in zip(given.dataset, further, strict=True)
+    }
     for title, asked in asked_of.items():
         answers = {name: fused(asked) for name, fused in made.items()}
         print_table(title, asked, answers, given.seed)
     print_table(
-        f"{given.fit}, train and dev, each dataset fused as the others taught",
+        f"{names}, train and dev, each dataset fused as the others taught",
         everything,
         {name: transferred(form, everything) for name, form in FORMS.items()},
         given.seed,
     )
+    print(f"\n{fit_graph_weight(everything)}")
     print_shares([*everything, *(one for asked in further for one in asked)])
 
 
@@ -205,84 +216,50 @@ def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:
     return [found[place] for place in range(len(asked))]
 
 
-@dataclass(frozen=True, slots=True)
-class Gains:
-    """The graph's gains over the text arms, with the signals that may predict them.
+def fit_graph_weight(asked: Sequence[Replayed]) -> GraphWeightModel:
+    """Choose the graph weight's model by nDCG@10 of fusion, in which every dataset counts the same.
 
-    Attributes:
-        signals: (n, m) float64, columns as in `GRAPH_WEIGHT_SIGNALS`.
-        gains: (n,) measure of the graph's answer minus that of the text arms'; 0 is ignored.
+    It tries every model of a grid, and returns the mean of the best `PLATEAU` of them, since the
+    very best of some data is no better than its neighbours on others.
     """
+    groups = np.unique([one.question.group for one in asked], return_inverse=True)[1]
+    shares = 1 / np.bincount(groups)[groups]
+    results = _evidence(asked)
+    fixed = [replace(SETTINGS, method="convex", s=weight) for weight in GRAPH_WEIGHTS]
+    runs = [fuse_all(results, settings, [None] * len(asked), K) for settings in fixed]
+    worth = np.stack([_measure(asked, run)[:, COLUMNS[0]] for run in runs], axis=1)
+    models = np.array([*product(BIASES, *SLOPES.values())])
+    inputs = signals(results, tuple(SLOPES))
+    return GraphWeightModel(*models[_best_models(models, inputs, worth, shares)].mean(axis=0))
 
-    signals: Float64
-    gains: Float64
 
+def _best_models(models: Float64, inputs: Float64, worth: Float64, shares: Float64) -> Int64:
+    """Indices of the `PLATEAU` models (m, 1 + d) that are best for questions with inputs (n, d).
 
-def fit_graph_weight(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
-    """Fit the graph weight's model by logistic regression: is the graph the better arm?
-
-    Questions are weighted by |gain|. Those for and those against the graph have equal total weight,
-    since how often each arm wins differs from corpus to corpus. Weights are at least 0, so that few
-    data cannot turn a signal against its meaning.
-
-    Raises:
-        FitError: All gains have the same sign.
+    Args:
+        worth: (n, w) measure of each question at each of `GRAPH_WEIGHTS`; the nearest one counts.
+        shares: (n,) weight of each question.
     """
-    told = found.gains != 0
-    for_graph = found.gains[told] > 0
-    if for_graph.all() or not for_graph.any():
-        raise FitError(
-            "On every question the same arm is the better one, or there is no difference; "
-            "the graph weight needs questions of both kinds. Add a dataset on which the other "
-            "arm wins."
-        )
-    columns = found.signals[told]
-    scale = np.maximum(columns.std(axis=0), 1e-9)
-    stakes = np.abs(found.gains[told])
-    weights = stakes / np.where(for_graph, stakes[for_graph].sum(), stakes[~for_graph].sum()) / 2
-    fitted = _weighted_logistic(columns / scale, for_graph, weights, shrinkage)
-    return GraphWeightModel(*map(float, [fitted[0], *(fitted[1:] / scale)]))
-
-
-def _weighted_logistic(
-    columns: Float64,
-    for_graph: NDArray[np.bool_],
-    weights: Float64,
-    shrinkage: float,
-) -> Float64:
-    """Bias and non-negative weights that minimise the weighted log loss plus L2."""
-    sign = np.where(for_graph, 1.0, -1.0)
-
-    def loss(parameters: Float64) -> tuple[float, Float64]:
-        margin = sign * (parameters[0] + columns @ parameters[1:])
-        slope = -sign * sigmoid(-margin) * weights
-        value = weights @ np.logaddexp(0, -margin) + shrinkage * parameters[1:] @ parameters[1:]
-        gradient = columns.T @ slope + 2 * shrinkage * parameters[1:]
-        return float(value), np.concatenate([[slope.sum()], gradient])
-
-    bounds = [(None, None), *[(0.0, None)] * columns.shape[1]]
-    start = np.zeros(columns.shape[1] + 1)
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    result: Float64 = np.asarray(found.x, np.float64)
-    return result
+    between = (np.array(GRAPH_WEIGHTS[1:]) + GRAPH_WEIGHTS[:-1]) / 2
+    rows = np.arange(len(worth))
+    means = [
+        shares @ worth[rows, np.searchsorted(between, sigmoid(bias + inputs @ slopes))]
+        for bias, *slopes in models
+    ]
+    return np.argsort(-np.array(means), kind="stable")[:PLATEAU]
 
 
 def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
     return max(grid, key=lambda fused: float(_measure(fit, fused(fit))[:, COLUMNS[0]].mean()))
 
 
-def _routed(asked: Sequence[Replayed], to_graph: NDArray[np.bool_]) -> list[Ranking]:
+def _better_of_two(asked: Sequence[Replayed]) -> list[Ranking]:
+    graph = [one.results.rankings[Route.GRAPH] for one in asked]
     text = fuse_text(_evidence(asked), SETTINGS, K)
-    pairs = zip(asked, to_graph.tolist(), text, strict=True)
-    return [one.results.rankings[Route.GRAPH] if to else hybrid for one, to, hybrid in pairs]
-
-
-def _gains(asked: Sequence[Replayed]) -> Gains:
-    """Gains of the graph over the hybrid route, in the first measure."""
-    results = _evidence(asked)
-    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in results])
-    text = _measure(asked, fuse_text(results, SETTINGS, K))
-    return Gains(signals(results, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
+    gains = (_measure(asked, graph) - _measure(asked, text))[:, COLUMNS[0]]
+    return [
+        one if gain >= 0 else other for one, other, gain in zip(graph, text, gains, strict=True)
+    ]
 
 
 def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:

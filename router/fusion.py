@@ -19,8 +19,12 @@ from router.query_performance import log_share, signals
 from router.scorer import sigmoid
 from router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
 
-GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
-"""Inputs of a `GraphWeightModel`, in order. More of either never lowers the graph's weight."""
+GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = (
+    "seed_title_uniqueness",
+    "graph_margin_5",
+    "graph_lexical_share",
+)
+"""Inputs of a `GraphWeightModel`, in order. More of any never lowers the graph's weight."""
 
 ROUNDING = 1e-12
 """Bound on the rounding error of a sum, relative to the highest sum."""
@@ -277,25 +281,29 @@ def _check_list(ranking: Ranking) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GraphWeightModel:
-    """A logistic model, with three parameters, of whether the graph's list is the better one.
+    """A logistic model, with four parameters, of how much the graph's list is worth.
 
     A walk from the title of one passage finds it, and the mass falls off steeply. A walk from words
-    that many passages share spreads and cannot tell them apart. That does not depend on the topic
-    of a corpus or the spelling of its questions, so a fit on some datasets holds on others; a
-    score of the question's words does not.
+    that many passages share spreads and cannot tell them apart. Where the walk arrives at a passage
+    with none of the question's other words, it may have followed the wrong name. None of this
+    depends on the topic of a corpus or the spelling of its questions, so a fit on some datasets
+    holds on others; a score of the question's words does not.
 
-    `python -m benchmarks fusion` fits it and prints both: the defaults lie on the plateau around
-    what it finds for the train and dev questions of 2wiki, popqa and nq over one corpus.
+    `python -m benchmarks fusion` fits it: the defaults are the middle of the plateau that it finds
+    for the train and dev questions of fourteen datasets.
 
     Attributes:
-        bias: Logit of a question without a title among its seeds and without a margin.
+        bias: Logit of a question without any of the signals.
         seed_title_uniqueness: Weight of the signal of that name.
         graph_margin_5: Weight of the logarithm of the first passage's mass over the fifth's.
+        graph_lexical_share: Weight of the BM25 score of the graph's first passage, as a share of
+            the best.
     """
 
-    bias: float = -4.5
-    seed_title_uniqueness: float = 3.0
-    graph_margin_5: float = 1.1
+    bias: float = -5.5
+    seed_title_uniqueness: float = 2.5
+    graph_margin_5: float = 0.5
+    graph_lexical_share: float = 4.0
 
     def __post_init__(self) -> None:
         numbers = {"bias": self.bias} | {name: getattr(self, name) for name in GRAPH_WEIGHT_SIGNALS}

@@ -44,7 +44,7 @@ SEED_SIGNALS = (
     *TITLE_SIGNALS,
 )
 DENSE_SIGNALS = ("dense_best", "dense_margin_2", "dense_margin_5")
-GRAPH_SIGNALS = ("graph_margin_5",)
+GRAPH_SIGNALS = ("graph_margin_5", "graph_lexical_share")
 NAMED, SIDES = "names_title_5", "question_and"
 """Signals that `at_hand` uses: the share of the question's names that are titles of the first five
 passages, and how often it says "and" or "or"."""
@@ -152,7 +152,17 @@ def _of_dense(evidence: ArmResults) -> Sequence[float]:
 def _of_graph(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.GRAPH)
     logs = log_share(np.array(scores[:TOP]), scores[0] if scores else 0.0).tolist()
-    return (_difference(logs, TOP),)
+    return _difference(logs, TOP), _lexical_share(evidence)
+
+
+def _lexical_share(evidence: ArmResults) -> float:
+    """BM25 score of the graph's first passage over the best; 0 if the lexical list lacks it."""
+    graph, lexical = (evidence.rankings.get(arm, _NOTHING) for arm in (Route.GRAPH, Route.LEXICAL))
+    found, first = lexical.ids(), graph.ids(1)
+    if not first or first[0] not in found:
+        return 0.0
+    scores = lexical.scores
+    return float(scores[found.index(first[0])] / scores[0]) if scores[0] > 0 else 0.0
 
 
 def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:

@@ -220,8 +220,9 @@ def evidence_on(asked: Asked, depth: int) -> tuple[Route, "Evidence"]:
         scores = np.log(np.maximum(scores / best, 1e-6)) if best else np.zeros(len(scores))
     elif route != Route.LEXICAL and not ranking.candidates > depth >= len(scores):
         route, scores = Route.DENSE, cosines
-    # A passage that the dense list lacks is at most as near as those that it has.
-    near = np.where(np.isnan(cosines), np.fmin.reduce(cosines), cosines)
+    # A passage that the dense list lacks is at most as near as those that it has. Only the first
+    # ones are looked at, so that a hit's relevance does not depend on how many were asked for.
+    near = np.where(np.isnan(cosines), np.fmin.reduce(cosines[:FIRST]), cosines)
     return route, Evidence(asked.question, scores, asked.texts, near)
 
 

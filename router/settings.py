@@ -176,7 +176,11 @@ RETIRED: Mapping[str, str] = {
         _PRESET,
     ),
     **retire("FUSION", "LEXICAL_SHARE GRAPH_SCALE", _FITTED),
-    **retire("FUSION__GRAPH_WEIGHT", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5", _FITTED),
+    **retire(
+        "FUSION__GRAPH_WEIGHT",
+        "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 GRAPH_LEXICAL_SHARE",
+        _FITTED,
+    ),
 }
 """Retired variable -> what to do instead."""
 

@@ -129,7 +129,7 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
                 for id_, reply in zip(part, replies, strict=True):
                     if not reply.ranking.hits:
                         continue
-                    hits = [hit.id for hit in reply.ranking.hits]
+                    hits = reply.ranking.ids()
                     told = Asked(reply.question, route, reply.ranking, session.snapshot.texts(hits))
                     known, found = evidence_on(told, settings.fusion.depth)
                     gold = asked.gold[id_] if kind == "own" else frozenset[str]()

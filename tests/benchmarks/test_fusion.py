@@ -1,18 +1,21 @@
 """The fusion benchmark starts, and prints every form in every table."""
 
+import math
+import operator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks import fusion
 from benchmarks.__main__ import main
-from benchmarks.fusion import Gains, fit_graph_weight
-from router.scorer import sigmoid
+from benchmarks.fusion import fit_graph_weight
+from router.fusion import FusionSettings, fuse_all
 from router.types import Route
 from tests.training.made import replayed, write_replay
 from training.data.replay import Replayed, file_name
-from training.errors import FitError
 
 
 def questions(count: int, seed: int) -> list[Replayed]:
@@ -81,65 +84,39 @@ def test_a_test_split_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture
     assert "test" in capsys.readouterr().err
 
 
-def gains_of(count: int, seed: int, share: float = 0.5) -> Gains:
-    """Gains that follow known weights: 3 for uniqueness, 1 for the margin, bias -3."""
+@given(st.integers(0, 2**32 - 1))
+def test_the_best_models_are_those_with_the_highest_mean(seed: int) -> None:
+    """Against a slow version, one question and one model at a time."""
     generator = np.random.default_rng(seed)
-    uniqueness = generator.uniform(0, 1, count)
-    margin = generator.uniform(0, 5, count)
-    chance = sigmoid(-3 + 3 * uniqueness + margin)
-    gains = np.where(generator.uniform(size=count) < chance, 0.4, -0.4)
-    gains[generator.uniform(size=count) > share * 2] = 0.0
-    return Gains(np.column_stack([uniqueness, margin]), gains)
+    models = np.column_stack([generator.uniform(-4, 0, 9), generator.uniform(0, 4, (9, 3))])
+    inputs, shares = generator.uniform(size=(5, 3)), generator.uniform(size=5)
+    worth = generator.uniform(size=(5, len(fusion.GRAPH_WEIGHTS)))
 
-
-def test_known_weights_come_back() -> None:
-    found = fit_graph_weight(gains_of(20_000, 0), shrinkage=1e-9)
-    assert found.seed_title_uniqueness == pytest.approx(3, rel=0.1)
-    assert found.graph_margin_5 == pytest.approx(1, rel=0.1)
-
-
-def test_it_is_the_minimum_of_the_loss() -> None:
-    """Against a slow version of the loss, moved in every direction."""
-    data = gains_of(200, 1)
-    best = fit_graph_weight(data)
-    told = data.gains != 0
-    columns, gains = data.signals[told], data.gains[told]
-    scale = columns.std(axis=0)
-
-    def loss(bias: float, weights: list[float]) -> float:
+    def mean(bias: float, *slopes: float) -> float:
         total = 0.0
-        for side in (gains > 0, gains < 0):
-            at_stake = np.abs(gains[side]).sum()
-            for row, gain in zip(columns[side], gains[side], strict=True):
-                logit = bias + float(row @ weights)
-                likely = np.log1p(np.exp(-logit if gain > 0 else logit))
-                total += abs(gain) / at_stake / 2 * likely
-        return float(total + 1e-3 * sum((w * s) ** 2 for w, s in zip(weights, scale, strict=True)))
+        for own, values, share in zip(inputs, worth, shares, strict=True):
+            weight = 1 / (1 + math.exp(-bias - sum(map(operator.mul, own, slopes))))
+            nearest = min(fusion.GRAPH_WEIGHTS, key=lambda one: abs(one - weight))
+            total += share * values[fusion.GRAPH_WEIGHTS.index(nearest)]
+        return total
 
-    chosen = [best.seed_title_uniqueness, best.graph_margin_5]
-    least = loss(best.bias, chosen)
-    for step in (-0.05, 0.05):
-        assert loss(best.bias + step, chosen) > least
-        assert loss(best.bias, [chosen[0] + step, chosen[1]]) > least
-        assert loss(best.bias, [chosen[0], chosen[1] + step]) > least
+    found = fusion._best_models(models, inputs, worth, shares)
+    assert found.tolist() == sorted(range(9), key=lambda model: -mean(*models[model]))
 
 
-def test_how_often_each_arm_wins_does_not_matter() -> None:
-    data = gains_of(4_000, 2)
-    few = data.gains.copy()
-    few[np.flatnonzero(few > 0)[::2]] = 0.0
-    one, other = fit_graph_weight(data), fit_graph_weight(Gains(data.signals, few))
-    assert one.bias == pytest.approx(other.bias, abs=0.3)
+def test_every_dataset_counts_the_same() -> None:
+    """Many questions for which the graph is wrong do not outvote few for which it is right."""
+    right = {Route.GRAPH: "ab", Route.DENSE: "ba", Route.LEXICAL: "ba"}
+    wrong = {Route.GRAPH: "ba", Route.DENSE: "ab", Route.LEXICAL: "ab"}
+    few = [replayed(f"f{n}", "a", right, group="few", titles=1) for n in range(2)]
+    many = [replayed(f"m{n}", "a", wrong, group="many") for n in range(20)]
+    settings = FusionSettings(graph_weight=fit_graph_weight([*few, *many]))
+    runs = fuse_all([one.results for one in (*few, *many)], settings, [None] * 22, 1)
+    assert {ranking.hits[0].id for ranking in runs} == {"a"}
 
 
-def test_no_signal_is_read_against_its_meaning() -> None:
-    data = gains_of(500, 3)
-    turned = fit_graph_weight(Gains(-data.signals, data.gains))
-    assert turned.seed_title_uniqueness == 0.0
-    assert turned.graph_margin_5 == 0.0
-
-
-@pytest.mark.parametrize("gains", [[0.0, 0.0], [0.5, 0.0], [-0.5, -0.1]])
-def test_one_side_alone_teaches_nothing(gains: list[float]) -> None:
-    with pytest.raises(FitError, match="needs questions of both kinds"):
-        fit_graph_weight(Gains(np.ones((2, 2)), np.array(gains)))
+def test_a_replay_that_is_not_there_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fusion", str(folder), "--fit", "both", "--fit", "bot"]) == 2
+    assert "replay-bot-train" in capsys.readouterr().err

@@ -344,21 +344,30 @@ def test_the_batch_changes_nothing() -> None:
     assert together == [fuse_all([one], ADAPTIVE, [None], 4)[0] for one in (ONE, other)]
 
 
-def walked(titles: int, fifth: float) -> ArmResults:
+def walked(titles: int, fifth: float, words: float = 1.0) -> ArmResults:
+    """What a walk found, with the first passage's share of the best BM25 score."""
     masses = {"a": 1.0, "b": fifth, "c": fifth, "d": fifth, "e": fifth}
     seeds = (SeedStats("Ada", 1.0, "name", 9, titles),) if titles else ()
     query = Query("Who is Ada?", np.ones(2, np.float32))
-    return ArmResults(query, seeds, {Route.GRAPH: scored("graph", masses)})
+    by_words = scored("lexical", {"a": 9 * words, "f": 9.0} if words else {"f": 9.0})
+    return ArmResults(query, seeds, {Route.GRAPH: scored("graph", masses), Route.LEXICAL: by_words})
 
 
 def test_the_graph_weight_by_hand() -> None:
-    found = graph_weights([walked(2, 0.25)], GraphWeightModel(-1.0, 2.0, 0.5))
-    assert found.tolist() == pytest.approx([1 / (1 + math.exp(1 - 1 - 0.5 * math.log(4)))])
+    found = graph_weights([walked(2, 0.25, 0.5)], GraphWeightModel(-1.0, 2.0, 0.5, 3.0))
+    assert found.tolist() == pytest.approx([1 / (1 + math.exp(1 - 1 - 0.5 * math.log(4) - 1.5))])
 
 
-@given(st.integers(1, 9), st.floats(0.01, 1))
-def test_nothing_that_speaks_for_the_graph_lowers_its_weight(titles: int, fifth: float) -> None:
-    cases = [walked(titles, fifth), walked(max(titles - 1, 1), fifth), walked(titles, fifth / 2)]
+@given(st.integers(1, 9), st.floats(0.01, 1), st.floats(0, 0.5))
+def test_nothing_that_speaks_for_the_graph_lowers_its_weight(
+    titles: int, fifth: float, words: float
+) -> None:
+    cases = [
+        walked(titles, fifth, words),
+        walked(max(titles - 1, 1), fifth, words),
+        walked(titles, fifth / 2, words),
+        walked(titles, fifth, words * 2),
+    ]
     base, *higher = graph_weights(cases, GraphWeightModel()).tolist()
     assert 0 <= base <= min(higher)
     assert max(higher) <= 1
@@ -366,7 +375,7 @@ def test_nothing_that_speaks_for_the_graph_lowers_its_weight(titles: int, fifth:
 
 
 def test_without_seeds_and_with_a_flat_walk_the_text_arms_answer() -> None:
-    flat, steep = graph_weights([walked(0, 0.9), walked(1, 0.02)], GraphWeightModel())
+    flat, steep = graph_weights([walked(0, 0.9, 0), walked(1, 0.02)], GraphWeightModel())
     assert flat < 0.05
     assert steep > 0.8
 

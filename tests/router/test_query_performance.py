@@ -81,8 +81,15 @@ def test_each_by_hand() -> None:
             "dense_margin_2": 0.1,
             "dense_margin_5": 0.4,  # of three, the last
             "graph_margin_5": math.log(8),
+            "graph_lexical_share": 0.0,  # the lexical list lacks c
         }
     )
+
+
+@pytest.mark.parametrize(("best", "share"), [("a", 0.75), ("b", 1.0), ("e", 0.0)])
+def test_how_well_the_words_of_a_question_fit_what_the_graph_found(best: str, share: float) -> None:
+    lists = FULL.rankings | {Route.GRAPH: ranking(Route.GRAPH, (best, 0.4), ("f", 0.2))}
+    assert of(replace(FULL, rankings=lists))["graph_lexical_share"] == share
 
 
 def test_nothing_found_is_zero_everywhere() -> None:

@@ -134,6 +134,21 @@ def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:
     assert scores_and_cosines(Route.DENSE, ranking(0.5))[1] == [[0.5], [0.5]]
 
 
+def test_a_passage_that_the_dense_list_lacks_is_judged_the_same_with_more_hits() -> None:
+    near = [0.7, math.nan, 0.6, 0.5, 0.4, 0.3]
+    hits = [
+        FusedHit(f"p{n}", 1 / n, n, () if math.isnan(one) else (Source("dense", n, one, 0.1),))
+        for n, one in enumerate(near, start=1)
+    ]
+    texts = [("", "")] * 6
+    six, five = (
+        evidence_on(Asked("", Route.FUSION, Ranking("fusion", tuple(own), 200), texts[:n]), 100)[1]
+        for n, own in ((6, hits), (5, hits[:5]))
+    )
+    np.testing.assert_array_equal(six.passages[:5], five.passages)
+    np.testing.assert_array_equal(six.passages[:, 4], [0.7, 0.4, 0.6, 0.5, 0.4, 0.3])
+
+
 def test_hits_that_are_unlikely_are_left_out() -> None:
     kept, relevance = likely(ranking(3, 2, 1), (0.9, 0.1, 0.5), 0.4, 5)
     assert [(hit.id, hit.rank) for hit in kept.hits] == [("p1", 1), ("p3", 2)]
