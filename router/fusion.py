@@ -3,7 +3,7 @@
 `fuse` adds up reciprocal ranks. Ranks say which passage is better but not by how much, so a list
 without information weighs as much as one with it. `combine_scores` adds up the scores themselves,
 on scales that can be added. The graph's weight is the router's score, a constant, or
-`graph_weights`, which looks at each question's seeds and walk.
+`graph_weights`, which looks at each question's seeds, walk and words.
 """
 
 import math
@@ -332,8 +332,8 @@ class FusionSettings:
 
     Attributes:
         method: "adaptive" adds up the scores of all arms and weighs the graph by each question's
-            seeds and walk; "convex" does the same with weight s; "rrf" adds up reciprocal ranks,
-            as EA-GraphRAG does.
+            seeds, walk and words; "convex" does the same with weight s; "rrf" adds up reciprocal
+            ranks, as EA-GraphRAG does.
         lists: Arms that "rrf" fuses, separated by commas.
         s: Weight of the graph's list, from 0 to 1, for a question without a score by the router;
             every other list weighs 1 - s.

@@ -450,7 +450,8 @@ class Gateway:
             for place, own in found.items():
                 first = [*islice(texts, len(own.ranking.hits))]
                 question = batch.reading.questions[place]
-                asked.append(Asked(question, chosen[place], own.ranking, first))
+                dense = batch.arms_of(place).get(Route.DENSE)
+                asked.append(Asked(question, chosen[place], own.ranking, first, dense))
             return dict(zip(found, self._relevance.judge(asked), strict=True))
 
     def _rankings(

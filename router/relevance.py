@@ -183,12 +183,14 @@ class Asked:
     Attributes:
         route: The route that made it.
         texts: Title and text of each hit.
+        dense: The dense list, if it was fused with others.
     """
 
     question: str
     route: Route
     ranking: Ranking
     texts: Sequence[tuple[str, str]]
+    dense: Ranking | None = None
 
 
 def likely(
@@ -218,12 +220,13 @@ def evidence_on(asked: Asked, depth: int) -> tuple[Route, "Evidence"]:
     if route == Route.GRAPH:
         best = scores[0]
         scores = np.log(np.maximum(scores / best, 1e-6)) if best else np.zeros(len(scores))
-    elif route != Route.LEXICAL and not ranking.candidates > depth >= len(scores):
-        route, scores = Route.DENSE, cosines
-    # A passage that the dense list lacks is at most as near as those that it has. Only the first
-    # ones are looked at, so that a hit's relevance does not depend on how many were asked for.
-    near = np.where(np.isnan(cosines), np.fmin.reduce(cosines[:FIRST]), cosines)
-    return route, Evidence(asked.question, scores, asked.texts, near)
+    elif route != Route.LEXICAL:
+        if not ranking.candidates > depth >= len(scores):
+            route, scores = Route.DENSE, cosines
+        if asked.dense and asked.dense.hits:
+            # A passage that the dense list lacks is at most as near as the last one that it has.
+            cosines = np.where(np.isnan(cosines), asked.dense.scores[:depth][-1], cosines)
+    return route, Evidence(asked.question, scores, asked.texts, cosines)
 
 
 def _cosine(hit: RankedHit) -> float:

@@ -130,7 +130,8 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
                     if not reply.ranking.hits:
                         continue
                     hits = reply.ranking.ids()
-                    told = Asked(reply.question, route, reply.ranking, session.snapshot.texts(hits))
+                    texts, dense = session.snapshot.texts(hits), reply.arms.get(Route.DENSE)
+                    told = Asked(reply.question, route, reply.ranking, texts, dense)
                     known, found = evidence_on(told, settings.fusion.depth)
                     gold = asked.gold[id_] if kind == "own" else frozenset[str]()
                     relevant = np.array([float(hit in gold) for hit in hits])

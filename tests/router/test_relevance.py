@@ -124,29 +124,35 @@ def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:
     few = Ranking("fusion", hits, candidates=100)
     route, found = scores_and_cosines(Route.FUSION, few)
     assert route == Route.DENSE
-    np.testing.assert_array_equal(found, [[0.7, math.nan], [0.7, 0.7]])
+    np.testing.assert_array_equal(found, [[0.7, math.nan]] * 2)
     many = Ranking("fusion", hits, candidates=101)
     route, found = scores_and_cosines(Route.FUSION, many)
     assert route == Route.FUSION
-    np.testing.assert_array_equal(found, [[0.3, 0.1], [0.7, 0.7]])
+    np.testing.assert_array_equal(found, [[0.3, 0.1], [0.7, math.nan]])
     route, found = scores_and_cosines(Route.GRAPH, ranking(0.5, 0.25, 0.0))
     np.testing.assert_allclose(found, [[0.0, math.log(0.5), math.log(1e-6)], [math.nan] * 3])
     assert scores_and_cosines(Route.DENSE, ranking(0.5))[1] == [[0.5], [0.5]]
 
 
-def test_a_passage_that_the_dense_list_lacks_is_judged_the_same_with_more_hits() -> None:
-    near = [0.7, math.nan, 0.6, 0.5, 0.4, 0.3]
+def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list() -> None:
+    near = [0.7, math.nan, 0.6, 0.5, 0.4, math.nan]
     hits = [
         FusedHit(f"p{n}", 1 / n, n, () if math.isnan(one) else (Source("dense", n, one, 0.1),))
         for n, one in enumerate(near, start=1)
     ]
     texts = [("", "")] * 6
-    six, five = (
-        evidence_on(Asked("", Route.FUSION, Ranking("fusion", tuple(own), 200), texts[:n]), 100)[1]
-        for n, own in ((6, hits), (5, hits[:5]))
-    )
-    np.testing.assert_array_equal(six.passages[:5], five.passages)
-    np.testing.assert_array_equal(six.passages[:, 4], [0.7, 0.4, 0.6, 0.5, 0.4, 0.3])
+    whole = Ranking("fusion", tuple(hits), 200)
+    dense = ranking(0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+
+    def cosines(*told: object) -> list[float]:
+        found = evidence_on(Asked("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
+        return [*map(float, found.passages[:, 4])]
+
+    assert cosines(whole, texts, dense) == [0.7, 0.3, 0.6, 0.5, 0.4, 0.3]
+    five = replace(whole, hits=whole.hits[:5])
+    assert cosines(five, texts[:5], dense) == [0.7, 0.3, 0.6, 0.5, 0.4]
+    np.testing.assert_array_equal(cosines(five, texts[:5], ranking()), near[:5])
+    np.testing.assert_array_equal(cosines(five, texts[:5]), near[:5])
 
 
 def test_hits_that_are_unlikely_are_left_out() -> None:
