@@ -259,7 +259,7 @@ class Index:
         Raises:
             Error: Another process is writing, or the filter is not well formed.
         """
-        deleted, _ = remove(self.path, Removal(tuple(ids), tuple(documents), filter))
+        deleted, _ = remove(self.path, Removal(_several(ids), _several(documents), filter))
         self.refresh()
         return deleted
 
@@ -320,7 +320,7 @@ class Index:
     ) -> list[Hits]:
         """As `search` for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
-            questions,
+            _several(questions),
             route_named(route),
             k,
             filter,
@@ -480,6 +480,11 @@ def read(
         found,
         found.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),
     )
+
+
+def _several(texts: Iterable[str]) -> tuple[str, ...]:
+    """Texts as a tuple; one that is not in a list counts as a whole, not letter by letter."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:

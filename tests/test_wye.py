@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,12 +75,13 @@ def test_metadata_is_bounded_whatever_it_comes_with(index: wye.Index) -> None:
     ("wanted", "left"),
     [
         ({"documents": ["mostar"]}, 2),
+        ({"ids": "mostar", "documents": "tower"}, 1),
         ({"filter": {"type": "gte", "key": "year", "value": 1800}}, 2),
         ({"ids": ["mostar"], "documents": ["neretva", "tower"]}, 0),
     ],
 )
 def test_passages_are_deleted_by_what_names_them(
-    index: wye.Index, wanted: dict[str, list[str]], left: int
+    index: wye.Index, wanted: dict[str, Any], left: int
 ) -> None:
     deleted = index.delete(**wanted)
     assert (len(deleted), len(index)) == (3 - left, left)
@@ -131,6 +133,7 @@ def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
     alone = [index.search(question, route="fusion") for question in questions]
     assert [list(hits) for hits in together] == [list(hits) for hits in alone]
     assert index.search_many([]) == []
+    assert [hits.question for hits in index.search_many(RIVER)] == [RIVER]
 
 
 def test_the_router_decides_and_follows_its_thresholds(

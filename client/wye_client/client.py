@@ -272,7 +272,8 @@ class _Calls:
 
     @staticmethod
     def _delete(documents: Sequence[str], collection: str | None) -> _Call[int]:
-        body = {"documents": list(documents), "collection": collection}
+        several = [documents] if isinstance(documents, str) else list(documents)
+        body = {"documents": several, "collection": collection}
         return _Call(
             "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), {"json": body}
         )
