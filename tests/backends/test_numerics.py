@@ -18,6 +18,7 @@ from backends.numerics import (
     ragged,
     require_k,
     require_mask,
+    sums,
     top_rows,
     without,
 )
@@ -135,3 +136,8 @@ def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObj
     expected = [place for row in order for place in range(ends[row] - lengths[row], ends[row])]
     found = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
     assert found.tolist() == expected
+
+
+def test_sums_of_nothing_are_floats() -> None:
+    nothing = sums(np.empty(0, np.int32), np.empty(0), 3)
+    assert (nothing.dtype, nothing.tolist()) == (np.float64, [0.0, 0.0, 0.0])
