@@ -298,7 +298,8 @@ def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
 def sums(places: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
     """(size,) sum of the values at each position, added in their order."""
     # Of no places, NumPy's counts are integers, whatever the weights.
-    return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
+    found = np.bincount(places, weights=values, minlength=size)
+    return np.asarray(found, np.float64)
 
 
 def distinct(values: Int64) -> Int64:
