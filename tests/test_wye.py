@@ -133,7 +133,7 @@ def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
     alone = [index.search(question, route="fusion") for question in questions]
     assert [list(hits) for hits in together] == [list(hits) for hits in alone]
     assert index.search_many([]) == []
-    assert [hits.question for hits in index.search_many(RIVER)] == [RIVER]
+    assert [hits.question for hits in index.search_many(RIVER, route="fusion")] == [RIVER]
 
 
 def test_the_router_decides_and_follows_its_thresholds(
