@@ -103,4 +103,5 @@ def open_surfaces(folder: Path) -> lance.LanceDataset:
         if dataset.version < newest:
             raise IndexDamagedError(f"{FOLDER} lacks version {newest}")
         check_sizes(folder / FOLDER, sizes_of(dataset))
+        dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
     return dataset

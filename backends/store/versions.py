@@ -114,6 +114,7 @@ def open_whole(
     dataset = open_version(folder, number, record, open_)
     with reading_file(manifest_name(number)):
         files = sizes_of(dataset)
+        dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
     check_sizes(folder / PASSAGES, files)
     return dataset
 

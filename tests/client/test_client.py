@@ -19,7 +19,7 @@ from router.session import Session
 from service.app import build
 from service.http.keys import Scope, new_key
 from service.settings import DocumentSettings, ServeSettings, ServiceSettings
-from tests.live import listening
+from tests.live import listening, until
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"n": -2}),
@@ -71,6 +71,9 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
         assert written == Written(5, 0, 0, 0, written.version), "as a job, since they are many"
         assert wye.add(documents[:1]).unchanged == 1
         assert wye.document("d/3 #") == documents[3]
+        until(
+            lambda: wye.search(QUESTION, route="dense").raw["index"]["version"] >= written.version
+        )
         history: list[Turn] = [{"role": "user", "content": "Hello."}]
         answer = wye.answer("Which bridge 3?", route="lexical", k=1, history=history)
         assert (answer.generator, answer.finish_reason, answer.usage) == ("extractive", "stop", {})

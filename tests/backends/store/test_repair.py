@@ -215,6 +215,22 @@ def test_a_cache_that_cannot_be_read_is_set_aside_and_filled_again(index: Path, 
     assert PassageStore.open(index).surfaces.missing(["Anna", "Bob"]) == []
 
 
+@pytest.mark.parametrize("table", [PASSAGES, "entities.lance"])
+def test_a_schema_that_lance_cannot_read_is_a_damaged_manifest(index: Path, table: str) -> None:
+    """Lance opens such a version, and panics once it is asked for the schema."""
+    kept = max((index / table / "_versions").glob("*.manifest"), key=lambda p: p.stat().st_mtime_ns)
+    content = kept.read_bytes()
+    assert b"fixed_size_list:halffloat" in content
+    kept.write_bytes(content.replace(b"fixed_size_list:halffloat", b"fixed_size_list\x1ahalffloat"))
+    (index / PASSAGES / RECORD).unlink()  # whose digest of the manifest would tell
+    opened = PassageStore.open(index)
+    assert bool(opened.fault) == (table == PASSAGES)
+    assert (opened.surfaces.dataset() is None) == (table != PASSAGES)
+    assert repair(index, dry_run=False).damage
+    store(index, "x")
+    assert PassageStore.open(index).surfaces.missing(["Anna", "Bob"]) == []
+
+
 damages = st.lists(
     st.tuples(
         st.integers(0, 1 << 20),
