@@ -19,6 +19,7 @@ from service.http.replies import attributes_of
 from service.ingest.bodies import cut, read_file, with_metadata
 from service.ingest.job import Job, State
 from service.ingest.staged import Attachment, FileBatch, StagedFile, StagedFiles
+from service.ingest.writer import WriteResult
 from service.routes.documents import delete_from, page_of, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
@@ -103,8 +104,8 @@ async def delete_file(store: StoreId, document: FileId, service: Served) -> Stor
 async def attach(store: StoreId, wanted: Attach, request: Request, service: Served) -> StoreFile:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
-    A file that cannot be read is `failed`, and `last_error` says why. A file with many passages
-    is `in_progress` until its job has written them.
+    A file that is `completed` is searched. One that cannot be read is `failed`, and `last_error`
+    says why. One with many passages is `in_progress` until its job has written them.
     """
     target = service.collection(store)
     await _attach(service, target, [wanted.file_id], wanted.attributes, request)
@@ -219,6 +220,8 @@ async def _attach(
     for id_, own in became.items():
         noted = own if own.error else replace(own, job=job)
         await asyncio.to_thread(staged.attach, id_, target.name, noted)
+    if isinstance(done, WriteResult):
+        await service.refresher.catch_up(target, done.report.version)
 
 
 async def _passages(
@@ -243,6 +246,8 @@ async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
         if job is not None and job.state != State.DONE:
             status = _STATES[job.state]
             failed = LastError(code="server_error", message=job.error) if job.error else None
+        elif job is not None:
+            await service.refresher.catch_up(target, job.index_version or 0)
     if known is None or status == "completed":
         return _file(target.name, await read_from(service, target.name, id_))
     found = _no_document(target, id_, status)

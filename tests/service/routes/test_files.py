@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from service.http.keys import Scope, new_key
 from service.ingest.job import State
 from service.ingest.staged import MOST_FILES
+from service.refresh import Refresher
 from service.settings import ServeSettings
 from tests.live import Live
 from tests.service.fakes import Serve
@@ -119,6 +120,20 @@ def test_a_long_file_is_in_progress_until_its_job_has_ended(ai: OpenAI) -> None:
     ended = ai.vector_stores.files.poll(file.id, vector_store_id="default", poll_interval_ms=20)
     assert ended.status == "completed"
     assert ended.usage_bytes > 0.9 * len(long)
+
+
+@pytest.mark.parametrize("sentences", [1, 3_000], ids=["at once", "as a job"])
+def test_a_completed_file_is_searched(
+    sentences: int, start: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refresher, "written", lambda _: None)
+    ai = official(start(serve=ServeSettings(refresh_seconds=3_600)))
+    text = "The Iron Bridge was cast. " * sentences
+    done = ai.vector_stores.files.upload_and_poll(
+        vector_store_id="default", file=("long.txt", text.encode()), poll_interval_ms=20
+    )
+    assert done.status == "completed"
+    assert done.id in found(ai)
 
 
 def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> None:
