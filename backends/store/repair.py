@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lance
@@ -47,6 +48,8 @@ class Repair:
         is_all: Whether `lost` is complete; if not, a damaged file hides what it held.
         aside: Files that are set aside, by their names in the index.
         folder: Folder that they are moved to.
+        unlocked: Why a report was made without the lock, so that what another process was just
+            writing may look like damage; "" if it held the lock.
     """
 
     damage: tuple[str, ...]
@@ -58,6 +61,7 @@ class Repair:
     is_all: bool
     aside: tuple[str, ...]
     folder: Path
+    unlocked: str = ""
 
 
 def repair(folder: Path, *, dry_run: bool) -> Repair:
@@ -71,13 +75,20 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
         IndexNotFoundError: There is no index.
         IndexDamagedError: Nothing of it can be saved.
         IndexLockedError: Another process is writing to it.
-        OSError: The disk refuses.
+        OSError: The disk refuses. A mere report does without the lock if it cannot be taken.
     """
     if not (folder / PASSAGES).is_dir():
         raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
-    with writer_lock(folder):
+    with ExitStack() as held:
+        unlocked = ""
+        try:
+            held.enter_context(writer_lock(folder))
+        except OSError as error:
+            if not dry_run:
+                raise
+            unlocked = error.strerror or f"{error}"
         survey = _Survey(folder)
-        found = survey.plan()
+        found = replace(survey.plan(), unlocked=unlocked)
         if found.damage and not dry_run:
             _perform(folder, found, survey)
         return found

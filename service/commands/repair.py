@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.commands.options import JsonOption, folder_of
-from service.terminal import output
+from service.terminal import output, say
 
 if TYPE_CHECKING:
     from backends.store.repair import Repair
@@ -43,6 +43,11 @@ def repair(
         typer.echo(rounded_json({**plain(asdict(found)), "done": yes and bool(found.damage)}))
     else:
         output().print("\n".join(_said(folder, found, done=yes)), markup=False, highlight=False)
+    if found.unlocked:
+        say(
+            f"The index could not be locked ({found.unlocked}), so what another process is just "
+            "writing may look like damage."
+        )
     if found.damage and not yes:
         raise typer.Exit(TO_DO)
 

@@ -48,6 +48,25 @@ def test_it_changes_nothing_unless_it_is_told_to(
     assert len([*(index / "damaged").rglob("*.manifest")]) == 1
 
 
+def test_a_report_needs_no_lock_and_says_so(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index / "writer.lock").unlink()
+    (index / "writer.lock").mkdir()  # nobody can lock it, as on a read-only disk, not even root
+    assert run(["repair", str(index)]) == 0
+    said = capsys.readouterr()
+    assert "is sound: version 3" in said.out
+    assert "could not be locked" in said.err
+    assert "another process" in said.err
+    newest_data(index).unlink()
+    assert run(["repair", str(index), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["version"], found["unlocked"] != "") == (2, True)
+    assert run(["repair", str(index), "--yes"]) == 2
+    assert "writer.lock cannot be" in capsys.readouterr().err
+    assert not (index / "damaged").exists()
+
+
 def test_what_cannot_be_repaired(
     index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
