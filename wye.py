@@ -189,6 +189,7 @@ class Index:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -239,7 +240,7 @@ class Index:
                 index that another process is writing to, or models that are missing.
         """
         passages = (one for document in documents for one in _passages(document, chunk_words))
-        report = self._session.ingest(passages, progress=progress)
+        report = self._opened().ingest(passages, progress=progress)
         self.refresh()
         return report
 
@@ -259,7 +260,9 @@ class Index:
         Raises:
             Error: Another process is writing, or the filter is not well formed.
         """
-        deleted, _ = remove(self.path, Removal(_several(ids), _several(documents), filter))
+        deleted, _ = remove(
+            self._opened().folder, Removal(_several(ids), _several(documents), filter)
+        )
         self.refresh()
         return deleted
 
@@ -319,7 +322,8 @@ class Index:
         point: str = "",
     ) -> list[Hits]:
         """As `search` for several questions at once: the same hits, in less time."""
-        replies = self._session.gateway.search(
+        session = self._opened()
+        replies = session.gateway.search(
             _several(questions),
             route_named(route),
             k,
@@ -330,7 +334,7 @@ class Index:
             point=point,
         )
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
-        passages = self._session.passages(sorted(ids)) if ids else {}
+        passages = session.passages(sorted(ids)) if ids else {}
         return [_hits(reply, passages, explain=explain) for reply in replies]
 
     def route(
@@ -360,7 +364,7 @@ class Index:
         point: str = "",
     ) -> list[Decision]:
         """As `route` for several questions at once."""
-        return self._session.gateway.decide(
+        return self._opened().gateway.decide(
             questions, max_latency_ms=max_latency_ms, explain=explain, point=point
         )
 
@@ -371,7 +375,7 @@ class Index:
         After many additions this saves the next to open it one second per 5,000 passages. For an
         index of fewer than 1,000 passages nothing is written.
         """
-        self._session.keep_derived()
+        self._opened().keep_derived()
 
     @_errors()
     def refresh(self) -> bool:
@@ -384,14 +388,20 @@ class Index:
             Error: The index was removed or created again with other models, or the thresholds are
                 invalid.
         """
-        before = self._session
+        before = self._opened()
         self._session = before.reload() or before
         self._session = self._session.reload_thresholds() or self._session
         return self._session is not before
 
     def close(self) -> None:
-        """Stop the models' threads and processes; the index must not be used afterwards."""
+        """Stop the models' threads and processes; all but the properties is an error afterwards."""
+        self._is_closed = True
         self._session.close()
+
+    def _opened(self) -> Session:
+        if self._is_closed:
+            raise Error(f"The index {self.path} is closed; open it again with wye.open.")
+        return self._session
 
 
 @_errors()
@@ -488,6 +498,11 @@ def _several(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
+    if not isinstance(document, Document | Passage):
+        raise Error(
+            f"A {type(document).__name__} cannot be added; give a list of wye.Document, such as "
+            'wye.Document(id="a", text="…").'
+        )
     try:
         if isinstance(document, Passage):
             clean_metadata(document.metadata)

@@ -191,6 +191,23 @@ def test_a_document_called_as_a_part_of_another_is_stored_beside_it(index: wye.I
     assert len(index) == 4
 
 
+def test_a_closed_index_says_so(index: wye.Index) -> None:
+    index.close()
+    uses: list[Callable[[], object]] = [
+        lambda: index.search(RIVER),
+        lambda: index.route(RIVER),
+        lambda: index.add(BRIDGES),
+        lambda: index.delete(["tower"]),
+        index.refresh,
+        index.keep_derived,
+    ]
+    for use in uses:
+        with pytest.raises(wye.Error, match=r"is closed; open it again with wye\.open"):
+            use()
+    index.close()
+    assert (len(index), index.path.name) == (3, "index")
+
+
 def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> None:
     broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")
@@ -203,6 +220,7 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
         ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
         ("no route 'best'. Use one of auto, dense", None, lambda: index.search("x", route="best")),
         ("The question is empty", None, lambda: index.search(" ", route="dense")),
+        ("A dict cannot be added; give a list of wye", None, lambda: index.add([{"id": "d"}])),  # type: ignore[list-item]
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
         ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),
         ("is a file; an index is a folder", None, lambda: wye.create(file)),
