@@ -81,7 +81,7 @@ ROUTERS = (
 _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _OWN = {"retrieval", "answers", "documents"}
-_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
 

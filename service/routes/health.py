@@ -12,12 +12,15 @@ from service.service import Served, Service
 router = APIRouter(tags=["operations"])
 
 
+# Load balancers also ask with HEAD; the server leaves the body out.
+@router.head("/health", include_in_schema=False)
 @router.get("/health", summary="Is the process alive?", operation_id="health")
 async def health(service: Served) -> dict[str, Any]:
     """Returns 200 whenever the process answers at all, and says what it serves."""
     return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
 
 
+@router.head("/ready", include_in_schema=False)
 @router.get(
     "/ready",
     summary="Can it answer questions?",

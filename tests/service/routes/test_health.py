@@ -38,6 +38,15 @@ def test_it_is_healthy_before_it_is_ready(serve: Serve, library: Library) -> Non
     }
 
 
+def test_load_balancers_may_leave_the_body_out(serve: Serve, library: Library) -> None:
+    library.seconds = {Route.DENSE: 1.0}
+    client = serve(library, ready=False)
+    assert client.head("/health").status_code == 200
+    assert client.head("/ready").status_code == 503
+    until(lambda: client.head("/ready").status_code == 200)
+    assert client.post("/ready").headers["allow"] == "GET, HEAD"
+
+
 def test_what_cannot_be_loaded_says_why(serve: Serve, library: Library) -> None:
     library.failing = {Route.GRAPH}
     client = serve(library, ready=False)
