@@ -23,7 +23,7 @@ from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
 from router.step_search import StepSearch
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
-from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
+from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults, is_blank
 
 EMPTY_INDEX = "the index is empty"
 LONGEST_STEPPED = 40
@@ -549,7 +549,7 @@ def check(questions: Sequence[str], k: int) -> None:
         raise QuestionError(f"k is {k}; ask for at least 1 hit.")
     for number, question in enumerate(questions, start=1):
         place = f"Question {number}" if len(questions) > 1 else "The question"
-        if not question.strip():
+        if is_blank(question):
             raise QuestionError(f"{place} is empty; ask with at least one word.")
         if not question.isascii() and any("\ud800" <= letter <= "\udfff" for letter in question):
             raise QuestionError(f"{place} is not valid Unicode; send it in UTF-8.")

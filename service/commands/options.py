@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.types import Route
+from router.types import Route, is_blank
 from service.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def questions_of(argument: str) -> list[str]:
     if argument != "-":
         return [argument]
     try:
-        found = [line.strip() for line in sys.stdin if line.strip()]
+        found = [line.strip() for line in sys.stdin if not is_blank(line)]
     except UnicodeDecodeError as error:
         raise ServiceError(f"Standard input is not UTF-8 ({error}); convert it.") from None
     if not found:

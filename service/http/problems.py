@@ -1,8 +1,9 @@
 """Errors as problems (RFC 9457), and what the middleware notes in a request's scope."""
 
 import math
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -34,6 +35,8 @@ SHOWN_FAULTS = 10
 BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
 
 _UNREAD = "There was an error parsing the body"  # what FastAPI says
+_SHOULD_BE = "Input should be "  # how pydantic begins
+_Location = tuple[int | str, ...]
 
 _TITLES: Mapping[int, str] = {
     400: "The request cannot be read",
@@ -224,20 +227,57 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 def _of_validation(error: RequestValidationError) -> Problem:
     """The faults by place, without the values that were sent: they may be long, or secrets."""
-    faults = [
-        {"at": _place(fault.get("loc", ())), "says": _what(fault)}
-        for fault in error.errors()[:SHOWN_FAULTS]
-    ]
+    found = islice(_by_place(error.errors(), error.body), SHOWN_FAULTS)
+    faults = [{"at": _place(at), "says": says} for at, says in found]
     said = " ".join(f"{fault['at']}: {fault['says']}" for fault in faults)
     return Problem(
         422, "validation", f"{said} See /openapi.json for what is accepted.", errors=faults
     )
 
 
+def _by_place(faults: Iterable[Mapping[str, Any]], body: object) -> Iterator[tuple[_Location, str]]:
+    """Location and sentence of each fault; what fits no type of a union is one fault.
+
+    Pydantic has a fault for each type. If the value is of one of them, only those of it are told.
+    """
+    found: dict[tuple[_Location, bool], list[str]] = {}
+    told: set[_Location] = set()
+    for fault in faults:
+        at, is_type = _located(fault, body)
+        is_type = is_type and fault["type"].endswith("_type")
+        found.setdefault((at, is_type), []).append(_what(fault))
+        told |= {at[:length] for length in range(len(at) + (not is_type))}
+    for (at, is_type), says in found.items():
+        if not is_type:
+            yield from ((at, one) for one in says)
+        elif at not in told:
+            kinds = [one.removeprefix(_SHOULD_BE).removesuffix(".") for one in says]
+            yield at, f"{_SHOULD_BE}{' or '.join(kinds)}."
+
+
+def _located(fault: Mapping[str, Any], body: object) -> tuple[_Location, bool]:
+    """Where a fault is, without names of types, and whether the last part was such a name."""
+    location = tuple(fault.get("loc", ()))
+    if location[:1] != ("body",) or not isinstance(body, Mapping):
+        return location, False
+    here: Any = body
+    at, is_type = location[:1], False
+    for part in location[1:]:
+        try:
+            here, is_type = here[part], False
+            at += (part,)
+        except (LookupError, TypeError):
+            is_type = True
+    if fault.get("type") == "missing":
+        return (*at, location[-1]), False
+    return at, is_type
+
+
 def _what(fault: Mapping[str, Any]) -> str:
-    is_whole = tuple(fault.get("loc", ())) == ("body",)
-    if is_whole and fault.get("type") in ("model_attributes_type", "model_type"):
-        return "Send a JSON object, with the header `content-type: application/json`."
+    if fault.get("type") in ("model_attributes_type", "model_type"):
+        if tuple(fault.get("loc", ())) == ("body",):
+            return "Send a JSON object, with the header `content-type: application/json`."
+        return f"{_SHOULD_BE}an object."
     if fault.get("type") == "json_invalid":
         return f"This is not JSON: {fault['ctx']['error']}."
     return _sentence(str(fault.get("msg", "")).removeprefix("Value error, "))
@@ -259,7 +299,7 @@ def _of_http(error: HTTPException) -> Problem:
     return Problem(error.status_code, slug, detail, headers=error.headers)
 
 
-def _place(location: Sequence[int | str]) -> str:
+def _place(location: _Location) -> str:
     """A location in a request as text, such as `body.filter.type` or `body.messages[2]`."""
     place = ""
     for part in location:

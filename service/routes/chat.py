@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from router.types import Route
+from router.types import Route, is_blank
 from service.answers.answer import Message
 from service.answers.chat import Completion, broken_off, is_chore
 from service.answers.generate import AnswerParams
@@ -122,7 +122,7 @@ def turns_of(messages: Sequence[tuple[str, str]], place: str) -> list[Message]:
     Raises:
         Problem: 422; no user message has any text.
     """
-    places = [n for n, (role, text) in enumerate(messages) if role == "user" and text.strip()]
+    places = [n for n, (role, text) in enumerate(messages) if role == "user" and not is_blank(text)]
     if not places:
         raise Problem(
             422,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from router.types import is_blank
 from service.http.auth import READ
 from service.http.replies import headers, link_of, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, CollectionName
@@ -31,7 +32,7 @@ async def dify(
     """
     filter_ = wanted.filter()
     name = service.collection(wanted.knowledge_id).name
-    if not wanted.query.strip():
+    if is_blank(wanted.query):
         return DifyReply(records=[])
     setting = wanted.retrieval_setting
     params = SearchParams(

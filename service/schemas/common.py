@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from backends.errors import suggestion
 from backends.filters import parse_filter
 from router.errors import QuestionError
-from router.types import Route, route_named
+from router.types import Route, is_blank, route_named
 
 LONGEST_QUESTION = 4_096
 _MOST_FIELDS = 64
@@ -75,7 +75,7 @@ Exact = BeforeValidator(_exact)
 
 
 def _some_words(text: str) -> str:
-    if not text.strip():
+    if is_blank(text):
         raise ValueError("ask with at least one word")
     return text
 

@@ -6,7 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from backends.errors import FilterError
 from backends.filters import parse_filter
-from service.schemas.common import LONGEST_QUESTION, MOST_PASSAGES, Exact, Passages
+from service.schemas.common import (
+    LONGEST_QUESTION,
+    MOST_PASSAGES,
+    Exact,
+    Passages,
+    QuestionText,
+)
 
 _COMPARISONS = {
     "is": "eq",
@@ -139,7 +145,7 @@ class DifyReply(BaseModel):
 class WebSearchRequest(BaseModel):
     """A request of Open WebUI to an external search engine."""
 
-    query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)]
+    query: QuestionText
     count: Annotated[int, Field(ge=1, le=MOST_PASSAGES), Exact] = 5
 
     model_config = ConfigDict(

@@ -153,6 +153,9 @@ def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
         (["one"], 0, "k is 0"),
         (["one"], -3, "k is -3"),
         ([" "], 1, "The question is empty"),
+        (["\u200b\u200c \u2060\ufeff"], 1, "The question is empty"),
+        ([" \u0301\n\u20dd"], 1, "The question is empty"),
+        (["e\u0301", "\u200b?", "\u200b"], 1, "Question 3 is empty"),
         (["one", ""], 1, "Question 2 is empty"),
         (["caf\udcff"], 1, "The question is not valid Unicode"),  # as Python reads other bytes
     ],

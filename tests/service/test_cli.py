@@ -192,7 +192,7 @@ def test_every_route_answers_and_says_when_nothing_passes_the_filter(
 def test_questions_on_standard_input(
     index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "gardens\n"]))
+    monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "\ufeff\n", "gardens\n"]))
     asked = ("search", "-", "--index", index, "--route", "lexical", "--json")
     assert [reply["question"] for reply in json.loads(wye(*asked)[1])] == [
         "Who met Ada?",
@@ -211,6 +211,7 @@ def test_questions_on_standard_input(
         (["search", "x", "-k", "0"], "k is 0"),
         (["search", "x", "-k", "-1"], "k is -1"),
         (["search", " "], "The question is empty"),
+        (["search", "\u200b"], "The question is empty"),
         (["search", "x", "--route", "sideways"], "There is no route 'sideways'. Use one of auto,"),
         (["search", "x", "--route", "grph"], "There is no route 'grph'. Did you mean graph?"),
         (

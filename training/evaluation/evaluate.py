@@ -10,7 +10,7 @@ import numpy as np
 
 from backends.progress import Progress, Silent
 from backends.types import Float64, RankedHit
-from router.types import Reply, Route
+from router.types import Reply, Route, is_blank
 from training.data.dataset import Dataset, Question
 from training.errors import EvaluationError
 from training.evaluation.compare import (
@@ -144,7 +144,7 @@ def _ask(
     progress: Progress,
 ) -> dict[str, Reply]:
     """Question id -> reply; blank questions are skipped, since no route can answer them."""
-    asked = [question for question in questions if question.text.strip()]
+    asked = [question for question in questions if not is_blank(question.text)]
     if asked:
         # So that the first question's latency has nothing that is built on first use.
         endpoint.search([asked[0].text], route, depth)

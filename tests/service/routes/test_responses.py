@@ -158,7 +158,13 @@ def test_a_model_that_breaks_off_is_told(
         ({"tools": [search(vector_store_ids=["default", "b"])]}, "one collection"),
         ({"previous_response_id": "resp_1"}, "replies are not stored here"),
         ({"input": [{"role": "assistant", "content": "x"}]}, "No message of the role user"),
-        ({"input": ""}, "at least 1"),
+        ({"input": ""}, " body.input: String should have at least 1 character. See"),
+        ({"input": 5}, " body.input: Input should be a valid string or a valid list. See"),
+        (
+            {"input": [{"role": "user", "content": 5}]},
+            " body.input[0].content: Input should be a valid string or a valid list. See",
+        ),
+        ({"input": "\u200b\u2060"}, "No message of the role user"),
         ({"tools": [search(filters={"type": "near"})]}, "filter"),
     ],
 )

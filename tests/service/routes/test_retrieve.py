@@ -160,6 +160,7 @@ def test_the_request_log_has_what_a_replay_needs(serve: Serve, library: Library,
     [
         ({"question": ""}, "body.question"),
         ({"question": " \n"}, "body.question"),
+        ({"question": "\u200b \ufeff\u0301"}, "body.question"),
         ({"question": "x" * 5000}, "body.question"),
         ({"question": 3}, "body.question"),
         ({"question": "\ud800"}, "body.question"),
