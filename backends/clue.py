@@ -18,20 +18,14 @@ from functools import cached_property
 
 import numpy as np
 
-from backends.numerics import half_products, make_ranking, rank_rows, require_k, top_rows
+from backends.numerics import half_products, rank_rows, require_k, top_rows
 from backends.trigraph.bridging import Activation, Bridge
-from backends.trigraph.explanation import Explanation
+from backends.trigraph.explanation import Explanation, Trace, explain_walk
 from backends.trigraph.facts import QUESTION
 from backends.trigraph.pagerank import Masses
-from backends.trigraph.retriever import (
-    FilteredGraph,
-    Trace,
-    TriGraphRetriever,
-    explain_walk,
-    in_parts,
-)
+from backends.trigraph.retriever import FilteredGraph, TriGraphRetriever, in_parts
 from backends.trigraph.seeds import Seed
-from backends.types import Float32, Mask, Query, Ranking
+from backends.types import Float32, Mask, Query, Ranking, RowHits
 from backends.units import Scoring, Set, Units
 
 NO_CLUE = (
@@ -136,7 +130,7 @@ class ClueRetriever:
         passages, mass = settled
         rows, mass = passages[mass > 0], mass[mass > 0]
         best = top_rows(mass, k)
-        return make_ranking(self.name, ids, rows[best], mass[best], candidates=len(rows))
+        return Ranking(self.name, RowHits(ids, rows[best], mass[best]), len(rows))
 
     def _trace(self, query: Query, filtered: FilteredGraph) -> Trace:
         """The seeds, the entities that units led to, and the walk's restart mass."""

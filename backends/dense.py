@@ -27,7 +27,6 @@ import numpy as np
 from backends.layers import LayeredRows, Layers, Rows32
 from backends.numerics import (
     RequestError,
-    make_ranking,
     products,
     products_of,
     products_of_all,
@@ -37,7 +36,7 @@ from backends.numerics import (
     require_mask,
     top_rows,
 )
-from backends.types import Float32, Int64, Mask, Query, Ranking, Scores, UInt8
+from backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
 
 _PRODUCTS_AT_ONCE = 2**22
 """Inner products held at a time: 16 MiB."""
@@ -175,7 +174,7 @@ class DenseRetriever:
         else:
             found = self._flat(self.vectors, vectors, min(k, candidates))
         return [
-            make_ranking(self.name, self.ids, best, scores, candidates=candidates)
+            Ranking(self.name, RowHits(self.ids, best, scores), candidates)
             for best, scores in found
         ]
 
@@ -213,7 +212,7 @@ class DenseRetriever:
             return rank_rows(self.name, self.ids, scores.values, rows, k)
         best = top_rows(scores.values, k)
         found, candidates = scores.rows[best], len(self.ids if rows is None else rows)
-        return make_ranking(self.name, self.ids, found, scores.values[best], candidates=candidates)
+        return Ranking(self.name, RowHits(self.ids, found, scores.values[best]), candidates)
 
     def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
         """Candidate rows for the best k allowed passages, ascending."""

@@ -25,14 +25,13 @@ from backends.coverage import WordCoverage, bits
 from backends.layers import Layers
 from backends.numerics import (
     RequestError,
-    make_ranking,
     rank_rows,
     require_k,
     require_mask,
     top_rows,
 )
 from backends.store.derived import Arrays, pack_table, unpack_table
-from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, Scores
+from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, RowHits, Scores
 from backends.words import FurtherWords, Words
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
@@ -94,21 +93,6 @@ class LexicalSettings:
             raise RequestError(f"There is no stemmer {self.stemmer!r}. Choose s or none.")
 
 
-@dataclass(frozen=True, slots=True)
-class TermWeights:
-    """The weight of each term in each passage that has it.
-
-    Attributes:
-        starts: (v + 1,) offsets: the postings of term t are at starts[t]:starts[t + 1].
-        passages: (m,) int32 rows, ascending for each term.
-        values: (m,) float32 weights.
-    """
-
-    starts: Int32 | Int64
-    passages: Int32
-    values: Float32
-
-
 class LexicalRetriever:
     """The lexical arm over one version of the index.
 
@@ -149,8 +133,9 @@ class LexicalRetriever:
         self._columns = np.arange(len(self._words), dtype=np.int32)
         starts, rows, self.frequencies = postings(self._terms, self._lengths, len(self._words))
         k1, b = self.settings.k1, self.settings.b
+        # Each term's postings, as `postings` returns them, with weights instead of frequencies.
         values = bm25(starts, rows, self.frequencies, self._lengths, k1=k1, b=b)
-        self._weights = TermWeights(starts, rows, values)
+        self._weights: tuple[Int32 | Int64, Int32, Float32] = starts, rows, values
 
     @classmethod
     def from_arrays(
@@ -164,21 +149,21 @@ class LexicalRetriever:
         self._words = Words(unpack_table("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._columns = arrays["columns"]
-        self._weights = TermWeights(*(arrays[name] for name in _WEIGHTS))
+        starts, rows, values = (arrays[name] for name in _WEIGHTS)
+        self._weights = starts, rows, values
         if _OFTEN in arrays:  # earlier releases of Wye did not write it
             self.frequencies = arrays[_OFTEN]
         return self
 
     def to_arrays(self) -> Arrays:
         """All derived arrays, for `from_arrays`."""
-        weights = (self._weights.starts, self._weights.passages, self._weights.values)
         return {
             **pack_table("words", self._words.table),
             "terms": self._terms,
             "lengths": self._lengths,
             "columns": self._columns,
             _OFTEN: self.frequencies,
-            **dict(zip(_WEIGHTS, weights, strict=True)),
+            **dict(zip(_WEIGHTS, self._weights, strict=True)),
         }
 
     @cached_property
@@ -189,14 +174,15 @@ class LexicalRetriever:
     @cached_property
     def frequencies(self) -> NDArray[np.unsignedinteger]:
         """(m,) term frequency of each posting."""
-        terms, size = self._columns[self._terms], len(self._weights.starts) - 1
+        terms, size = self._columns[self._terms], len(self._weights[0]) - 1
         return postings(terms, self._lengths, size)[2]
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows of the passages with a term, by its number, and its frequency in each."""
         column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
-        own = slice(*self._weights.starts[column : column + 2]) if column >= 0 else slice(0)
-        return self._weights.passages[own], self.frequencies[own]
+        starts, rows, _ = self._weights
+        own = slice(*starts[column : column + 2]) if column >= 0 else slice(0)
+        return rows[own], self.frequencies[own]
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
@@ -226,14 +212,14 @@ class LexicalRetriever:
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
-        starts, weights = self._weights.starts, self._weights
+        starts, rows, weights = self._weights
         for term in terms(query.text, self.settings.stemmer, self._stopwords):
             number = self._words.find(term)
             # A later version may have added words since.
             column = self._columns[number] if 0 <= number < len(self._columns) else -1
             if column >= 0:
                 own = slice(starts[column], starts[column + 1])
-                np.add.at(scores, weights.passages[own], weights.values[own])
+                np.add.at(scores, rows[own], weights[own])
         return scores
 
     @property
@@ -296,7 +282,7 @@ class LexicalRetriever:
             return rank_rows(self.name, self.ids, values, rows, k)
         # The best k have a word of the question anyway, so there is no need to list all that do.
         best = top_rows(values, k)
-        return make_ranking(self.name, self.ids, best, values[best], candidates=candidates)
+        return Ranking(self.name, RowHits(self.ids, best, values[best]), candidates)
 
     def words_in(
         self, text: str, rows: Sequence[int], titles: Sequence[str]

@@ -124,28 +124,7 @@ def rank_rows(
     """
     best = top_rows(scores, k) if rows is None else rows[top_rows(scores[rows], k)]
     candidates = len(scores if rows is None else rows)
-    return make_ranking(
-        retriever, ids, best, scores[best], candidates=candidates, degraded=degraded
-    )
-
-
-def make_ranking(
-    retriever: str,
-    ids: Sequence[str],
-    rows: Int64,
-    scores: NDArray[np.floating],
-    *,
-    candidates: int,
-    degraded: str = "",
-) -> Ranking:
-    """Make a ranking of rows in order.
-
-    Args:
-        ids: Ids of all passages of the version, in row order.
-        rows: (m,) best first.
-        scores: (m,) scores of those rows.
-    """
-    return Ranking(retriever, RowHits(ids, rows, scores), candidates, degraded)
+    return Ranking(retriever, RowHits(ids, best, scores[best]), candidates, degraded)
 
 
 # Inner products with a question's vector, the same to the last bit in any batch.

@@ -16,8 +16,6 @@ from pyarrow import fs
 
 from backends.errors import SourceError
 
-_HERE = "file"
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
@@ -45,7 +43,7 @@ class RemoteFile:
         """
         with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
             copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
-            store, _ = _opened(self.store)
+            store, _ = fs.FileSystem.from_uri(self.store)
             source = store.open_input_stream(self.place, compression=None)
             with source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
@@ -58,7 +56,7 @@ def local_path(source: str | Path) -> Path | None:
     if isinstance(source, Path) or "://" not in text:
         return Path(source)
     parts = urlsplit(text)
-    return Path(unquote(parts.path)) if parts.scheme == _HERE else None
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
@@ -68,7 +66,7 @@ def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
         SourceError: There is nothing at the address, or its store is unknown or does not answer.
     """
     try:
-        store, place = _opened(address)
+        store, place = fs.FileSystem.from_uri(address)
         found = store.get_file_info(place)
         if found.type == fs.FileType.File:
             return False, [_file(found, PurePosixPath(place).parent.as_posix(), address)]
@@ -85,8 +83,3 @@ def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
 def _file(info: fs.FileInfo, base: str, address: str) -> RemoteFile:
     name = PurePosixPath(info.path).relative_to(base).as_posix()
     return RemoteFile(name, info.path, address, info.size or 0, info.mtime)
-
-
-def _opened(address: str) -> tuple[fs.FileSystem, str]:
-    store, place = fs.FileSystem.from_uri(address)
-    return store, place

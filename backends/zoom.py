@@ -22,13 +22,8 @@ import numpy as np
 from backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import Activation
-from backends.trigraph.explanation import Explanation
-from backends.trigraph.retriever import (
-    FilteredGraph,
-    Trace,
-    TriGraphRetriever,
-    explain_walk,
-)
+from backends.trigraph.explanation import Explanation, Trace, explain_walk
+from backends.trigraph.retriever import FilteredGraph, TriGraphRetriever
 from backends.trigraph.seeds import Seed
 from backends.types import Float32, Float64, Int64, Mask, Query, Ranking
 

@@ -96,7 +96,8 @@ class DerivedFiles:
         older = (path for path in self._folders() if _version_of(path) < self.version)
         for folder in sorted(older, key=_version_of, reverse=True):
             try:
-                about = _header(folder / f"{PASSAGES}.arrays")[1]["about"]
+                with (folder / f"{PASSAGES}.arrays").open("rb", buffering=0) as file:
+                    about = _read_header(file)[1]["about"]
             except (OSError, ValueError):
                 continue
             pins = about["pins"]
@@ -145,16 +146,16 @@ class DerivedFiles:
             _write(path, about, arrays)
         except OSError as error:
             log.info("%s could not be saved for the next start: %s.", path, error)
-        else:
-            _drop_unfinished(self.folder, path.name)  # of writers that were killed, or are late
-            if part == PASSAGES:
-                self._drop_older()
-
-    def _drop_older(self) -> None:
-        """Delete the files of earlier versions, and of this one with another key."""
-        for folder in self._folders():
-            if _version_of(folder) <= self.version and folder != self.folder:
-                shutil.rmtree(folder, ignore_errors=True)
+            return
+        # Of writers that were killed, or are late.
+        for unfinished in self.folder.glob(f".{path.name}*"):
+            with suppress(OSError):
+                unfinished.unlink()
+        if part == PASSAGES:
+            # Those of earlier versions, and of this one with another key.
+            for folder in self._folders():
+                if _version_of(folder) <= self.version and folder != self.folder:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> list[Path]:
         """The folders of all versions."""
@@ -185,12 +186,6 @@ def drop_derived(index: Path, kept: Collection[int]) -> None:
     for folder in (index / FOLDER).glob("*"):
         if _version_of(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _drop_unfinished(folder: Path, name: str) -> None:
-    for unfinished in folder.glob(f".{name}*"):
-        with suppress(OSError):
-            unfinished.unlink()
 
 
 def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
@@ -226,12 +221,11 @@ def unpack_table(name: str, arrays: Arrays) -> StringTable:
 
 def _write(path: Path, about: object, arrays: Arrays) -> None:
     entries: dict[str, object] = {}
-    parts: list[NDArray[Any]] = []
+    parts: list[NDArray[np.uint8]] = []
     place = 0
     for name, array in arrays.items():
-        part = np.ascontiguousarray(array)
-        stated = [part.dtype.str, list(part.shape), place, _checksum(part)]
-        entries[name] = stated
+        part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        entries[name] = [array.dtype.str, list(array.shape), place, _followed(part, 0)]
         parts.append(part)
         place += part.nbytes + -part.nbytes % _ALIGNED
     header = canonical_json({"about": about, "arrays": entries, "bytes": place}).encode()
@@ -240,7 +234,7 @@ def _write(path: Path, about: object, arrays: Arrays) -> None:
         file.write(_MAGIC + len(header).to_bytes(8, "little"))
         file.write(blake2b(header, digest_size=_DIGEST).digest() + header)
         for part in parts:
-            file.write(_bytes(part))
+            file.write(part.data)
             file.write(bytes(-part.nbytes % _ALIGNED))
 
 
@@ -267,18 +261,13 @@ def _mapped(path: Path, about: object) -> Arrays:
     }
 
 
-def _header(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
+def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
     """Map a file; returns the map, the header, and the offset of the arrays.
 
     Raises:
-        OSError: The file is missing, or cannot be read.
+        OSError: The file cannot be read.
         ValueError: The header is damaged.
     """
-    with path.open("rb", buffering=0) as file:
-        return _read_header(file)
-
-
-def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     head = len(_MAGIC) + 8 + _DIGEST
     length = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
@@ -294,14 +283,11 @@ def _count(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-def _checksum(array: NDArray[Any]) -> int:
-    """Checksum of an array's bytes: a CRC of its blocks' sums, which is as fast as reading them."""
-    flat = array.reshape(-1).view(np.uint8)
-    return _followed(flat, 0)
-
-
 def _checksum_in(file: FileIO, start: int, size: int) -> int:
-    """Checksum of bytes in a file, which are read, since that is faster than mapping each page."""
+    """Checksum of bytes in a file, which are read, since that is faster than mapping each page.
+
+    It is a CRC of the sums of the bytes' blocks, which is as fast as reading them.
+    """
     found, room = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
@@ -321,10 +307,6 @@ def _followed(flat: NDArray[np.uint8], checksum: int) -> int:
     whole = len(flat) // _BLOCK * _BLOCK
     sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)
     return zlib.crc32(flat[whole:].data, zlib.crc32(sums.view(np.uint8).data, checksum))
-
-
-def _bytes(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
 
 
 def _version_of(folder: Path) -> int:

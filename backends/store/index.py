@@ -85,15 +85,6 @@ _LEAST_DROPPED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """Numbers of passages that one commit added, updated and deleted."""
-
-    added: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Version:
     """A version by number, which grows, and time in UTC."""
 
@@ -338,7 +329,11 @@ class PassageStore:
 
 
 class Writer:
-    """Writes to an index, whose lock is held for as long as the `with` block runs."""
+    """Writes to an index, whose lock is held for as long as the `with` block runs.
+
+    Attributes:
+        dataset: The newest version, including this writer's commits, for reading.
+    """
 
     def __init__(
         self,
@@ -349,47 +344,35 @@ class Writer:
     ) -> None:
         """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
         self.folder = folder
-        self._dataset = dataset
+        self.dataset = dataset
         self._record = record
         self.surfaces = surfaces
 
     @property
     def version(self) -> int:
-        """The newest version, including this writer's commits."""
-        return int(self._dataset.version)
-
-    @property
-    def dataset(self) -> lance.LanceDataset:
-        """The newest version as a Lance dataset, for reading."""
-        return self._dataset
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of rows to write."""
-        return self._dataset.schema
-
-    @property
-    def fragments(self) -> int:
-        """Number of the dataset's fragments; `compact` merges them."""
-        return len(self._dataset.get_fragments())
+        """Number of the newest version."""
+        return int(self.dataset.version)
 
     def upsert(
         self,
         rows: pa.RecordBatch,
         stale: Sequence[str] = (),
         known: Sequence[str] | None = None,
-    ) -> Changes:
+    ) -> int:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
         Args:
             known: Those of the rows' ids that are stored; None to look them up, which reads all
                 ids.
 
+        Returns:
+            The number of deleted passages, without the replaced ones.
+
         Raises:
             ValueError: An id occurs twice in `rows`, or in both arguments.
         """
         if not rows.num_rows:
-            return Changes(deleted=self.delete(stale))
+            return self.delete(stale)
         ids = rows.column("id").to_pylist()
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
@@ -398,7 +381,7 @@ class Writer:
         with reading(self.folder, also=()):
             written = write_fragments(
                 pa.Table.from_batches([rows]),
-                self._dataset,
+                self.dataset,
                 mode="append",
                 return_transaction=True,
             )
@@ -408,8 +391,7 @@ class Writer:
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
         self._forget(stale, rows)
-        replaced = len(found.intersection(ids))
-        return Changes(len(ids) - replaced, replaced, len(found) - replaced)
+        return len(found.difference(ids))
 
     def replace(self, other: lance.LanceDataset) -> None:
         """Replace all rows and the schema by another dataset's, in one commit."""
@@ -455,9 +437,9 @@ class Writer:
         updated, emptied = [], []
         with reading(self.folder, also=()):
             # A scan of all fragments is as fast as one of a single fragment.
-            found = self._dataset.to_table(["id"], filter=condition, with_row_address=True)
+            found = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
             holding = {*pc.unique(pc.shift_right(found["_rowaddr"], 32)).to_pylist()}
-            for fragment in self._dataset.get_fragments():
+            for fragment in self.dataset.get_fragments():
                 if fragment.fragment_id in holding:
                     left = fragment.delete(condition)
                     if left is None:
@@ -488,11 +470,11 @@ class Writer:
         flush_files(self.folder, fragments)
         version = None if isinstance(change, lance.Transaction) else self.version
         with uninterrupted(), reading(self.folder, also=()):
-            self._dataset = lance.LanceDataset.commit(self._dataset, change, read_version=version)
+            self.dataset = lance.LanceDataset.commit(self.dataset, change, read_version=version)
         self._flush()
 
     def _flush(self) -> None:
-        self._record = flush(self.folder, self._dataset, self._record)
+        self._record = flush(self.folder, self.dataset, self._record)
 
     def free_part_ids(self) -> None:
         """Rename whole documents whose ids look like those of chunks, as `chunk_passage` does.
@@ -500,11 +482,11 @@ class Writer:
         Earlier versions of Wye stored such ids, which may be needed for chunks of other documents.
         """
         whole = f"id = document AND regexp_like(id, '{PART_ID}')"
-        rows = self._dataset.to_table(columns=["id"], filter=whole)["id"].to_pylist()
+        rows = self.dataset.to_table(columns=["id"], filter=whole)["id"].to_pylist()
         taken = any_of("id", [f"{id_}#0000" for id_ in rows])
-        held = self._dataset.to_table(columns=["id"], filter=f"{taken} AND id <> document")
+        held = self.dataset.to_table(columns=["id"], filter=f"{taken} AND id <> document")
         kept = any_of("id", [id_.removesuffix("#0000") for id_ in held["id"].to_pylist()])
-        self._dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
+        self.dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
         self._flush()
 
     def crowded(self, fragments: int) -> int:
@@ -512,7 +494,7 @@ class Writer:
 
         0 if there are not so many.
         """
-        crowds = fragments_by_size(self._dataset)
+        crowds = fragments_by_size(self.dataset)
         return max((rows for rows, found in crowds.items() if found >= fragments), default=0)
 
     def compact(
@@ -532,19 +514,20 @@ class Writer:
             groups: Most groups of fragments to merge, so that other writers do not wait for long;
                 each group becomes one fragment. None for all.
         """
+        passages = self.folder / PASSAGES
         with reading(self.folder, also=()):
-            plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": rows})
-            done = [task.execute(self._dataset) for task in plan.tasks[:groups]]
+            plan = Compaction.plan(self.dataset, {"target_rows_per_fragment": rows})
+            done = [task.execute(self.dataset) for task in plan.tasks[:groups]]
             if done:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
                 with uninterrupted():
-                    Compaction.commit(self._dataset, done)
+                    Compaction.commit(self.dataset, done)
             self._flush()  # before versions are dropped
             # The newest base stays, since later versions are layered on it.
-            passages = self.folder / PASSAGES
-            _drop_superseded(passages, self._dataset, keep, latest_kept(self.folder))
+            _drop_superseded(passages, self.dataset, keep, latest_kept(self.folder))
             drop_derived(self.folder, {*numbers_in(passages)})
-        kept = {name: d for name, d in self._record.digests.items() if self._is_there(name)}
+        digests = self._record.digests.items()
+        kept = {name: digest for name, digest in digests if (passages / name).exists()}
         self._record = Record(self.version, kept)
         self._flush()
         surfaces = self.surfaces.dataset()
@@ -552,9 +535,6 @@ class Writer:
             # A surface takes at most an eighth of a passage's space.
             surfaces.optimize.compact_files(target_rows_per_fragment=8 * ROWS_PER_FRAGMENT)
             _drop_superseded(self.folder / SURFACES, surfaces, keep)
-
-    def _is_there(self, name: str) -> bool:
-        return (self.folder / PASSAGES / name).exists()
 
 
 def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:

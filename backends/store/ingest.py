@@ -231,9 +231,9 @@ class _Ingest:
         if self._entity_vectors:
             self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
-            rows = to_batch(passages, analysed, self._writer.schema)
+            rows = to_batch(passages, analysed, self._writer.dataset.schema)
             known = [passage.id for passage, _, is_new in self._analysed if not is_new]
-            removed = self._writer.upsert(rows, stale, None if is_repeated else known).deleted
+            removed = self._writer.upsert(rows, stale, None if is_repeated else known)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
         added = sum(is_new for _, _, is_new in self._analysed)
         self._count(added=added, updated=len(passages) - added, removed=removed)

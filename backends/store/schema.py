@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -201,12 +201,8 @@ def _sentence_lists(
         ],
         fields=list(_sentence(dimension)),
     )
-    return pa.ListArray.from_arrays(_offsets(len(s) for s in sentences), structs)
-
-
-def _offsets(lengths: Iterable[int]) -> pa.Array:
-    """Offsets of lists with the given lengths."""
-    return pa.array(np.cumsum([0, *lengths], dtype=np.int32), pa.int32())
+    offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), structs)
 
 
 def _vector(dimension: int) -> pa.DataType:

@@ -1,15 +1,37 @@
 """Explanations of the graph arm's rankings, by the numbers that produced them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from backends.numerics import located
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import Activation, Bridge
 from backends.trigraph.graph import TriGraph
+from backends.trigraph.pagerank import Masses
 from backends.trigraph.seeds import Seed
-from backends.types import Float64
+from backends.types import Float64, Int64, Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The steps from one question to its restart vector.
+
+    Attributes:
+        passages: (c,) rows of the passages that have a prior, ascending.
+        prior: (c,) their restart mass, before normalisation.
+        restart: (a,) restart mass of the active entities, before normalisation.
+        reached: From rows of further passages to their prior, once the walk has reached them; None
+            if all passages have one.
+    """
+
+    seeds: tuple[Seed, ...]
+    activation: Activation
+    passages: Int64
+    prior: Float64
+    restart: Float64
+    reached: Callable[[Int64], Float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,63 +121,64 @@ class Explanation:
     passages: tuple[PassageNote, ...]
 
 
-def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
-    """Seeds with the names of their entities."""
-    return tuple(
-        SeedNote(s.mention, graph.display_names.of(s.entity), s.value, s.origin) for s in seeds
+def explain_walk(
+    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Masses, ranking: Ranking
+) -> Explanation:
+    """Explain the ranks of a ranking's passages by the numbers of a walk.
+
+    Args:
+        settled: Passages, ascending, and the mass on each.
+        ranking: A ranking of any arm; passages that this version lacks are left out.
+    """
+    name, activation = graph.display_names.of, trace.activation
+    total = trace.prior.sum() + trace.restart.sum()
+    rows = np.array(corpus.rows([hit.id for hit in ranking.hits]), np.int64)
+    prior = _mass_on(rows, (trace.passages, trace.prior)) / (total or 1)
+    pagerank = _mass_on(rows, settled) / (settled[1].sum() or 1)
+    # The active entities, highest weight first, and the passages that mention them.
+    active = activation.entities[np.lexsort((activation.entities, -activation.weight))]
+    passages = graph.passages.of(active)
+    mentioned = np.repeat(active, graph.passages.lengths(active))
+    return Explanation(
+        tuple(SeedNote(s.mention, name(s.entity), s.value, s.origin) for s in trace.seeds),
+        _explain_entities(graph, corpus, activation),
+        tuple(
+            PassageNote(
+                corpus.ids[row],
+                before,
+                after,
+                tuple(map(name, mentioned[passages == row].tolist())),
+            )
+            for row, before, after in zip(
+                rows.tolist(), prior.tolist(), pagerank.tolist(), strict=True
+            )
+        ),
     )
 
 
-def explain_entities(
+def _mass_on(rows: Int64, masses: Masses) -> Float64:
+    """(r,) mass on some passages."""
+    places, known = located(rows, masses[0])
+    found = np.zeros(len(rows))
+    found[known] = masses[1][places[known]]
+    return found
+
+
+def _explain_entities(
     graph: TriGraph, corpus: Corpus, activation: Activation
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by descending weight, with the sentences that led to them."""
+    name = graph.display_names.of
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
+    columns = (activation.entities, activation.level, activation.value, activation.weight)
     passages_of = graph.passages.lengths(activation.entities)
     notes = [
-        EntityNote(
-            graph.display_names.of(entity),
-            level,
-            value,
-            weight,
-            passages,
-            bridges.get(entity),
-        )
+        EntityNote(name(entity), level, value, weight, passages, bridges.get(entity))
         for entity, level, value, weight, passages in zip(
-            activation.entities.tolist(),
-            activation.level.tolist(),
-            activation.value.tolist(),
-            activation.weight.tolist(),
-            passages_of.tolist(),
-            strict=True,
+            *(column.tolist() for column in columns), passages_of.tolist(), strict=True
         )
     ]
     return tuple(sorted(notes, key=lambda note: (note.level, -note.weight, note.entity)))
-
-
-def explain_passages(
-    graph: TriGraph, ids: Sequence[str], rows: Sequence[int], activation: Activation, mass: Float64
-) -> tuple[PassageNote, ...]:
-    """Notes on the ranked passages: their mass, and the active entities that they mention.
-
-    Args:
-        ids: Ids of all passages.
-        rows: r rows of the ranked passages.
-        mass: (2, r) their shares of the restart mass and of the mass after the walk.
-    """
-    order = np.lexsort((activation.entities, -activation.weight))
-    active = activation.entities[order]
-    passages = graph.passages.of(active)
-    names = np.repeat(active, graph.passages.lengths(active))
-    return tuple(
-        PassageNote(
-            ids[row],
-            prior,
-            pagerank,
-            tuple(map(graph.display_names.of, names[passages == row].tolist())),
-        )
-        for row, prior, pagerank in zip(rows, *mass.tolist(), strict=True)
-    )
 
 
 def _explain_bridges(

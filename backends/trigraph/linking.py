@@ -224,18 +224,13 @@ class NameTrie:
         link = self._longest_from(words, 0)
         return link.entity if link is not None and link.length == len(words) else -1
 
-    def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
-        """Names in one sequence, without overlaps.
-
-        Args:
-            tokens: In upper or lower case.
-            starts: For each token, whether a name may start there; None for everywhere.
-        """
+    def find(self, tokens: Sequence[str]) -> list[Link]:
+        """Names in one sequence of tokens, in upper or lower case, without overlaps."""
         codes = [self._words.find(token.casefold()) for token in tokens]
         found: list[Link] = []
         start = 0
         while start < len(codes):
-            link = self._longest_from(codes, start) if starts is None or starts[start] else None
+            link = self._longest_from(codes, start)
             if link is not None:
                 found.append(link)
             start += 1 if link is None else link.length

@@ -6,7 +6,7 @@ Lists are stored end to end. A caller names a few lists and gets their items, al
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,39 +17,6 @@ from backends.types import Int32, Int64, Mask
 
 Numbers = Int32 | Int64
 Values = NDArray[Any]
-
-
-class Lists(Protocol):
-    """m lists of items; items may have values."""
-
-    def __len__(self) -> int:
-        """Number of lists."""
-        ...
-
-    @property
-    def sizes(self) -> Numbers:
-        """(m,) number of items of each list."""
-        ...
-
-    def lengths(self, chosen: Numbers) -> Int64:
-        """Number of items of each chosen list."""
-        ...
-
-    def one(self, which: int) -> Numbers:
-        """The items of one list."""
-        ...
-
-    def of(self, chosen: Numbers) -> Numbers:
-        """The items of the chosen lists, end to end."""
-        ...
-
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """Items and values of the chosen lists, end to end, and the length of each list."""
-        ...
-
-    def plain(self) -> "PlainLists":
-        """All lists as three arrays."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +82,7 @@ class PatchedLists:
     """
 
     def __init__(
-        self, base: Lists, owners: Layers, items: Layers, patched: Int64, patch: PlainLists
+        self, base: "Lists", owners: Layers, items: Layers, patched: Int64, patch: PlainLists
     ) -> None:
         """Put a patch over a base.
 
@@ -195,6 +162,9 @@ class PatchedLists:
         found[is_patched] = self.patch.lengths(rows[is_patched])
         found[~is_patched] = self._base.lengths(rows[~is_patched])
         return found
+
+
+Lists = PlainLists | PatchedLists
 
 
 def patched_lists(

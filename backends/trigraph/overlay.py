@@ -10,7 +10,7 @@ passages is the slow reference.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.layers import LayeredStrings, Layers
+from backends.layers import Layers
 from backends.numerics import distinct, ranges, sums, without
 from backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
 from backends.trigraph.bridging import MentionGraph
@@ -40,12 +40,12 @@ from backends.trigraph.linking import (
 )
 from backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
 from backends.trigraph.pagerank import reciprocal
-from backends.trigraph.push import LocalWalk
+from backends.trigraph.push import Edges, LocalWalk
+from backends.trigraph.sources import LayeredKeys
 from backends.types import Float32, Float64, Int32, Int64, Mask
 from backends.words import (
     FurtherWords,
     SentenceWords,
-    Strings,
     Words,
     entity_key,
     positions,
@@ -556,7 +556,10 @@ class _Change:
         ties: "_Ties",
         touched: Int64,
     ) -> LocalWalk:
-        """The new walk, with weights and shares as in `share_of_mentions` and `local_walk`."""
+        """The new walk, with weights and shares as in `share_of_mentions` and `local_walk`.
+
+        It shares the buffers of the walk before it.
+        """
         two, own = self._two, passages.patch
         weights = own.values * reciprocal(totals[own.items])
         owner = np.repeat(np.arange(len(touched)), own.sizes)
@@ -585,7 +588,7 @@ class _Change:
         returned = two.passages.lay(walk.returned, np.zeros(len(two.added)))
         returned[changed] = sums(place[~leads_on], weights[~leads_on], len(changed)) * whole
         back = PatchedLists(walk.passages.lists, two.passages, self._nodes, changed, edges)
-        return walk.later(back, onto, returned)
+        return replace(walk, passages=Edges(back), entities=Edges(onto), returned=returned)
 
     def _beside(self, passages: PatchedLists, touched: Int64, own: Int64) -> Int64:
         """Rows of the base with an entity that becomes or ceases to be shared by passages."""
@@ -616,23 +619,6 @@ class _Ties:
     row: Int64
     node: Int64
     times: Float32
-
-
-class LayeredKeys(LayeredStrings):
-    """Keys of entities in two layers."""
-
-    def __init__(self, layers: Layers, base: Strings, born: list[str]) -> None:
-        """The keys of a base without the removed ones, and the new keys `born`."""
-        super().__init__(layers, base, born)
-        self._entities, self._known = layers, base
-        self._born: dict[str, int] = dict(zip(born, layers.added.tolist(), strict=True))
-
-    def find(self, key: str) -> int:
-        """The entity with a key, -1 if there is none."""
-        if key in self._born:
-            return self._born[key]
-        known = self._known.find(key)
-        return self._entities.number(known) if known >= 0 else -1
 
 
 class _OverlaidTrie(NameTrie):

@@ -59,16 +59,6 @@ class Walk:
     root: Float64
     returned: Float64
 
-    @property
-    def passages(self) -> int:
-        """Number n of passage nodes."""
-        return int(self.from_entities.shape[0])
-
-    @property
-    def entities(self) -> int:
-        """Number e of entity nodes."""
-        return int(self.from_entities.shape[1])
-
     def two_steps(self, mass: Float64) -> Float64:
         """(n, b) mass on passages after a step to entities and back; all divided by sqrt(D)."""
         # A vector is multiplied faster than a one-column matrix, and summed in the same order.
@@ -124,16 +114,6 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
         root[:, None],
         (own * reciprocal(by_passage))[:, None],
     )
-
-
-def restrict(counts: "sparse.csc_array", allowed: NDArray[np.bool_]) -> "sparse.csc_array":
-    """Counts of the allowed passages alone; the shape stays.
-
-    Args:
-        counts: (n, e).
-        allowed: (n,) mask.
-    """
-    return with_edges(counts, allowed[counts.indices])
 
 
 def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.csc_array":

@@ -111,7 +111,7 @@ class LocalWalk:
     passages: Edges
     entities: Edges
     returned: Float64
-    _spare: "list[_Rooms]" = field(default_factory=list, repr=False, compare=False)
+    _spare: "list[tuple[_Room, _Room]]" = field(default_factory=list, repr=False, compare=False)
 
     def to_arrays(self) -> Arrays:
         """The arrays that the graph does not have itself, for `from_arrays`."""
@@ -144,19 +144,17 @@ class LocalWalk:
         try:  # another thread may take the last ones
             rooms = self._spare.pop()
         except IndexError:
-            rooms = _Rooms(0, 0)
-        if not rooms.fit(*nodes):
-            rooms = _Rooms(*(int(count * _ROOM) + 1 for count in nodes))
-        yield _PushStates(
-            _PushState(self.passages, self.returned, rooms.passages),
-            _PushState(self.entities, None, rooms.entities),
+            rooms = _Room(0), _Room(0)
+        if any(size > len(room.place) for size, room in zip(nodes, rooms, strict=True)):
+            passages, entities = (int(size * _ROOM) + 1 for size in nodes)
+            # Nobody asks what settles at entities, so those need no room for it.
+            rooms = _Room(passages, settled=passages), _Room(entities)
+        yield (
+            _PushState(self.passages, self.returned, rooms[0]),
+            _PushState(self.entities, None, rooms[1]),
         )
         # Not in a `finally`: a walk that failed leaves its mass in the buffers.
         self._spare.append(rooms)
-
-    def later(self, passages: Lists, entities: Lists, returned: Float64) -> "LocalWalk":
-        """The walk of a later version; it uses the same buffers."""
-        return replace(self, passages=Edges(passages), entities=Edges(entities), returned=returned)
 
     def among(
         self, allowed: Mask, grown: Float64 | None = None, kept: Mask | None = None
@@ -287,7 +285,10 @@ def personalized_pagerank(
     Raises:
         ValueError: Damping or threshold is out of range.
     """
-    _require(damping, threshold)
+    if not 0 <= damping < 1:
+        raise ValueError(f"damping must be in [0, 1), not {damping}")
+    if not threshold > 0:
+        raise ValueError(f"threshold must be above 0, not {threshold}")
     with walk.states() as states:
         return [
             _settle_far(walk, states, restart, damping=damping, threshold=threshold, most=most)
@@ -332,15 +333,8 @@ def _settle_far(
     return Settled(reached, settled, error, walked.edges)
 
 
-def _require(damping: float, threshold: float) -> None:
-    if not 0 <= damping < 1:
-        raise ValueError(f"damping must be in [0, 1), not {damping}")
-    if not threshold > 0:
-        raise ValueError(f"threshold must be above 0, not {threshold}")
-
-
 def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: float) -> Settled:
-    passages, entities = states.passages, states.entities
+    passages, entities = states
     total = float(restart.passage_mass.sum() + restart.entity_mass.sum())
     if total <= 0:
         return _NOWHERE
@@ -350,48 +344,33 @@ def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: 
     while len(passages.fresh) or len(entities.fresh):
         edges += entities.push_to(passages, damping, threshold)
         edges += passages.push_to(entities, damping, threshold)
-    found = _read(states, damping, edges)
+    found = _read(passages, entities, damping, edges)
     passages.clean()
     entities.clean()
     return found
 
 
-def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
+def _read(passages: "_PushState", entities: "_PushState", damping: float, edges: int) -> Settled:
     """The settled mass, and how much of it is missing at most.
 
     Of mass that starts at passages, 1 / (1 + d) ends at passages; of mass that starts at entities,
     d / (1 + d). A passage certainly keeps its own part of a held residual.
     """
-    rows = distinct(np.concatenate(states.passages.touched))
-    held = states.passages.waiting[rows]
-    certain = (1 - damping) * states.passages.gain(rows, damping) * held
-    mass = states.passages.settled[rows] + certain
-    most = (float(held.sum()) + damping * states.entities.held()) / (1 + damping)
+    rows = distinct(np.concatenate(passages.touched))
+    held = passages.waiting[rows]
+    certain = (1 - damping) * passages.gain(rows, damping) * held
+    mass = passages.settled[rows] + certain
+    most = (float(held.sum()) + damping * entities.held()) / (1 + damping)
     return Settled(rows, mass, max(most - float(certain.sum()), 0.0), edges)
 
 
 class _Room:
-    """Buffers of one side of the graph for a walk; they are zeroed again after each walk.
+    """Buffers of one side of the graph for a walk; they are zeroed again after each walk."""
 
-    Nobody asks what settles at entities, so those need no room for it.
-    """
-
-    def __init__(self, nodes: int, settled: int) -> None:
+    def __init__(self, nodes: int, settled: int = 0) -> None:
         self.waiting = np.zeros(nodes)
         self.settled = np.zeros(settled)
         self.place = np.empty(nodes, np.int32)
-
-
-class _Rooms:
-    """Buffers of both sides."""
-
-    def __init__(self, passages: int, entities: int) -> None:
-        self.passages = _Room(passages, settled=passages)
-        self.entities = _Room(entities, settled=0)
-
-    def fit(self, passages: int, entities: int) -> bool:
-        """Whether there is room for so many nodes."""
-        return passages <= len(self.passages.place) and entities <= len(self.entities.place)
 
 
 class _PushState:
@@ -462,9 +441,5 @@ class _PushState:
         self.fresh = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _PushStates:
-    """The state of both sides during one walk, for one thread."""
-
-    passages: _PushState
-    entities: _PushState
+_PushStates = tuple[_PushState, _PushState]
+"""The state of passages and of entities during one walk, for one thread."""

@@ -19,7 +19,6 @@ from backends.numerics import (
     distinct,
     half_products,
     located,
-    make_ranking,
     products,
     products_of,
     ranges,
@@ -31,12 +30,7 @@ from backends.numerics import (
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
 from backends.trigraph.bridging import Activation, bridge, equation_5
-from backends.trigraph.explanation import (
-    Explanation,
-    explain_entities,
-    explain_passages,
-    explain_seeds,
-)
+from backends.trigraph.explanation import Explanation, Trace, explain_walk
 from backends.trigraph.facts import activate, best_facts
 from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
 from backends.trigraph.lists import Numbers
@@ -45,7 +39,6 @@ from backends.trigraph.pagerank import (
     Walk,
     personalized_pagerank,
     reciprocal,
-    restrict,
     share_of_mentions,
     walk_on,
     with_edges,
@@ -60,6 +53,7 @@ from backends.types import (
     Mask,
     Query,
     Ranking,
+    RowHits,
     Scores,
     TextScorer,
 )
@@ -210,9 +204,10 @@ class FilteredGraph:
     @property
     def counts(self) -> "sparse.csc_array":
         """(n, e + j) how often allowed passages mention each entity; computed on each access."""
+        counts = self._graph.counts
         if self.allowed is None:
-            return self._graph.counts
-        counts = restrict(self._graph.counts, self.allowed)
+            return counts
+        counts = with_edges(counts, self.allowed[counts.indices])
         # A chunk edge with a single allowed end leads nowhere.
         ends = np.diff(counts.indptr)
         whole = ends == 2
@@ -239,26 +234,6 @@ class FilteredGraph:
         kept = np.ones(len(graph.passages), bool)
         kept[size:] = ~half
         return graph.totals * reciprocal(graph.totals - lost), kept
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The steps from one question to its restart vector.
-
-    Attributes:
-        passages: (c,) rows of the passages that have a prior, ascending.
-        prior: (c,) their restart mass, before normalisation.
-        restart: (a,) restart mass of the active entities, before normalisation.
-        reached: From rows of further passages to their prior, once the walk has reached them; None
-            if all passages have one.
-    """
-
-    seeds: tuple[Seed, ...]
-    activation: Activation
-    passages: Int64
-    prior: Float64
-    restart: Float64
-    reached: Callable[[Int64], Float64] | None = None
 
 
 class TriGraphRetriever:
@@ -334,9 +309,7 @@ class TriGraphRetriever:
 
     def filtered(self, allowed: Mask | None) -> FilteredGraph:
         """The graph of the allowed passages; None for all."""
-        if allowed is None:
-            return self._whole
-        return self._whole.among(allowed)
+        return self._whole if allowed is None else self._whole.among(allowed)
 
     @cached_property
     def far(self) -> Int64:
@@ -369,14 +342,18 @@ class TriGraphRetriever:
 
 
 class TriGraphBatch:
-    """A batch of questions, identified by position; each step runs once per question."""
+    """A batch of questions, identified by position; each step runs once per question.
+
+    Attributes:
+        filtered: The graph of the allowed passages.
+    """
 
     def __init__(
         self, arm: TriGraphRetriever, queries: Sequence[Query], filtered: FilteredGraph
     ) -> None:
         self._arm = arm
         self._queries = queries
-        self._filtered = filtered
+        self.filtered = filtered
         self._settings = arm.settings
         self._in_words: dict[int, tuple[Seed, ...]] = {}
         self._seeds: dict[int, tuple[Seed, ...]] = {}
@@ -391,8 +368,8 @@ class TriGraphBatch:
         return [self._stats(self._found(place)) for place in places]
 
     def _stats(self, found: Sequence[Seed]) -> tuple[SeedStats, ...]:
-        entities = _entities(found)
-        passages, titles = self._filtered.degree(entities), self._filtered.titles(entities)[1]
+        entities = np.array([seed.entity for seed in found], np.int64)
+        passages, titles = self.filtered.degree(entities), self.filtered.titles(entities)[1]
         return tuple(
             SeedStats(seed.mention, seed.value, seed.origin, *both)
             for seed, both in zip(
@@ -411,7 +388,7 @@ class TriGraphBatch:
         return [self._names_in(place, own) for place, own in zip(places, ids, strict=True)]
 
     def _names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int64)
+        filtered, rows = self.filtered, np.array(self._arm.corpus.rows(ids), np.int64)
         found = []
         for seed in self._named(place):
             entity = np.array([seed.entity], np.int64)
@@ -450,7 +427,7 @@ class TriGraphBatch:
         near, words = dict(similarities or {}), lexical or {}
         unknown = [place for place in missing if place not in near]
         queries = [self._queries[place] for place in unknown]
-        near.update(zip(unknown, self._arm.near(queries, self._filtered.allowed), strict=True))
+        near.update(zip(unknown, self._arm.near(queries, self.filtered.allowed), strict=True))
         traces = [
             self.trace(place, near[place], words[place].values if place in words else None)
             for place in missing
@@ -469,11 +446,6 @@ class TriGraphBatch:
         """
         return explain_walk(self._arm.graph, self._arm.corpus, *self._walked[place], ranking)
 
-    @property
-    def filtered(self) -> FilteredGraph:
-        """The graph of the allowed passages."""
-        return self._filtered
-
     def trace(
         self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None
     ) -> Trace:
@@ -486,7 +458,7 @@ class TriGraphBatch:
         Raises:
             RequestError: The question's vector does not fit this index.
         """
-        query, filtered, settings = self._queries[place], self._filtered, self._settings
+        query, filtered, settings = self._queries[place], self.filtered, self._settings
         if similarity is None:
             (similarity,) = self._arm.near([query], filtered.allowed)
         if lexical is None or not settings.weighs_lexical:
@@ -523,7 +495,7 @@ class TriGraphBatch:
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
         """For each trace, the passages on which mass settles, ascending, and the mass."""
-        walk, settings = self._filtered.walk, self._settings
+        walk, settings = self.filtered.walk, self._settings
         if isinstance(walk, LocalWalk):
             restarts = [
                 Restart(t.passages, t.prior, t.activation.entities, t.restart, t.reached)
@@ -543,39 +515,39 @@ class TriGraphBatch:
     @cached_property
     def _passages(self) -> Int64:
         """Rows of the allowed passages, ascending."""
-        if self._filtered.allowed is None:
+        if self.filtered.allowed is None:
             return np.arange(len(self._arm.corpus), dtype=np.int64)
-        return np.flatnonzero(self._filtered.allowed)
+        return np.flatnonzero(self.filtered.allowed)
 
     @property
     def _taking_part(self) -> slice | Int64:
         """As `_passages`, for indexing: a slice avoids a copy if all passages are allowed."""
-        return slice(None) if self._filtered.allowed is None else self._passages
+        return slice(None) if self.filtered.allowed is None else self._passages
 
     @cached_property
     def _far_vectors(self) -> Float32:
         """Vectors of allowed passages that are far from most questions."""
-        arm, allowed = self._arm, self._filtered.allowed
+        arm, allowed = self._arm, self.filtered.allowed
         if allowed is None:
             return arm.far_vectors
         return arm.corpus.vectors[arm.far[allowed[arm.far]][:FAR]]
 
     def _standing_out(self, near: Int64, lexical: Float32) -> Int64:
         """Rows of the near passages and of those with the best BM25, ascending."""
-        allowed = self._filtered.allowed
+        allowed = self.filtered.allowed
         own = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
         best = top_rows(own, STANDING)
         return distinct(np.concatenate([near, best[own[best] > 0]]))
 
     def _named(self, place: int) -> tuple[Seed, ...]:
         if place not in self._in_words:
-            query, degree = self._queries[place], self._filtered.degree
+            query, degree = self._queries[place], self.filtered.degree
             self._in_words[place] = self._arm.finder.in_words(query, degree)
         return self._in_words[place]
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            query, degree, named = self._queries[place], self._filtered.degree, self._named(place)
+            query, degree, named = self._queries[place], self.filtered.degree, self._named(place)
             self._seeds[place] = self._arm.finder.find(query, degree, named)
         return self._seeds[place]
 
@@ -587,17 +559,16 @@ class TriGraphBatch:
     def _rank(self, trace: Trace, settled: Masses, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0
         rows, score = settled if walked else (trace.passages, trace.prior)
-        allowed, corpus = self._filtered.allowed, self._arm.corpus
+        allowed, corpus = self.filtered.allowed, self._arm.corpus
         candidates = len(corpus) if allowed is None else int(np.count_nonzero(allowed))
         best, why = top_rows(score, k), "" if walked else NO_SEED
-        return make_ranking(
-            self._arm.name, corpus.ids, rows[best], score[best], candidates=candidates, degraded=why
-        )
+        hits = RowHits(corpus.ids, rows[best], score[best])
+        return Ranking(self._arm.name, hits, candidates, why)
 
     def _activate(
         self, query: Query, seeds: tuple[Seed, ...], standing: Int64 | None
     ) -> Activation:
-        corpus, allowed = self._arm.corpus, self._filtered.allowed
+        corpus, allowed = self._arm.corpus, self.filtered.allowed
 
         def standing_sentences() -> Int64:
             owners = corpus.sentence_passage
@@ -613,7 +584,7 @@ class TriGraphBatch:
         mentions, settings = self._arm.graph.mentions, self._settings
         if self._arm.units is not None:
             facts = best_facts(self._arm.units, query, allowed)
-            return activate(mentions, *facts, self._filtered.degree)
+            return activate(mentions, *facts, self.filtered.degree)
         values = {seed.entity: seed.value for seed in seeds}
         if settings.activation == "eq5":
             return equation_5(
@@ -628,43 +599,6 @@ class TriGraphBatch:
             sentences_per_entity=settings.sentences_per_entity,
             within=None if standing is None else standing_sentences,
         )
-
-
-def _entities(seeds: Sequence[Seed]) -> Int64:
-    """(a,) entities of seeds."""
-    return np.array([seed.entity for seed in seeds], np.int64)
-
-
-def mass_on(rows: Int64, masses: Masses) -> Float64:
-    """(r,) mass on some passages."""
-    places, known = located(rows, masses[0])
-    found = np.zeros(len(rows))
-    found[known] = masses[1][places[known]]
-    return found
-
-
-def explain_walk(
-    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Masses, ranking: Ranking
-) -> Explanation:
-    """Explain the ranks of a ranking's passages by the numbers of a walk.
-
-    Args:
-        settled: Passages, ascending, and the mass on each.
-    """
-    total = trace.prior.sum() + trace.restart.sum()
-    rows = corpus.rows([hit.id for hit in ranking.hits])
-    own = np.array(rows, np.int64)
-    shares = np.stack(
-        [
-            mass_on(own, (trace.passages, trace.prior)) / (total or 1),
-            mass_on(own, settled) / (settled[1].sum() or 1),
-        ]
-    )
-    return Explanation(
-        explain_seeds(graph, trace.seeds),
-        explain_entities(graph, corpus, trace.activation),
-        explain_passages(graph, corpus.ids, rows, trace.activation, shares),
-    )
 
 
 def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:

@@ -1,12 +1,11 @@
 """The names and sentences that a graph's entities come from, for updates by a few passages."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
+from backends.layers import LayeredStrings, Layers
 from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.types import Int32, Int64
 from backends.words import SentenceWords, Strings
@@ -18,15 +17,25 @@ _PLACE_BITS = 33
 """Bits for a position, beside the 30 of a word's number."""
 
 
-class Keys(Protocol):
-    """The keys of e entities, ascending."""
+class LayeredKeys(LayeredStrings):
+    """Keys of entities in two layers."""
 
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[str]: ...
-    def __getitem__(self, entity: int, /) -> str: ...
-    def find(self, key: str, /) -> int:
+    def __init__(self, layers: Layers, base: Strings, born: list[str]) -> None:
+        """The keys of a base without the removed ones, and the new keys `born`."""
+        super().__init__(layers, base, born)
+        self._entities, self._known = layers, base
+        self._born: dict[str, int] = dict(zip(born, layers.added.tolist(), strict=True))
+
+    def find(self, key: str) -> int:
         """The entity with a key, -1 if there is none."""
-        ...
+        if key in self._born:
+            return self._born[key]
+        known = self._known.find(key)
+        return self._entities.number(known) if known >= 0 else -1
+
+
+Keys = Strings | LayeredKeys
+"""The keys of e entities, ascending."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from backends.numerics import (
     distinct,
     half_products,
     located,
-    make_ranking,
     products,
     query_matrix,
     ragged,
@@ -22,7 +21,7 @@ from backends.numerics import (
     top_rows,
     without,
 )
-from backends.types import Query, RankedHit, Ranking
+from backends.types import Query, RankedHit, Ranking, RowHits
 
 
 @given(
@@ -65,9 +64,8 @@ def test_query_matrix_names_the_question_whose_vector_does_not_fit() -> None:
 
 
 def test_ranks_count_from_one() -> None:
-    ranking = make_ranking(
-        "dense", ["a", "b", "c"], np.array([2, 0]), np.array([0.5, 0.25]), candidates=3
-    )
+    hits = RowHits(["a", "b", "c"], np.array([2, 0]), np.array([0.5, 0.25]))
+    ranking = Ranking("dense", hits, 3)
     assert ranking == Ranking("dense", (RankedHit("c", 0.5, 1), RankedHit("a", 0.25, 2)), 3, "")
     assert type(ranking.hits[0].score) is float
 

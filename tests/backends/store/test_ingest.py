@@ -18,7 +18,7 @@ import backends.store.ingest
 from backends.documents import chunk_passage
 from backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from backends.store.documents import Removal, list_documents, remove
-from backends.store.index import Changes, PassageStore, Writer
+from backends.store.index import PassageStore, Writer
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
@@ -360,7 +360,7 @@ def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
 
     def pressed(
         self: Writer, rows: pa.RecordBatch, stale: Sequence[str], known: Sequence[str] | None
-    ) -> Changes:
+    ) -> int:
         done = upsert(self, rows, stale, known)
         if presses:
             raise presses.pop()

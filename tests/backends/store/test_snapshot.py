@@ -300,7 +300,7 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     twins = [Passage(id_, "Twin", "Anna met Bob.", document="both") for id_ in ("a", "b")]
     index = make(tmp_path, some_passages(9))
     with index.writer() as writer:
-        writer.upsert(to_batch(twins, ANALYSER.analyse(twins), writer.schema))
+        writer.upsert(to_batch(twins, ANALYSER.analyse(twins), writer.dataset.schema))
     index.refresh()
     before = read_corpus(index)
     write(index, [Passage("c", "Other", "Carol met Bob.")])

@@ -67,15 +67,9 @@ vocabularies = st.lists(phrases, max_size=12).map(
 
 
 @settings(max_examples=300)
-@given(names=vocabularies, text=st.lists(words, max_size=25), data=st.data())
-def test_the_leftmost_longest_names_are_found(
-    names: Vocabulary, text: list[str], data: st.DataObject
-) -> None:
-    trie = NameTrie.of(names)
-    everywhere = [True] * len(text)
-    assert trie.find(text) == slow_find(names, text, everywhere)
-    some = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
-    assert trie.find(text, some) == slow_find(names, text, some)
+@given(names=vocabularies, text=st.lists(words, max_size=25))
+def test_the_leftmost_longest_names_are_found(names: Vocabulary, text: list[str]) -> None:
+    assert NameTrie.of(names).find(text) == slow_find(names, text, [True] * len(text))
 
 
 @settings(max_examples=300)

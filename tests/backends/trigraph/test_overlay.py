@@ -15,7 +15,6 @@ from backends.trigraph.lists import Lists
 from backends.trigraph.overlay import overlay
 from backends.trigraph.pagerank import share_of_mentions
 from backends.trigraph.push import LocalWalk, local_walk
-from backends.types import Int64
 from backends.words import Strings, tokenise
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
 
@@ -66,7 +65,7 @@ class MarkedCorpus(Corpus):
         }
         self.__dict__.update(own)  # frozen
 
-    def iter_sentence_texts(self, rows: Int64 | None = None) -> Iterator[list[str]]:
+    def iter_sentence_texts(self) -> Iterator[list[str]]:
         yield self.lines
 
 
