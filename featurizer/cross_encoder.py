@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class _Pairs(Protocol):
-    def score(self, question: str, texts: Sequence[str]) -> Float32: ...
-
-
 class CrossEncoder:
     """Scores texts for a question, each by itself: a score does not depend on the other texts.
 
@@ -54,7 +50,7 @@ class CrossEncoder:
                 "model.safetensors and tokenizer.json. Nothing is downloaded."
             )
         try:
-            self._pairs: _Pairs = _ByOpenVino(folder)
+            self._pairs: _ByOpenVino | _ByPyTorch = _ByOpenVino(folder)
             self.engine = "openvino"
         except UnsupportedModelError as reason:
             log.warning("The cross-encoder in %s runs in PyTorch: %s.", folder, reason)

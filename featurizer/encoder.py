@@ -12,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from featurizer.errors import ModelError, UnsupportedModelError
 from featurizer.types import Float32, Span, Steps
+
+if TYPE_CHECKING:
+    from featurizer.bert import Bert
 
 log = logging.getLogger(__name__)
 
@@ -61,30 +64,6 @@ class EncodedText:
     vector: Float32
     states: Float32
     offsets: tuple[Span, ...]
-
-
-class Transformer(Protocol):
-    """The model in an encoder: `bert.Bert`, or any other computed by PyTorch."""
-
-    dimension: int
-    max_tokens: int
-    pooling: str
-    dtype: str
-
-    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
-        """Ids and spans of a text's tokens; see `bert.Bert.tokens`."""
-        ...
-
-    def together(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Positions of texts with these numbers of tokens, in groups for `run_together`."""
-        ...
-
-    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        """Vector (d,), not normalised, and token states (t, d) of each text of a group.
-
-        They are the same to the last bit in any group.
-        """
-        ...
 
 
 class Encoder:
@@ -275,7 +254,7 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _load(folder: Path, threads: int, *, exact: bool) -> Transformer:
+def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _ByPyTorch":
     # Importing Tokenizers and OpenVINO takes a tenth of a second; `wye --help` needs neither.
     from featurizer.bert import Bert  # noqa: PLC0415
 
@@ -295,7 +274,7 @@ def _load(folder: Path, threads: int, *, exact: bool) -> Transformer:
 
 
 class _ByPyTorch:
-    """Any encoder that sentence-transformers can load, in float32."""
+    """Any encoder that sentence-transformers can load, in float32; used like `bert.Bert`."""
 
     dtype = "float32"
 

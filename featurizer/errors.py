@@ -15,7 +15,3 @@ class TreeError(FeaturizerError):
 
 class UnsupportedModelError(ModelError):
     """Our own code cannot run a model, but the library that made it can."""
-
-
-class ParseError(FeaturizerError):
-    """The constituency model finds no tree for a sentence."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from featurizer.constituency.tree import Tree
+from featurizer.constituency.tree import Tree, flat_tree
 from featurizer.types import Token
 
 _LABELS = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP": "PP"}
@@ -35,10 +35,8 @@ def dependency_tree(tokens: Sequence[Token], start: int) -> Tree:
         return Tree(label, tuple(parts))
 
     tree = Tree("ROOT", tuple(map(build, roots)))
-    words = [(token.text, token.tag) for token in tokens]
-    if list(tree.tagged_words()) == words:
-        return tree
-    return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))
+    words = tuple((token.text, token.tag) for token in tokens)
+    return tree if tree.tagged_words() == words else flat_tree(words)
 
 
 def _label(token: Token) -> str:

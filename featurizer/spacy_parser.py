@@ -77,12 +77,11 @@ class SpacyParser:
         meta = stored_meta(self._pipeline) or self._loaded.nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
-    def parse(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text, in order, in this process; a pure function of each text."""
-        return list(parse_with(self._loaded, texts))
-
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
-        """As `parse`, with pauses: a step is one component's work on one piece of a text."""
+        """As `parse_many`, in this process and with pauses.
+
+        A step is one component's work on one piece of a text.
+        """
         found = []
         for text in texts:
             parts = []
@@ -96,7 +95,10 @@ class SpacyParser:
         return found
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
-        """One parse per text, in order, yielded when done; many texts go to helper processes."""
+        """One parse per text, in order, yielded when done; many texts go to helper processes.
+
+        A parse depends on its own text alone.
+        """
         if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
         return parse_with(self._loaded, texts)

@@ -25,7 +25,6 @@ from featurizer.constituency.transitions import (
     best_move,
 )
 from featurizer.constituency.tree import Tree
-from featurizer.errors import ParseError
 from featurizer.threads import OneThread
 from featurizer.types import Float32
 
@@ -80,22 +79,11 @@ class Decoder:
         self._state_part = np.ascontiguousarray(weights[stack.size :])
         self._one_thread = OneThread()
 
-    def parse(self, words: Words) -> Tree:
-        """The tree of one sentence of (word, tag) pairs.
-
-        Raises:
-            ParseError: There are no words, or the model reaches a dead end or the limit of steps.
-        """
-        if not words:
-            raise ParseError("A sentence without words has no tree.")
-        (tree,) = self.parse_many([words])
-        if tree is None:
-            shown = " ".join(word for word, _ in words)[:80]
-            raise ParseError(f"The constituency model found no tree for '{shown}'.")
-        return tree
-
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences, in order; None where `parse` raises."""
+        """The trees of sentences of (word, tag) pairs, in order.
+
+        None where there are no words, or the model reaches a dead end or the limit of steps.
+        """
         trees: list[Tree | None] = [None] * len(sentences)
         # Sentences of similar length take about the same number of transitions.
         order = [place for place, words in enumerate(sentences) if words]

@@ -14,12 +14,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from featurizer.constituency.checkpoint import read_checkpoint
 from featurizer.constituency.decoder import Decoder, Words
-from featurizer.constituency.tree import Tree
-from featurizer.errors import ModelError, ParseError, UnsupportedModelError
+from featurizer.constituency.tree import Tree, flat_tree
+from featurizer.errors import ModelError, UnsupportedModelError
 from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Parse, Syntax
 
@@ -77,19 +77,6 @@ def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
     return tuple(found.values())
 
 
-class TreeParser(Protocol):
-    """A model that builds trees over tagged words."""
-
-    @property
-    def digest(self) -> str:
-        """Identity of the model."""
-        ...
-
-    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences of (word, tag) pairs, in order; None where there is none."""
-        ...
-
-
 class StanzaParser:
     """Stanza's own parser, about ten times slower than the decoder."""
 
@@ -115,28 +102,14 @@ class StanzaParser:
         files = model.read_bytes() + vectors.read_bytes()
         self.digest = hashlib.sha256(files).hexdigest()
 
-    def parse(self, words: Words) -> Tree:
-        """The tree of one sentence.
-
-        Raises:
-            ParseError: There are no words, or the model finds no tree.
-        """
-        if not words:
-            raise ParseError("A sentence without words has no tree.")
-        trees = self._model.parse_tagged_words([list(words)], 1)
-        if not trees:
-            raise ParseError(f"Stanza found no tree for '{' '.join(w for w, _ in words)[:80]}'.")
-        return from_stanza(trees[0])
-
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences, one after the other; None where `parse` raises."""
-        found: list[Tree | None] = []
-        for words in sentences:
-            try:
-                found.append(self.parse(words))
-            except ParseError:
-                found.append(None)
-        return found
+        """The trees of sentences, one after the other; None without words, or if it finds none."""
+        parse = self._model.parse_tagged_words
+        found = (parse([list(words)], 1) if words else () for words in sentences)
+        return [from_stanza(trees[0]) if trees else None for trees in found]
+
+
+TreeParser = Decoder | StanzaParser
 
 
 def open_tree_parser(model: Path, vectors: Path | None = None) -> TreeParser:
@@ -212,8 +185,3 @@ def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:
         tuple(tree is None for _, tree in trees),
         parse.unread,
     )
-
-
-def flat_tree(words: Words) -> Tree:
-    """The tree without structure: all words under one X (Penn's label for unknown)."""
-    return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))

@@ -1,7 +1,7 @@
 """Constituency trees, with conversion from and to brackets."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from featurizer.errors import TreeError
@@ -64,6 +64,11 @@ class Tree:
             pending.append(None)
             pending.extend(reversed(node.children))
         return "".join(pieces)
+
+
+def flat_tree(words: Sequence[tuple[str, str]]) -> Tree:
+    """The tree without structure: all (word, tag) pairs under one X (Penn's label for unknown)."""
+    return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))
 
 
 def escape(word: str) -> str:

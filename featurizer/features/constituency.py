@@ -44,11 +44,13 @@ _INDICES = (
 _SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
 
 
-def _unit(field: str) -> Callable[[View], float]:
+def unit_count(field: str) -> Callable[[View], float]:
+    """How often one of Lu's units occurs."""
     return lambda view: getattr(view.units, field)
 
 
-def _labels(*labels: str) -> Callable[[View], float]:
+def phrase_count(*labels: str) -> Callable[[View], float]:
+    """How many phrases have one of the labels."""
     return lambda view: sum(view.shape.labels[label] for label in labels)
 
 
@@ -69,18 +71,22 @@ def _phrases(name: str, doc: str, value: Callable[[View], float]) -> Feature:
 
 
 FEATURES = (
-    *(_feature(name, unit, doc, _unit(name)) for name, unit, doc in _UNITS),
+    *(_feature(name, unit, doc, unit_count(name)) for name, unit, doc in _UNITS),
     *(_index(*row) for row in _INDICES),
-    _phrases("noun_phrases", "Noun phrases (NP), those within others included.", _labels("NP")),
-    _phrases("prepositional_phrases", "Prepositional phrases (PP).", _labels("PP")),
-    _phrases("clause_phrases", "Subordinate clauses of any kind (SBAR).", _labels("SBAR")),
+    _phrases(
+        "noun_phrases", "Noun phrases (NP), those within others included.", phrase_count("NP")
+    ),
+    _phrases("prepositional_phrases", "Prepositional phrases (PP).", phrase_count("PP")),
+    _phrases("clause_phrases", "Subordinate clauses of any kind (SBAR).", phrase_count("SBAR")),
     _phrases(
         "wh_phrases",
         "Phrases with a question word or relative pronoun (WHNP, WHADVP, WHPP, WHADJP).",
-        _labels("WHNP", "WHADVP", "WHPP", "WHADJP"),
+        phrase_count("WHNP", "WHADVP", "WHPP", "WHADJP"),
     ),
     _phrases(
-        "modifier_phrases", "Adjective and adverb phrases (ADJP, ADVP).", _labels("ADJP", "ADVP")
+        "modifier_phrases",
+        "Adjective and adverb phrases (ADJP, ADVP).",
+        phrase_count("ADJP", "ADVP"),
     ),
     _phrases(
         "nominal_clauses",

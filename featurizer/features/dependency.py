@@ -36,7 +36,8 @@ _RELATIONS = (
 )
 
 
-def _relation(labels: tuple[str, ...]) -> Callable[[View], float]:
+def arc_count(*labels: str) -> Callable[[View], float]:
+    """How many arcs have one of the labels."""
     return lambda view: sum(view.arcs.labels[label] for label in labels)
 
 
@@ -116,7 +117,7 @@ FEATURES = (
         _entropy,
     ),
     *(
-        _feature(f"dependency_{name}", "arcs", doc, _relation(labels), source=_LABELS)
+        _feature(f"dependency_{name}", "arcs", doc, arc_count(*labels), source=_LABELS)
         for name, doc, labels in _RELATIONS
     ),
 )

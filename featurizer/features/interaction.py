@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from featurizer.feature import Feature, ratio
+from featurizer.features.constituency import phrase_count, unit_count
+from featurizer.features.relation import most
 from featurizer.question import View
 
 _feature = partial(Feature, group="interaction", source="Wye")
@@ -11,18 +13,6 @@ _feature = partial(Feature, group="interaction", source="Wye")
 
 def _connectors(view: View) -> int:
     return view.pos["CCONJ"] + view.pos["SCONJ"]
-
-
-def _links(view: View) -> int:
-    return max(view.arcs.links, default=0)
-
-
-def _noun_phrases(view: View) -> int:
-    return view.shape.labels["NP"]
-
-
-def _depth(view: View) -> int:
-    return max(view.arcs.depth, default=0)
 
 
 def _per(
@@ -41,13 +31,12 @@ def _entities(view: View) -> int:
     return len(view.naming.entities)
 
 
-def _clauses(view: View) -> int:
-    return view.units.clauses
-
-
 def _tokens(view: View) -> int:
     return len(view.tokens)
 
+
+_links, _depth = most("links"), most("depth")
+_clauses, _noun_phrases = unit_count("clauses"), phrase_count("NP")
 
 OF_TREES = (
     "tokens_per_clause",

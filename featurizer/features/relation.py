@@ -15,7 +15,8 @@ _SUPERLATIVE = words("first last earliest latest oldest youngest only most least
 _SHARED = words("both same either also common together shared each")
 
 
-def _most(name: str) -> Callable[[View], float]:
+def most(name: str) -> Callable[[View], float]:
+    """The largest value of a list of `Arcs`."""
     return lambda view: max(getattr(view.arcs, name), default=0)
 
 
@@ -84,9 +85,9 @@ _feature = partial(Feature, group="relation", source="Wye")
 
 FEATURES = (
     _feature("relation_links", "links", "Links of any kind.", _links),
-    _feature("relation_chain_max", "links", "Links in the longest chain.", _most("links")),
-    _feature("of_chain_max", "links", "The same, of links by of alone.", _most("ofs")),
-    _feature("possessive_chain_max", "links", "The same, of possessives alone.", _most("owners")),
+    _feature("relation_chain_max", "links", "Links in the longest chain.", most("links")),
+    _feature("of_chain_max", "links", "The same, of links by of alone.", most("ofs")),
+    _feature("possessive_chain_max", "links", "The same, of possessives alone.", most("owners")),
     _feature(
         "entity_chain_max",
         "links",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from featurizer.feature import Feature, ratio, words
+from featurizer.features.dependency import arc_count
 from featurizer.question import View
 
 _ONTONOTES = "OntoNotes labels"
@@ -50,10 +51,6 @@ def _target(target: str) -> Callable[[View], float]:
 
 def _cues(listed: frozenset[str]) -> Callable[[View], float]:
     return lambda view: sum(word in listed for word in view.lower)
-
-
-def _arcs(*labels: str) -> Callable[[View], float]:
-    return lambda view: sum(view.arcs.labels[label] for label in labels)
 
 
 def _entity_words(view: View) -> int:
@@ -123,14 +120,14 @@ FEATURES = (
         "role_agent",
         "arcs",
         "Agents: subjects of active verbs, and by-phrases of passive ones.",
-        _arcs("nsubj", "agent"),
+        arc_count("nsubj", "agent"),
         source="ClearNLP labels",
     ),
     _feature(
         "role_patient",
         "arcs",
         "Patients: direct objects, and subjects of passive verbs.",
-        _arcs("dobj", "nsubjpass"),
+        arc_count("dobj", "nsubjpass"),
         source="ClearNLP labels",
     ),
     _feature("role_temporal", "words", "Words that place something in time.", _cues(_TEMPORAL)),

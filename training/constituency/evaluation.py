@@ -20,6 +20,7 @@ from training.constituency.treebank import (
     retag,
     with_predicted_tags,
 )
+from training.errors import TrainingError
 
 # EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})
@@ -113,7 +114,7 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
         tagger: Gives the tags that the parser sees; gold tags decide what punctuation is.
 
     Raises:
-        TrainingError: A treebank is missing.
+        TrainingError: A treebank is missing, or a sentence has no tree.
     """
     file = model / MODEL_FILE
     decoder = Decoder(read_checkpoint(file))
@@ -132,12 +133,19 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
 
 
 def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketScore:
-    """Score of the decoder's trees over the tagger's tags."""
-    tagged = with_predicted_tags(gold, tagger)
-    return score(
-        (retag(decoder.parse(seen.tagged_words()), [tag for _, tag in tree.tagged_words()]), tree)
-        for seen, tree in zip(tagged, gold, strict=True)
-    )
+    """Score of the decoder's trees over the tagger's tags.
+
+    Raises:
+        TrainingError: The decoder finds no tree for a sentence.
+    """
+    words = [seen.tagged_words() for seen in with_predicted_tags(gold, tagger)]
+    pairs = []
+    for found, tree in zip(decoder.parse_many(words), gold, strict=True):
+        if found is None:
+            shown = " ".join(tree.words())[:80]
+            raise TrainingError(f"The constituency model finds no tree for '{shown}'.")
+        pairs.append((retag(found, [tag for _, tag in tree.tagged_words()]), tree))
+    return score(pairs)
 
 
 _CARD = Path(__file__).with_name("card.md")

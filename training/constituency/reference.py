@@ -15,6 +15,7 @@ from featurizer.constituency.checkpoint import read_checkpoint
 from featurizer.constituency.parser import MODEL_FILE, StanzaParser
 from featurizer.spacy_pipeline import DEFAULT_PIPELINE
 from training.constituency.model_files import to_stanza
+from training.errors import TrainingError
 
 
 def main(
@@ -29,7 +30,9 @@ def main(
     tagger = importlib.import_module(DEFAULT_PIPELINE).load()
     lines = [json.dumps({"digest": read_checkpoint(file).digest})]
     for question in questions.read_text(encoding="utf-8").splitlines():
-        tree = parser.parse([(token.text, token.tag_) for token in tagger(question)])
+        (tree,) = parser.parse_many([[(token.text, token.tag_) for token in tagger(question)]])
+        if tree is None:
+            raise TrainingError(f"Stanza finds no tree for '{question[:80]}'.")
         lines.append(json.dumps({"tree": str(tree)}, ensure_ascii=False))
     out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
