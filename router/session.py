@@ -30,7 +30,7 @@ from backends.types import Mask, Passage, Retriever, TextScorer
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.batch import FurtherArm
 from router.errors import ModelFileError
-from router.gateway import Gateway, decide_without_index
+from router.gateway import Gateway
 from router.model import RoutingModel
 from router.model_files import load_router, read_policy
 from router.policy import Policy
@@ -39,7 +39,7 @@ from router.relevance import RelevanceModel, fingerprint, load_relevance
 from router.rerank import Reranker
 from router.settings import RelevanceSettings, RoutingSettings, Settings
 from router.steps import CorpusPassages
-from router.types import ARMS, Decision, Route
+from router.types import ARMS, Route
 
 FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
     Route.CLUE: lambda graph: import_module("backends.clue").ClueRetriever(graph),
@@ -696,33 +696,6 @@ def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """
     own = _own_router(settings, models.analyser(settings.analyser), models)
     return _under_thresholds(own, settings.router)
-
-
-def decide(
-    questions: Sequence[str],
-    settings: Settings,
-    models: ModelCache,
-    *,
-    max_latency_ms: float | None = None,
-    explain: bool = False,
-    point: str = "",
-) -> list[Decision]:
-    """Decide the route of each question without an index; see `gateway.decide_without_index`.
-
-    Raises:
-        ModelFileError: The router is missing, damaged, or also uses signals of a corpus.
-        ModelError: A model is missing or damaged.
-        QuestionError: A question is empty, or there is no such operating point.
-        PolicyError: No route can meet the latency.
-    """
-    return decide_without_index(
-        questions,
-        models.analyser(settings.analyser),
-        open_router(settings, models),
-        max_latency_ms=max_latency_ms,
-        explain=explain,
-        point=point,
-    )
 
 
 @cache

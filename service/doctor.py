@@ -20,9 +20,10 @@ from backends.filters import parse_filter
 from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
+from router.gateway import decide_without_index
 from router.remote_arms import ArmQuestion
 from router.request_log import RequestLog
-from router.session import ModelCache, Session, decide, open_router
+from router.session import ModelCache, Session, open_router
 from router.settings import RoutingSettings
 from router.types import USUAL, Route
 from service.arms.arm import RemoteArm
@@ -135,7 +136,8 @@ def _router(settings: ServiceSettings, models: ModelCache) -> str:
     router = open_router(settings, models)
     if router.asks_corpus:
         return f"{router.name} is sound; it decides with an index."
-    (decision,) = decide([WARM_UP], settings, models)
+    analyser = models.analyser(settings.analyser)
+    (decision,) = decide_without_index([WARM_UP], analyser, router)
     return f"{decision.model} decides; the route auto works."
 
 

@@ -37,8 +37,8 @@ def route(
 
     import wye
     from backends.files import plain, rounded_json
-    from router.gateway import check
-    from router.session import ModelCache, decide
+    from router.gateway import check, decide_without_index
+    from router.session import ModelCache, open_router
     from service.render import decision_value, show_decision, show_plan
     from service.settings import load_settings
 
@@ -58,8 +58,12 @@ def route(
                 decisions = [remote.route(text, **asked) for text in questions]
         elif settings.index is None:
             with ModelCache() as models:
-                decisions = decide(
-                    questions, settings, models, max_latency_ms=max_latency_ms, **asked
+                decisions = decide_without_index(
+                    questions,
+                    models.analyser(settings.analyser),
+                    open_router(settings, models),
+                    max_latency_ms=max_latency_ms,
+                    **asked,
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:

@@ -29,10 +29,11 @@ from featurizer.analyser import Analyser, AnalyserSettings
 from featurizer.constituency.parser import open_syntax_parser
 from router.deriving import LOCK, Deriving, derive
 from router.errors import ModelFileError
+from router.gateway import decide_without_index
 from router.model_files import read_policy, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
-from router.session import ModelCache, Session, Snapshot, decide, open_router
+from router.session import ModelCache, Session, Snapshot, open_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import ARMS, FURTHER, Route, Thresholds
 
@@ -507,11 +508,12 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
 ) -> None:
     settings = routed("words")
     with ModelCache() as models, Session.open(settings, folder) as session:
-        found = decide([SHORT, LONG], settings, models, explain=True)
+        model, analyser = open_router(settings, models), models.analyser(settings.analyser)
+        found = decide_without_index([SHORT, LONG], analyser, model, explain=True)
         assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
         assert found == session.gateway.decide([SHORT, LONG], explain=True)
         for text, decision in zip((SHORT, LONG), found, strict=True):
-            assert decide([text], settings, models, explain=True) == [decision]
+            assert decide_without_index([text], analyser, model, explain=True) == [decision]
 
 
 def test_a_thresholds_file_stands_in_for_the_routers_own(
@@ -522,7 +524,9 @@ def test_a_thresholds_file_stands_in_for_the_routers_own(
     reviewed, models = routed("words", file), ModelCache()
     assert open_router(routed("words"), models).policy.thresholds == Thresholds(0.4, 0.6)
     assert open_router(reviewed, models).policy == policy == read_policy(file)
-    assert decide([LONG], reviewed, models)[0].route == Route.HYBRID
+    analyser = models.analyser(reviewed.analyser)
+    (decision,) = decide_without_index([LONG], analyser, open_router(reviewed, models))
+    assert decision.route == Route.HYBRID
     with pytest.raises(ModelFileError, match="cannot be read"):
         open_router(routed("words", file.with_name("missing.json")), models)
     file.write_text("{}", encoding="utf-8")
