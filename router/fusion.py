@@ -90,27 +90,6 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     return added_up(parts, k)
 
 
-def score_weights(
-    graph_weight: float, *, lexical_share: float, graph_scale: float
-) -> dict[Route, float]:
-    """Weight of each arm's values in a convex combination of text and graph.
-
-    Args:
-        graph_weight: t, from 0 (text alone) to 1 (graph alone).
-        lexical_share: b, the weight of BM25 relative to cosine.
-        graph_scale: c, the weight of log mass relative to cosine.
-
-    Returns:
-        dense 1 - t, lexical b·(1 - t), graph c·t.
-    """
-    text = 1 - graph_weight
-    return {
-        Route.DENSE: text,
-        Route.LEXICAL: lexical_share * text,
-        Route.GRAPH: graph_scale * graph_weight,
-    }
-
-
 def scaled(ranking: Ranking) -> Float64:
     """A ranking's scores (m,) on the scale of its arm, in order.
 
@@ -474,9 +453,13 @@ def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None,
 def _by_score(
     results: ArmResults, settings: FusionSettings, graph_weight: float, k: int
 ) -> Ranking:
-    weights = score_weights(
-        graph_weight, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
-    )
+    """Fuse by scores; the graph's weight is from 0 (text alone) to 1 (graph alone)."""
+    text = 1 - graph_weight
+    weights = {
+        Route.DENSE: text,
+        Route.LEXICAL: settings.lexical_share * text,
+        Route.GRAPH: settings.graph_scale * graph_weight,
+    }
     lists = {arm: one for arm, one in results.rankings.items() if arm in weights}
     of_lists = [weights[Route(arm)] for arm in lists]
     return combine_scores(list(lists.values()), of_lists, k=k)

@@ -17,7 +17,6 @@ from backends.numerics import half_products, products_of_all, sums, top_rows
 from backends.trigraph.linking import says_enough
 from backends.trigraph.pagerank import reciprocal, share_of_mentions
 from backends.trigraph.prior import DOUBT
-from backends.trigraph.retriever import FilteredGraph
 from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 from backends.words import SentenceWords, tokenise
 from router.session import Snapshot
@@ -172,7 +171,8 @@ class Shard:
         """For each key, how many passages mention it and are titled so, and if it is a name."""
         numbers, known = self._numbers(keys)
         found: list[tuple[int, int, bool]] = [(0, 0, False)] * len(keys)
-        view, is_phrase = self._view(filter), self.snapshot.graph.graph.is_phrase
+        view = self.snapshot.graph.filtered(self._allowed(filter))
+        is_phrase = self.snapshot.graph.graph.is_phrase
         mentioned, titled = view.degree(numbers).tolist(), view.titles(numbers)[1].tolist()
         for place, number, *counts in zip(known, numbers.tolist(), mentioned, titled, strict=True):
             found[place] = (counts[0], counts[1], not is_phrase[number])
@@ -519,9 +519,6 @@ class Shard:
             return allowed
         named = self.snapshot.passages.mask(ids, np.arange(len(ids)))
         return named if allowed is None else named & allowed
-
-    def _view(self, filter_: object | None) -> FilteredGraph:
-        return self.snapshot.graph.filtered(self._allowed(filter_))
 
     @cached_property
     def _edges(self) -> _Edges:

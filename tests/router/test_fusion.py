@@ -24,7 +24,6 @@ from router.fusion import (
     fuse_text,
     graph_weights,
     scaled,
-    score_weights,
 )
 from router.query_performance import LEAST_SHARE, log_share
 from router.types import ARMS, ArmResults, FusedHit, Route
@@ -275,12 +274,6 @@ def test_shares_have_a_least_one_and_nothing_has_none() -> None:
     assert scaled(scored("lexical", {})).tolist() == []
 
 
-def test_weights_go_from_text_to_graph() -> None:
-    weights = {"dense": 1.0, "lexical": 0.2, "graph": 0.0}
-    assert score_weights(0.0, lexical_share=0.2, graph_scale=0.3) == weights
-    assert score_weights(1.0, lexical_share=0.2, graph_scale=0.3)[Route.GRAPH] == 0.3
-
-
 @pytest.mark.parametrize(
     ("ranking", "weight", "k", "says"),
     [
@@ -330,6 +323,8 @@ def test_convex_goes_from_text_to_graph_with_s() -> None:
     assert fused_ids(text) == fused_ids(by_hand)
     assert fused_ids(graph) == fused_ids(LISTS[Route.GRAPH])
     assert given == fuse_all([ONE], CONVEX, [CONVEX.s], 3)[0]
+    halves = [0.5, CONVEX.lexical_share * 0.5, CONVEX.graph_scale * 0.5]
+    assert given == combine_scores(list(LISTS.values()), halves, k=3)
 
 
 def test_adaptive_is_convex_with_the_graph_weight_for_s() -> None:
