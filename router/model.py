@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from backends.numerics import logistic
 from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
 from router.policy import (
@@ -20,7 +21,7 @@ from router.policy import (
     may_take_steps,
 )
 from router.query_performance import asks_corpus, at_hand
-from router.scorer import UNKNOWN, Scorer, to_scores
+from router.scorer import UNKNOWN, Scorer
 from router.types import Decision, Route
 
 
@@ -94,7 +95,7 @@ class RoutingModel:
         inputs = scorer.inputs(features)
         known = scorer.knows(inputs)
         logits = np.where(known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
-        scores = to_scores(logits)
+        scores = logistic(logits)
         found = at_hand(features).tolist() if thresholds.steps else [math.nan] * len(features)
         decisions: list[Decision] = []
         for row in range(len(features)):

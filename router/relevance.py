@@ -26,6 +26,7 @@ from backends.lexical import content_terms, forms, occurrences
 from backends.numerics import logistic
 from backends.types import Float64, RankedHit, Ranking
 from router.errors import ModelFileError
+from router.query_performance import log_share
 from router.remote_arms import ArmFacts
 from router.settings import Settings
 from router.types import FURTHER, USUAL, FusedHit, Route
@@ -93,8 +94,7 @@ class CurveSum:
         logits = np.full(len(evidence), self.bias)
         for curve, column in zip(self.curves.values(), evidence.T, strict=True):
             logits += curve(column)
-        found: Float64 = logistic(logits)
-        return found
+        return logistic(logits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,7 @@ def evidence_on(asked: Asked, depth: int) -> tuple[Route, "Evidence"]:
         return route, Evidence(asked.question, scores, asked.texts, scores)
     cosines = np.array([_cosine(hit) for hit in ranking.hits])
     if route == Route.GRAPH:
-        best = scores[0]
-        scores = np.log(np.maximum(scores / best, 1e-6)) if best else np.zeros(len(scores))
+        scores = log_share(scores, scores[0])
     elif route != Route.LEXICAL:
         if not ranking.candidates > depth >= len(scores):
             route, scores = Route.DENSE, cosines

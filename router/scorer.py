@@ -470,7 +470,7 @@ class Scorer:
         Raises:
             FeatureError: See `inputs`.
         """
-        return to_scores(self.logits(features))
+        return logistic(self.logits(features))
 
     def raw(self, inputs: Float64) -> Float64:
         """(n, d) z-scores to the members' mean logits (n,), not calibrated."""
@@ -502,12 +502,6 @@ class Scorer:
         """What each z-score (d,) adds to the calibrated logit by way of trees."""
         added = sum((one.contributions(inputs) for one in self.trees), start=np.zeros(len(inputs)))
         return added / (len(self.members) * self.temperature)
-
-
-def to_scores(logits: Float64) -> Float64:
-    """1 / (1 + exp(-logit)), elementwise."""
-    scores: Float64 = logistic(logits)
-    return scores
 
 
 def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int64]:

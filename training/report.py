@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from backends.numerics import logistic
 from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.policy import Policy, routes
-from router.scorer import Scorer, to_scores
+from router.scorer import Scorer
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.away import Away
@@ -142,7 +143,7 @@ def make_report(
         importances=importances(fitted.scorer, questions.features[fitted.training.dev]),
         dev_auc=trained.dev_auc,
         calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
-        scores={CROSSFIT: histogram(to_scores(logits), labels)},
+        scores={CROSSFIT: histogram(logistic(logits), labels)},
         policy=policy,
         solutions=fitted.solutions,
         stability=stability(

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.numerics import logistic
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64
 from router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
 from router.policy import decide
 from router.query_performance import CHEAP_SIGNALS, MEANINGS
-from router.scorer import Linear, Scorer, Standard, to_scores
+from router.scorer import Linear, Scorer, Standard
 from router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -85,7 +86,7 @@ def test_no_smaller_move_changes_the_route(score: float, one: float, other: floa
     assert found.route in {decide(value, thresholds).route for value in around}
     assert found.route != here
     if 0 < score < 1:
-        there = to_scores(np.array([math.log(score / (1 - score)) + found.logit]))[0]
+        there = logistic(np.array([math.log(score / (1 - score)) + found.logit]))[0]
         assert there == pytest.approx(found.threshold, abs=1e-9)
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from backends.numerics import logistic
 from backends.types import Float64, Int64
 from router.policy import bands
-from router.scorer import to_scores
 from router.types import Thresholds
 from training.errors import FitError
 
@@ -20,7 +20,7 @@ _MOST_LOGIT = 30.0
 
 def scores_of(logits: Float64) -> Float64:
     """Scores of logits, strictly between 0 and 1, as thresholds need them."""
-    return to_scores(np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT))
+    return logistic(np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from backends.numerics import logistic
 from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import TrainedRouter, read_policy, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
-from router.scorer import to_scores
 from router.settings import load_settings
 from router.types import BASELINE, Route, Thresholds
 from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
@@ -47,7 +47,7 @@ def tuning(replay: TrainingReplay) -> Tuning:
 
 
 def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
-    assert tuning.outcomes.scores == pytest.approx(to_scores(np.array([-2.0, 3.0, 1.0, 0.5])))
+    assert tuning.outcomes.scores == pytest.approx(logistic(np.array([-2.0, 3.0, 1.0, 0.5])))
     assert tuning.labels.tolist() == [0, 0, 1, -1]
     one_step = 1 / math.log2(7)  # gold in sixth place
     assert tuning.at(1, 1).quality == pytest.approx((3 + one_step) / 4)
@@ -78,7 +78,7 @@ def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
     assert worst.lost == pytest.approx(1 - 1 / math.log2(7))
     assert [part.name for part in worst.contributions] == [BASELINE, "f0"]
     logit = math.fsum(part.logit for part in worst.contributions)
-    assert to_scores(np.array([logit]))[0] == pytest.approx(worst.score)
+    assert logistic(np.array([logit]))[0] == pytest.approx(worst.score)
     assert [one.text for one in tuning.worst(9, Thresholds(1, 1))] == ["question hard?"]
 
 
@@ -104,7 +104,7 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
     tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")
     assert len(tuning.outcomes) == 8
     assert tuning.model.name == "words/v1"
-    assert tuning.outcomes.scores == pytest.approx(to_scores(np.full(8, 2.0)))
+    assert tuning.outcomes.scores == pytest.approx(logistic(np.full(8, 2.0)))
 
 
 def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None:
