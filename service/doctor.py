@@ -70,11 +70,8 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
     arms, of which those that cost nothing are asked a question.
     """
     yield _look("machine", _machine)
-    models = ModelCache()
-    try:
+    with ModelCache() as models:
         yield from _models(settings, models)
-    finally:
-        models.close()
     yield _look("access", lambda: _access(settings))
     yield _look("address", lambda: _address(settings))
     if settings.serve.request_log is not None:

@@ -64,7 +64,7 @@ class HttpShard:
         )
 
     def call(self, calls: Sequence[Call]) -> list[Any]:
-        """Answer one of `router.sharding.shard.CALLS`; a `KeyError` for an unknown call or walk."""
+        """The answers to some calls, in order; a `ShardError` if there is none in time."""
         try:
             reply = self._client.post(PATH, json={"calls": calls})
         except httpx2.TimeoutException:

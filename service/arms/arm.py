@@ -66,6 +66,8 @@ class RemoteArm:
     Attributes:
         spent: What its calls cost since this process began.
         saved: What the calls that the router avoided would have cost.
+        prefix: Prefix of its ids in an answer; "" if it has the collection's own ids, as the simple
+            arm does.
     """
 
     def __init__(self, name: str, kind: Kind[Any], deadline: float) -> None:
@@ -84,6 +86,7 @@ class RemoteArm:
         self._lately: deque[float] = deque(maxlen=_LATELY)
         self._costs: deque[float] = deque(maxlen=_LATELY)
         own = self.config
+        self.prefix = "" if own.same_ids or self.is_simple else f"{name}:"
         self._cache = Cache(own.cache_seconds, own.cache_entries, own.cache_mb << 20)
         self._wanting = 0
         self.spent = 0.0

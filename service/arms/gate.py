@@ -330,13 +330,8 @@ async def _merged(
 
 
 def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
-    """The list of an arm and its passages, by ids that are unique in the answer.
-
-    Ids get the arm's name as a prefix, unless the arm has the collection's own ids, as the simple
-    arm does.
-    """
-    config = arm.config
-    prefix = "" if config.same_ids or arm.is_simple else f"{arm.name}:"
+    """The list of an arm and its passages, by ids that are unique in the answer."""
+    config, prefix = arm.config, arm.prefix
     hits = tuple(
         RankedHit(prefix + hit.id, hit.score, rank) for rank, hit in enumerate(call.hits, start=1)
     )

@@ -40,7 +40,7 @@ def arm_facts(arm: RemoteArm) -> ArmFacts:
         own.depth,
         own.scores,
         own.weight,
-        "" if own.same_ids or arm.is_simple else f"{arm.name}:",
+        arm.prefix,
     )
 
 
