@@ -59,13 +59,11 @@ class Policy:
         routes(self.simple)
 
     def at(self, point: str) -> Thresholds:
-        """The thresholds of an operating point; "" for those in use.
+        """The thresholds of an operating point.
 
         Raises:
             QuestionError: There is no such point.
         """
-        if not point:
-            return self.thresholds
         if point not in self.points:
             known = ", ".join(self.points) or "none; `wye train` solves some"
             raise QuestionError(f"There is no operating point '{point}'; this router has {known}.")

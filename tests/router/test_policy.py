@@ -139,7 +139,6 @@ def test_what_makes_no_sense_is_refused() -> None:
 def test_operating_points_have_thresholds_of_their_own() -> None:
     fast = Thresholds(0.4, 0.9)
     policy = Policy(Thresholds(0.2, 0.9), points={"fast": fast})
-    assert policy.at("") == policy.thresholds
     assert policy.at("fast") == fast
     with pytest.raises(QuestionError, match="no operating point 'slow'; this router has fast"):
         policy.at("slow")
