@@ -219,7 +219,7 @@ class Index:
     @_errors()
     def add(
         self,
-        documents: Iterable[Document | Passage],
+        documents: Iterable[Document | Passage] | Document | Passage,
         *,
         chunk_words: int = CHUNK_WORDS,
         progress: Progress | None = None,
@@ -227,8 +227,8 @@ class Index:
         """Store documents; unchanged ones that are stored already cost nothing.
 
         Args:
-            documents: A document with a known id replaces the stored one; others are added. A
-                passage, as `wye.read` yields them, is stored as it is.
+            documents: One or several. A document with a known id replaces the stored one; others
+                are added. A passage, as `wye.read` yields them, is stored as it is.
             chunk_words: Longer documents are cut at sentence ends into passages of so many words.
             progress: Called for every passage that is done.
 
@@ -239,7 +239,8 @@ class Index:
             Error: A document without id or text, a passage with the id of another document's, an
                 index that another process is writing to, or models that are missing.
         """
-        passages = (one for document in documents for one in _passages(document, chunk_words))
+        several = (documents,) if isinstance(documents, Document | Passage) else documents
+        passages = (one for document in several for one in _passages(document, chunk_words))
         report = self._opened().ingest(passages, progress=progress)
         self.refresh()
         return report

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -245,7 +246,7 @@ def parse_record(record: object) -> Passage:
     if "text" not in record:
         raise SourceError("text is missing")
     text = clean(_string(record, "text"))
-    if not text.strip():
+    if is_blank(text):
         raise SourceError("text is empty")
     title = " ".join(clean(_string(record, "title")).split())
     return Passage(_id(record), title, text, clean_metadata(record.get("metadata")))
@@ -260,6 +261,11 @@ def clean(text: str) -> str:
         text = text.replace(each, "\n")
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
+    return all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in map(unicodedata.category, text))
 
 
 def found_document(found: Found, id_: str, title: str) -> HeadedDocument:

@@ -6,6 +6,7 @@ from functools import cache, partial
 from itertools import islice
 from time import perf_counter, process_time
 
+from backends.documents import is_blank
 from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Ranking
@@ -23,7 +24,7 @@ from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
 from router.step_search import StepSearch
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
-from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults, is_blank
+from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 LONGEST_STEPPED = 40

@@ -1,6 +1,5 @@
 """The router's types: routes, what the arms found, decisions and replies."""
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,13 +14,6 @@ from router.errors import PolicyError, QuestionError
 if TYPE_CHECKING:
     from backends.trigraph.explanation import Explanation
     from backends.trigraph.seeds import SeedStats
-
-
-def is_blank(question: str) -> bool:
-    """Whether a question has nothing to read: only spaces, invisible characters and loose marks."""
-    return all(
-        kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in map(unicodedata.category, question)
-    )
 
 
 class Route(StrEnum):

@@ -50,7 +50,7 @@ def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
     again = index.add(BRIDGES)
     assert (again.added, again.unchanged, index.version) == (0, 3, version)
     changed = wye.Document("tower", "Tower Bridge", "Tower Bridge opened in 1894.")
-    assert index.add([changed]).updated == 1
+    assert index.add(changed).updated == 1
     assert index.version > version
     (hit,) = index.search("Tower Bridge", k=1, route="lexical")
     assert (hit.id, hit.rank, hit.text, hit.metadata) == ("tower", 1, changed.text, {})
@@ -218,6 +218,7 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
         ("There is no file or folder", None, lambda: wye.read(tmp_path / "nowhere")),
         (r"broken\.jsonl:1: text is missing", None, lambda: list(wye.read(broken))),
         ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
+        ("text is empty", None, lambda: index.add(wye.Document("d", "\u200b\u2060 "))),
         ("no route 'best'. Use one of auto, dense", None, lambda: index.search("x", route="best")),
         ("The question is empty", None, lambda: index.search(" ", route="dense")),
         ("A dict cannot be added; give a list of wye", None, lambda: index.add([{"id": "d"}])),  # type: ignore[list-item]

@@ -46,7 +46,8 @@ def writer_lock(folder: Path) -> Iterator[None]:
         _sign(folder)
         yield
     finally:
-        (folder / NOTE).unlink(missing_ok=True)
+        with suppress(OSError):  # a note left behind does no harm
+            (folder / NOTE).unlink()
         lock.release()
 
 

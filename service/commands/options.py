@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.types import Route, is_blank
+from backends.documents import is_blank
+from router.types import Route
 from service.errors import ServiceError
 
 if TYPE_CHECKING:

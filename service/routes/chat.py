@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from router.types import Route, is_blank
+from backends.documents import is_blank
+from router.types import Route
 from service.answers.answer import Message
 from service.answers.chat import Completion, broken_off, is_chore
 from service.answers.generate import AnswerParams

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from router.types import is_blank
+from backends.documents import is_blank
 from service.http.auth import READ
 from service.http.replies import headers, link_of, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, CollectionName

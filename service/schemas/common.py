@@ -15,10 +15,11 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from backends.documents import is_blank
 from backends.errors import suggestion
 from backends.filters import parse_filter
 from router.errors import QuestionError
-from router.types import Route, is_blank, route_named
+from router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
 _MOST_FIELDS = 64

@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from backends.documents import is_blank
 from backends.progress import Progress, Silent
 from backends.types import Float64, RankedHit
-from router.types import Reply, Route, is_blank
+from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
 from training.errors import EvaluationError
 from training.evaluation.compare import (

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from backends.documents import is_blank
 from backends.files import write_atomically
 from router.remote_arms import ArmAnswer, ArmFacts, AskedHit
 from router.request_log import RETRIEVAL, SHADOW, parse_line, read_texts
@@ -53,7 +54,7 @@ def _take(
     feedback: Mapping[Asked, Mapping[str, None]],
 ) -> None:
     question = line.get("question")
-    if not isinstance(question, str) or not question.strip():
+    if not isinstance(question, str) or is_blank(question):
         return
     one = FeedbackQuestion(question, line.get("filter"))
     one = found.setdefault(one.id, one)

@@ -14,7 +14,7 @@ import pytest
 from backends.errors import IndexLockedError
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.store.locks import writer_lock, writing
+from backends.store.locks import NOTE, writer_lock, writing
 from backends.store.versions import PASSAGES, RECORD, manifest_name, sizes_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
@@ -58,6 +58,21 @@ def test_the_lock_of_a_killed_process_does_not_block(
     with writer_lock(tmp_path):
         assert json.loads((tmp_path / "writer.json").read_text())["pid"] != holder.pid
     assert not (tmp_path / "writer.json").exists()
+
+
+def test_a_note_that_cannot_be_deleted_keeps_no_lock(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with writer_lock(index.path):
+            pass
+    with writer_lock(index.path):
+        pass
+    assert not (index.path / NOTE).exists()
 
 
 def test_a_second_writer_in_the_same_process_is_refused(index: PassageStore) -> None:
