@@ -14,7 +14,11 @@ class BreakerState(StrEnum):
 
 
 class Breaker:
-    """Counts failures in a row; used by one event loop."""
+    """Counts failures in a row; used by one event loop.
+
+    Attributes:
+        failures: Failures in a row until now.
+    """
 
     def __init__(
         self, failures: int, seconds: float, clock: Callable[[], float] = monotonic
@@ -25,10 +29,10 @@ class Breaker:
             failures: Failures in a row that open it.
             seconds: How long it stays open.
         """
-        self._failures = failures
+        self.failures = 0
+        self._most = failures
         self._seconds = seconds
         self._clock = clock
-        self._count = 0
         self._opened: float | None = None
         self._trying = False
 
@@ -39,11 +43,6 @@ class Breaker:
             return BreakerState.CLOSED
         waited = self._clock() - self._opened >= self._seconds
         return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
-
-    @property
-    def failures(self) -> int:
-        """Failures in a row until now."""
-        return self._count
 
     def admits(self) -> bool:
         """Whether a call may begin; `enter` begins it."""
@@ -57,12 +56,12 @@ class Breaker:
 
     def succeed(self) -> None:
         """Note that a call was answered."""
-        self._count, self._opened, self._trying = 0, None, False
+        self.failures, self._opened, self._trying = 0, None, False
 
     def fail(self) -> None:
         """Note that a call failed through the service's fault."""
-        self._count += 1
-        if self._count >= self._failures or self.state == BreakerState.HALF_OPEN:
+        self.failures += 1
+        if self.failures >= self._most or self.state == BreakerState.HALF_OPEN:
             self._opened = self._clock()
         self._trying = False
 

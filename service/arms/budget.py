@@ -40,8 +40,7 @@ class Ledger:
     def check(self) -> None:
         """Raise a `ServiceError` if the file cannot be written."""
         try:
-            with closing(self._open()):
-                pass
+            self._open().close()
         except sqlite3.Error as error:
             raise ServiceError(
                 f"{self.path}, which records what API keys spend in a day, cannot be written "

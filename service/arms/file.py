@@ -26,6 +26,8 @@ RELEVANCE = "relevance"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
 _KEYS = {"arms", SHADOW, RELEVANCE}
+# Roles that only one arm of a collection may have, and what that arm does.
+_SINGLE = {"simple": "is the simple one of", "graph": "takes the graph's place in"}
 
 
 def settings_with_arms(path: Path | None) -> ServiceSettings:
@@ -68,15 +70,10 @@ def read_arms(
                 f"{where} role: '{collection}' has an index, whose own arms are the simple ones; "
                 "make this one a list."
             )
-        if arm.is_simple and any(other.is_simple for other in others):
+        place = _SINGLE.get(arm.config.role)
+        if place and any(other.config.role == arm.config.role for other in others):
             raise ServiceError(
-                f"{where} role: another arm is the simple one of '{collection}' already; make this "
-                "one a list."
-            )
-        if arm.takes_graph and any(other.takes_graph for other in others):
-            raise ServiceError(
-                f"{where} role: another arm takes the graph's place in '{collection}' already; "
-                "make this one a list."
+                f"{where} role: another arm {place} '{collection}' already; make this one a list."
             )
         found[collection] = (*others, arm)
     return found

@@ -1,11 +1,10 @@
 """Remote arms without a server, for commands that have no event loop of their own."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from router.gateway import check
 from router.model import RoutingModel
@@ -26,8 +25,6 @@ from service.remote_collection import ASKED, read_passage_router
 from service.search import QueuedQuestion, SearchParams
 from service.settings import LONGEST_DEADLINE_MS, load_settings
 from wye import Hit, Hits
-
-T = TypeVar("T")
 
 _LISTED = ", ".join(ASKED)
 _LOOK = 0.1
@@ -95,28 +92,14 @@ class LocalArms:
         waiting = {loop.create_task(self._ask(place, one)) for place, one in enumerate(questions)}
         try:
             while waiting:
-                first = partial(asyncio.wait, waiting, return_when=asyncio.FIRST_COMPLETED)
-                done, waiting = self._runner.run(first())
+                first = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                done, waiting = self._runner.run(first)
                 yield from (task.result() for task in done)
         finally:
             for task in waiting:
                 task.cancel()
             if waiting:
-                self._runner.run(_ended(waiting))
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the arms' event loop."""
-        return self._runner.run(work)
-
-    def parts(self, params: SearchParams) -> tuple[RemoteArm, list[RemoteArm]]:
-        """The simple arm, and the others that may be asked for a question with these parameters.
-
-        Raises:
-            FilterError: One of them cannot apply the filter.
-        """
-        arms = list(self._arms.values())
-        others = [arm for arm in gate.wanted(arms, params) if not arm.is_simple]
-        return next(arm for arm in arms if arm.is_simple), others
+                self._runner.run(asyncio.wait(waiting))
 
     async def _ask(self, place: int, asked: ArmQuestion) -> tuple[int, ArmAnswer]:
         arm = self._arms[asked.arm]
@@ -140,15 +123,11 @@ class LocalArms:
             await arm.close()
 
 
-async def _ended(tasks: "set[asyncio.Task[tuple[int, ArmAnswer]]]") -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class LocalSearch:
+class LocalSearch(LocalArms):
     """Searches a collection without an index, and without a server; used by one thread."""
 
     def __init__(
-        self, arms: LocalArms, model: RoutingModel, relevance: RelevanceModel | None = None
+        self, arms: Sequence[RemoteArm], model: RoutingModel, relevance: RelevanceModel | None
     ) -> None:
         """Keep the parts.
 
@@ -157,15 +136,10 @@ class LocalSearch:
             model: A router that decides by returned passages.
             relevance: The model that was fitted for these arms, if any.
         """
-        self._arms = arms
+        super().__init__(arms)
+        self._simple = next(arm for arm in arms if arm.is_simple)
         self._model = model
         self._relevance = relevance
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._arms.__exit__(*error)
 
     def search(
         self,
@@ -192,12 +166,13 @@ class LocalSearch:
                 f"Route '{asked}' needs an index, and there is none here; use one of {_LISTED}."
             )
         params = SearchParams("", asked, k, filter, explain, max_latency_ms, point=point)
-        simple, others = self._arms.parts(params)
+        wanted = gate.wanted(list(self._arms.values()), params)
+        others = [arm for arm in wanted if not arm.is_simple]
         if asked == Route.GRAPH and not others:
             raise ServiceError("No arm has the role graph.")
-        found = self._arms.run(
+        found = self._runner.run(
             without_index.search(
-                simple,
+                self._simple,
                 others,
                 params,
                 QueuedQuestion(question, ""),
@@ -215,21 +190,14 @@ class LocalSearch:
         ]
         return Hits(hits, replace(reply, seconds=found.seconds))
 
-    def route(
-        self,
-        question: str,
-        *,
-        explain: bool = True,
-        point: str = "",
-    ) -> Decision:
+    def route(self, question: str, *, explain: bool = True, point: str = "") -> Decision:
         """Decide which route `search` would take; this asks the simple arm."""
         check([question], 1)
         params = SearchParams("", Route.AUTO, 1, explain=explain, point=point, only_route=True)
-        simple, _ = self._arms.parts(params)
         item = QueuedQuestion(question, "")
         seconds = LONGEST_DEADLINE_MS / 1000
-        decision, _ = self._arms.run(
-            without_index.route(simple, params, item, seconds, decide=self._decide)
+        decision, _ = self._runner.run(
+            without_index.route(self._simple, params, item, seconds, decide=self._decide)
         )
         return decision
 
@@ -248,4 +216,4 @@ def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
     model = read_passage_router(settings.router)
     found = _read(path, DEFAULT, has_index=False)
     relevance = read_relevance(path, found, settings, ()).get(DEFAULT)
-    return LocalSearch(LocalArms(found[DEFAULT]), model, relevance)
+    return LocalSearch(found[DEFAULT], model, relevance)

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from router.remote_fusion import together
@@ -45,21 +45,6 @@ def share_of(settings: ServiceSettings) -> float:
     return share
 
 
-@dataclass(frozen=True, slots=True)
-class _Shadowed:
-    """A question that was answered without an arm.
-
-    Attributes:
-        key: Name of the API key that asked.
-        budget: The key's budget, if it has one.
-    """
-
-    arm: RemoteArm
-    result: SearchResult
-    key: str
-    budget: Budget | None
-
-
 class Shadow:
     """A queue of questions that are asked one after another; used by one event loop."""
 
@@ -82,7 +67,9 @@ class Shadow:
         self._told = told
         self._count = count
         self._spent = spent
-        self._queue: asyncio.Queue[_Shadowed] = asyncio.Queue(QUEUE)
+        # An arm, an answer without it, and the name and the budget of the key that asked.
+        self._queue: asyncio.Queue[tuple[RemoteArm, SearchResult, str, Budget | None]]
+        self._queue = asyncio.Queue(QUEUE)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -97,14 +84,10 @@ class Shadow:
             with suppress(asyncio.CancelledError):
                 await self._task
         while not self._queue.empty():
-            self._count(self._queue.get_nowait().arm.name, "dropped")
+            self._count(self._queue.get_nowait()[0].name, "dropped")
 
     def offer(
-        self,
-        arms: Sequence[RemoteArm],
-        result: SearchResult,
-        key: str,
-        budget: Budget | None,
+        self, arms: Sequence[RemoteArm], result: SearchResult, key: str, budget: Budget | None
     ) -> None:
         """Offer an answer; by chance, the arm that the router avoided is asked for it later."""
         remote = result.remote
@@ -114,29 +97,30 @@ class Shadow:
         if dear is None or random.random() >= self.share:
             return
         try:
-            self._queue.put_nowait(_Shadowed(dear, result, key, budget))
+            self._queue.put_nowait((dear, result, key, budget))
         except asyncio.QueueFull:
             self._count(dear.name, "dropped")
 
     async def _work(self) -> None:
         while True:
-            one = await self._queue.get()
+            arm, result, key, budget = await self._queue.get()
             await asyncio.sleep(_AFTER)  # let the reply go out first
             try:
-                await self._ask(one)
+                await self._ask(arm, result, key, budget)
             except Exception as error:  # noqa: BLE001 - the next question may succeed
-                LOG.error("shadow failed", exc_info=error, extra={"arm": one.arm.name})
-                self._count(one.arm.name, "failed")
+                LOG.error("shadow failed", exc_info=error, extra={"arm": arm.name})
+                self._count(arm.name, "failed")
 
-    async def _ask(self, one: _Shadowed) -> None:
-        arm, result = one.arm, one.result
+    async def _ask(
+        self, arm: RemoteArm, result: SearchResult, key: str, budget: Budget | None
+    ) -> None:
         if not arm.has_room:
             self._count(arm.name, "busy")
             return
         # The request's limits applied only to its own answer.
         params = replace(result.params, max_cost=None, max_latency_ms=None)
         item = result.entry.item
-        call = await gate.ask(arm, params, item, _SECONDS, one.budget)
+        call = await gate.ask(arm, params, item, _SECONDS, budget)
         self._spent(params.collection, call)
         self._count(arm.name, "failed" if call.reason else "asked")
         if call.reason:
@@ -146,7 +130,7 @@ class Shadow:
         fused = together(result.reply.ranking, [found], result.params.k, by_scores=False)
         self._told(
             item,
-            one.key,
+            key,
             {
                 "question": item.text,
                 "collection": params.collection,
