@@ -13,7 +13,7 @@ from router.remote_fusion import RemoteList, adds_up, together
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.budget import Budget, Held
-from service.arms.relevance import judged
+from service.arms.relevance import UNKNOWN, judged
 from service.batching import Entry
 from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
@@ -34,16 +34,16 @@ class RemoteOutcome:
     Attributes:
         calls: Outcome of each arm that the question's route wanted, by name, asked or not.
         saved_by: What the arms that the router avoided would have cost, by name.
-        degraded: Why this is not what was asked for, or "".
         without: Features that the router lacked because there is no index.
         way: Whose lists were merged, as a key for relevance; "" without any of remote arms.
+        is_unjudged: Whether passages were left out because their relevance is unknown.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
     saved_by: Mapping[str, float] = field(default_factory=dict)
-    degraded: str = ""
     without: tuple[str, ...] = ()
     way: str = ""
+    is_unjudged: bool = False
 
     @property
     def saved(self) -> float:
@@ -64,6 +64,18 @@ class RemoteOutcome:
     def missing(self) -> dict[str, str]:
         """Why wanted arms gave nothing, by name."""
         return {name: call.reason for name, call in self.calls.items() if call.reason}
+
+    @property
+    def degraded(self) -> str:
+        """Why this is not what was asked for, or ""; an arm that a limit kept out is missing."""
+        failed = [
+            f"the arm '{name}' {call.reason}"
+            for name, call in self.calls.items()
+            if call.reason and call.outcome != "budget"
+        ]
+        if failed:
+            return f"degraded: {'; '.join(failed)}; answered without"
+        return UNKNOWN if self.is_unjudged else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +182,6 @@ async def search(
         result, remote = await _forced(asking, asked, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
-    remote = replace(remote, degraded=degraded(remote))
     result = judged(replace(result, remote=remote), params, relevance)
     return replace(result, total=perf_counter() - started)
 
@@ -389,13 +400,3 @@ def _cut(result: SearchResult, k: int) -> SearchResult:
     ranking: Ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
     cut = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
     return replace(result, reply=cut)
-
-
-def degraded(remote: RemoteOutcome) -> str:
-    """A message about failed arms, or ""; an arm that a limit kept out is only missing."""
-    failed = [
-        f"the arm '{name}' {call.reason}"
-        for name, call in remote.calls.items()
-        if call.reason and call.outcome != "budget"
-    ]
-    return f"degraded: {'; '.join(failed)}; answered without" if failed else ""

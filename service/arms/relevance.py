@@ -96,15 +96,13 @@ def judged(
             reply.question, remote.way, reply.ranking, texts, filtered=params.filter is not None
         )
         reply = replace(reply, relevance=found.relevance, answerability=found.answerability)
-    ranking, relevance, degraded = reply.ranking, reply.relevance, ""
+    ranking, relevance = reply.ranking, reply.relevance
     if relevance or not ranking.hits:
         ranking, relevance = likely(ranking, relevance, params.min_relevance, params.k)
+    elif params.min_relevance > 0:
+        ranking = replace(ranking, hits=())
+        remote = None if remote is None else replace(remote, is_unjudged=True)
     else:
-        if params.min_relevance > 0:
-            degraded = UNKNOWN
-        kept = () if degraded else ranking.hits[: params.k]
-        ranking = replace(ranking, hits=kept)
+        ranking = replace(ranking, hits=ranking.hits[: params.k])
     reply = replace(reply, ranking=ranking, relevance=relevance)
-    if degraded and remote is not None:
-        remote = replace(remote, degraded=remote.degraded or degraded)
     return replace(result, params=params, reply=reply, remote=remote)

@@ -74,7 +74,6 @@ async def search(
         remote = replace(remote, calls=calls, without=WITHOUT if result.reply.decision else ())
         if not remote.way and not own.call.reason:
             remote = replace(remote, way=way_of([Route.HYBRID]))
-    remote = replace(remote, degraded=gate.degraded(remote))
     result = judged(replace(result, remote=remote), params, relevance)
     return replace(result, total=perf_counter() - started)
 

@@ -96,7 +96,7 @@ def _serve(folder: Path, port: int | None) -> None:
 
 
 def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
-    report = ingest_files(settings, [corpus], BadLines(strict=True))
+    report = ingest_files(settings, [corpus], BadLines(strict=True), {})
     if report.interrupted:
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged

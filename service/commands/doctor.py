@@ -1,7 +1,5 @@
 """`wye doctor`: check everything that serving needs."""
 
-from typing import TYPE_CHECKING
-
 import typer
 from rich.text import Text
 
@@ -15,10 +13,8 @@ from service.commands.options import (
 )
 from service.terminal import messages, output
 
-if TYPE_CHECKING:
-    from service.doctor import Health
-
 FAILED = 1
+_MARKS = {"good": "ok     ", "warning": "warning", "bad": "BAD    "}
 
 
 def doctor(
@@ -57,13 +53,9 @@ def doctor(
         for finding in examine(settings):
             found.append(finding)
             if not as_json:
-                line = Text(f"{_mark(finding.state)}  {finding.subject}: ", style="bold")
+                line = Text(f"{_MARKS[finding.state.value]}  {finding.subject}: ", style="bold")
                 output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
     if as_json:
         typer.echo(rounded_json([plain(finding) for finding in found]))
     if any(finding.state == Health.BAD for finding in found):
         raise typer.Exit(FAILED)
-
-
-def _mark(state: "Health") -> str:
-    return {"good": "ok     ", "warning": "warning", "bad": "BAD    "}[state.value]

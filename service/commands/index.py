@@ -25,7 +25,7 @@ from service.terminal import Bar, messages, output, say
 if TYPE_CHECKING:
     from backends.sources import BadLine, DocumentSource
     from backends.store.ingest import IngestReport
-    from backends.types import Metadata, Passage, Scalar
+    from backends.types import Passage, Scalar
     from service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
@@ -93,24 +93,19 @@ def index(
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
     bad = BadLines(strict=strict)
-    given = dict(map(_pair, metadata or ()))
+    reading = {
+        "chunk_words": chunk_words,
+        "metadata": dict(map(_pair, metadata or ())),
+        "limits": settings.documents.limits,
+    }
     if engine == "ray":
-        report = _ingest_on_cluster(
-            settings,
-            sources,
-            bad,
-            address=address,
-            actors=actors,
-            chunk_words=chunk_words,
-            metadata=given,
-            limits=settings.documents.limits,
-        )
+        report = _ingest_on_cluster(settings, sources, bad, reading, address=address, actors=actors)
     elif engine != "local":
         raise typer.BadParameter(f"'{engine}' is neither local nor ray.", param_hint="--engine")
     elif address or actors:
         raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
     else:
-        report = ingest_files(settings, sources, bad, chunk_words=chunk_words, metadata=given)
+        report = ingest_files(settings, sources, bad, reading)
     bad.summarise()
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
@@ -121,11 +116,12 @@ def ingest_files(
     settings: "ServiceSettings",
     sources: Sequence[str | Path],
     bad: "BadLines",
-    *,
-    chunk_words: int | None = None,
-    metadata: "Metadata | None" = None,
+    reading: Mapping[str, Any],
 ) -> "IngestReport":
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
+
+    Args:
+        reading: Arguments of `DocumentSource.passages`, except `on_bad`.
 
     Raises:
         BackendError: A source is missing, or of a kind that is not read.
@@ -134,12 +130,10 @@ def ingest_files(
     """
     import wye
 
-    limits = settings.documents.limits
-    given: dict[str, Any] = {"chunk_words": chunk_words, "metadata": metadata, "limits": limits}
     # Look at the sources before the models, which take seconds to load.
-    found = _looked_through(sources, bad, given)
+    found = _looked_through(sources, bad, reading)
     passages = _once_each(
-        chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found), bad
+        chain.from_iterable(one.passages(**reading, on_bad=bad.note) for one in found), bad
     )
     first = next(passages, None)
     if first is None:
@@ -160,13 +154,12 @@ def _ingest_on_cluster(
     settings: "ServiceSettings",
     sources: Sequence[str],
     bad: "BadLines",
-    **given: Any,  # noqa: ANN401
+    reading: Mapping[str, Any],
+    *,
+    address: str,
+    actors: int | None,
 ) -> "IngestReport":
-    """Do the work of `ingest_files` on a Ray cluster.
-
-    Args:
-        given: `address` and `actors` of `service.ray_build.build`; the rest is for reading.
-    """
+    """Do the work of `ingest_files` on a Ray cluster."""
     try:
         from service.ray_build import build
     except ModuleNotFoundError as error:
@@ -175,16 +168,17 @@ def _ingest_on_cluster(
         raise ServiceError(
             "Ray is not installed. It comes with the extra `ray`: pip install 'wye[ray]'."
         ) from None
-    cluster = {name: given.pop(name) for name in ("address", "actors")}
-    found = _looked_through(sources, bad, given)
+    found = _looked_through(sources, bad, reading)
     bar = Bar(lambda: sum(source.expected for source in found))
     files = [file for source in found for file in source.split()]
     with announcing_stops():
-        return build(settings, files, given, bad.note, progress=bar, **cluster)
+        return build(
+            settings, files, reading, bad.note, address=address, actors=actors, progress=bar
+        )
 
 
 def _looked_through(
-    sources: Sequence[str | Path], bad: "BadLines", given: Mapping[str, Any]
+    sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
 ) -> "list[DocumentSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
     from backends.sources import DocumentSource
@@ -194,7 +188,7 @@ def _looked_through(
     if not bad.is_strict:
         return found
     with messages().status("Reading"):
-        read = chain.from_iterable(one.passages(**given, on_bad=bad.note) for one in found)
+        read = chain.from_iterable(one.passages(**reading, on_bad=bad.note) for one in found)
         deque(_once_each(read, bad), maxlen=0)
     return [DocumentSource(source) for source in sources]
 

@@ -30,6 +30,8 @@ from service.terminal import say
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from service.settings import ServeSettings
+
 APP = "service.commands.serve:app"
 
 # Seconds to end threads and close files, after the time to finish what was accepted.
@@ -108,13 +110,13 @@ def serve(
         "It answers when /ready says so."
     )
     if wanted.workers == 1:
-        _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+        _run(wanted)
         return
     from service.http.metrics import SHARED
 
     with tempfile.TemporaryDirectory(prefix=f"{_COUNTS}{os.getpid()}-") as shared:
         os.environ[SHARED] = shared
-        _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+        _run(wanted)
 
 
 def _multiply_on_one_thread() -> None:
@@ -211,7 +213,7 @@ def _end_with(parent: BaseProcess) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
+def _run(wanted: "ServeSettings") -> None:
     import uvicorn
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import multiprocess
@@ -223,9 +225,9 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     options: dict[str, Any] = {
         "factory": True,
-        "host": host,
-        "port": port,
-        "workers": workers,
+        "host": wanted.host,
+        "port": wanted.port,
+        "workers": wanted.workers,
         "log_config": None,
         "access_log": False,
         "server_header": False,
@@ -233,10 +235,10 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         "lifespan": "on",
         "http": BoundedHttp,
         "ws": "none",
-        "timeout_graceful_shutdown": shutdown_seconds,
+        "timeout_graceful_shutdown": wanted.shutdown_seconds,
     }
     config = uvicorn.Config(APP, **options)
-    if workers > 1:
+    if wanted.workers > 1:
         multiprocess.Process = Worker  # type: ignore[misc]
         Workers(config, [config.bind_socket()]).run()
         return

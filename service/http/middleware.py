@@ -5,7 +5,6 @@ import re
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic, perf_counter
 from urllib.parse import unquote_to_bytes
 
@@ -20,12 +19,6 @@ from service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, clos
 from service.logs import LOG
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled: float
-
-
 class RateLimit:
     """A token bucket for each key: limits its requests per second on average, and at once."""
 
@@ -36,25 +29,25 @@ class RateLimit:
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
 
     def take(self, name: str) -> None:
         """Count one request of a key, or refuse it (429) until its bucket is no longer empty."""
         if not self._per_second:
             return
         now = self._clock()
-        bucket = self._buckets.setdefault(name, _Bucket(self._burst, now))
-        grown = bucket.tokens + (now - bucket.filled) * self._per_second
-        bucket.tokens, bucket.filled = min(float(self._burst), grown), now
-        if bucket.tokens < 1:
+        before, counted = self._buckets.get(name, (self._burst, now))
+        tokens = min(float(self._burst), before + (now - counted) * self._per_second)
+        is_empty = tokens < 1
+        self._buckets[name] = (tokens if is_empty else tokens - 1, now)
+        if is_empty:
             raise Problem(
                 429,
                 "rate-limit",
                 f"The key '{name}' may send {self._per_second:g} requests a second. Try again in "
                 "the seconds that Retry-After gives.",
-                retry_after=(1 - bucket.tokens) / self._per_second,
+                retry_after=(1 - tokens) / self._per_second,
             )
-        bucket.tokens -= 1
 
 
 class RefusalPace:

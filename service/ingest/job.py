@@ -7,8 +7,6 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, Strict, TypeAdapter
 
-from backends.types import Passage
-
 
 class State(StrEnum):
     """The state of a job."""
@@ -69,7 +67,6 @@ FIELDS = tuple(field.name for field in fields(Job) if field.name != "collection"
 """Stored fields; a collection's name is the server's own and is not stored."""
 
 _JOB = TypeAdapter(Job)
-_PASSAGE = TypeAdapter(Passage)
 
 
 def parse_job(values: Sequence[object], collection: str = "") -> Job:
@@ -77,11 +74,6 @@ def parse_job(values: Sequence[object], collection: str = "") -> Job:
     return _JOB.validate_python(
         {**dict(zip(FIELDS, values, strict=True)), "collection": collection}
     )
-
-
-def parse_passage(line: str | bytes) -> Passage:
-    """Make a passage of its stored JSON; a `ValueError` if that is invalid."""
-    return _PASSAGE.validate_json(line)
 
 
 def unreadable(id_: str, now: float, reason: str, collection: str = "") -> Job:

@@ -23,10 +23,11 @@ FOLDER = "jobs"
 DATABASE = "jobs.sqlite3"
 SELECT = f"SELECT rowid, {', '.join(FIELDS)} FROM jobs WHERE is_accepted"
 """Accepted jobs; rows are in the order of acceptance."""
+DAMAGED = "damaged-"
+"""Prefix of folders of damaged databases, which are kept until somebody deletes them."""
 
 _CLAIM = "claim.lock"
 _OPENING = "opening.lock"
-_DAMAGED = "damaged-"
 # How long a process waits for another one's commit.
 _PATIENCE_SECONDS = 10.0
 _SCHEMA = f"""
@@ -50,11 +51,6 @@ class JobDatabase:
         self._database: sqlite3.Connection | None = None
         self._inode = 0
         self._may_write = False
-
-    @property
-    def set_aside(self) -> list[str]:
-        """Folders of damaged databases, which are kept until somebody deletes them."""
-        return sorted(path.name for path in self.folder.glob(f"{_DAMAGED}*"))
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query; none if there never was a job, an `OSError` if it cannot be read."""
@@ -174,7 +170,7 @@ class JobDatabase:
 
     def _replace(self, why: sqlite3.Error) -> None:
         """Set a damaged database aside, and put what can be read of it into a new one."""
-        name = f"{_DAMAGED}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+        name = f"{DAMAGED}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
         with closing(_connection(self._path)) as damaged:
             with suppress(sqlite3.Error):
                 damaged.execute("BEGIN IMMEDIATE")  # keeps others from writing meanwhile

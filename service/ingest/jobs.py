@@ -10,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from backends.filters import Columns, Filter
 from backends.types import Passage
-from service.ingest.job import FIELDS, Job, State, parse_job, parse_passage, unreadable
-from service.ingest.job_database import FOLDER, SELECT, JobDatabase, insert_passages
+from service.ingest.job import FIELDS, Job, State, parse_job, unreadable
+from service.ingest.job_database import DAMAGED, FOLDER, SELECT, JobDatabase, insert_passages
 from service.logs import LOG
 
 # A job that is not accepted after so long was left by a killed process.
@@ -23,6 +25,7 @@ _BLOCK = 1_024
 
 _UNFINISHED = "state IN ('queued', 'running')"
 _STANDS = ", ".join(f"{name} = :{name}" for name in FIELDS)
+_PASSAGE = TypeAdapter(Passage)
 
 
 class JobStore(JobDatabase):
@@ -40,7 +43,7 @@ class JobStore(JobDatabase):
     @property
     def fault(self) -> str:
         """Which jobs were damaged and what to do about it; "" for none."""
-        damaged = ", ".join(self.set_aside)
+        damaged = ", ".join(sorted(path.name for path in self.folder.glob(f"{DAMAGED}*")))
         return damaged and (
             f"Jobs that could not be read were set aside in the index's folder '{FOLDER}': "
             f"{damaged}. /v1/jobs lists those that are known; send missing documents again, then "
@@ -110,7 +113,7 @@ class JobStore(JobDatabase):
         query = "SELECT passage FROM passages WHERE job = ? AND number >= ? ORDER BY number LIMIT ?"
         done = job.done
         while rows := self.rows(query, job.id, done, _BLOCK):
-            yield from (parse_passage(str(passage)) for (passage,) in rows)
+            yield from (_PASSAGE.validate_json(str(passage)) for (passage,) in rows)
             done += len(rows)
         if done != job.passages:
             raise ValueError(f"only {done} of its {job.passages} passages exist")

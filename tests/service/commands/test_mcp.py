@@ -46,7 +46,7 @@ async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) 
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"_id": "babbage", "title": "Babbage", "text": text}))
     index = tmp_path / "index"
-    ingest_files(load_settings(index=index), [corpus], BadLines(strict=True))
+    ingest_files(load_settings(index=index), [corpus], BadLines(strict=True), {})
     started = StdioServerParameters(
         command=sys.executable,
         args=["-c", WYE, "mcp", "--index", str(index)],
