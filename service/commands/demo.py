@@ -65,7 +65,11 @@ def demo(
     with as_file(files("service") / "demo") as corpus:
         _index(settings, index, corpus, console)
         if serves:
-            _serve(index, port)
+            from service.commands.serve import serve
+
+            os.environ.setdefault("WYE_SERVE__LOGS", "text")
+            # This name tells the console to offer the demo's examples.
+            serve(index=[f"{COLLECTION}={index}"], port=port)
             return
         questions = judged_questions(corpus, ("train", "dev"))
     with as_file(files("service") / "demo_steps") as folder:
@@ -85,14 +89,6 @@ def demo(
         f'  wye search "Who ...?" --index {index} --explain\n'
         f"  wye index YOUR-FOLDER --index my-index"
     )
-
-
-def _serve(folder: Path, port: int | None) -> None:
-    """Serve the demo under a name that tells the console to offer the demo's examples."""
-    from service.commands.serve import serve
-
-    os.environ.setdefault("WYE_SERVE__LOGS", "text")
-    serve(index=[f"{COLLECTION}={folder}"], port=port)
 
 
 def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:

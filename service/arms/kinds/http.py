@@ -29,17 +29,13 @@ class HttpConfig(WebConfig, HitConfig):
     price_per_token: Annotated[float, Field(ge=0)] = 0.0
 
     @model_validator(mode="after")
-    def _tokens_are_told_and_bounded(self) -> Self:
+    def _fits_together(self) -> Self:
         if bool(self.price_per_token) != bool(self.tokens):
             raise ValueError(
                 "price_per_token: set it together with tokens, the pointer to their number"
             )
         if self.price_per_token and not self.price:
             raise ValueError("price: with price_per_token, write the most that a call may cost")
-        return self
-
-    @model_validator(mode="after")
-    def _asks_the_question(self) -> Self:
         names = names_in(self.request)
         if QUESTION not in names:
             raise ValueError('request: put "{question}" where the question goes')
