@@ -38,7 +38,7 @@ from training.data.dataset import Dataset, read_dataset
 from training.data.examples import Examples
 from training.data.replaying import contains_any, words
 from training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
-from training.fit.baselines import BASELINES, BaselineQuestions
+from training.fit.baselines import BASELINES, Inputs
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 from training.labels import MARGIN
@@ -578,12 +578,6 @@ def routers(asked: Asked) -> dict[str, Router]:
         reading = QuestionReading(texts, lambda: session.analyser)
         return reading.features(range(len(texts)), FEATURE_NAMES)
 
-    def baseline(name: str, texts: Sequence[str]) -> BaselineQuestions:
-        vectors = np.empty((len(texts), 0), np.float32)
-        if name == "embedding-lr":
-            vectors = session.analyser.encode_questions(texts)
-        return BaselineQuestions(texts, vectors, np.empty((len(texts), 0)))
-
     def shipped(texts: Sequence[str]) -> Float64:
         found = session.gateway.decide(texts)
         low = found[0].thresholds.low if found[0].thresholds else nan
@@ -597,8 +591,14 @@ def routers(asked: Asked) -> dict[str, Router]:
         known.append(([own.texts[row] for row in rows], (gains[rows] > 0).astype(np.int64)))
 
     def learned(name: str) -> Router:
-        scores = BASELINES[name](baseline(name, known[0][0]), known[0][1])
-        return lambda texts: scores(baseline(name, texts))
+        baseline, (texts, labels) = BASELINES[name], known[0]
+
+        def inputs(of: Sequence[str]) -> Inputs:
+            vectors = baseline.seen == "vectors"
+            return session.analyser.encode_questions(of) if vectors else np.array(of, object)
+
+        scores = baseline.fit(inputs(texts), labels)
+        return lambda asked: scores(inputs(asked))
 
     found: dict[str, Router] = {}
     for name in ("tfidf-svm", "embedding-lr"):

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from router.passage_evidence import PASSAGE_NAMES
 from router.query_performance import CHEAP_SIGNALS
+from training.evaluation.away import MEASURED
 from training.evaluation.compare import AUTO, QUALITY
 from training.markdown import code, fill, gain_spread, share, spread, table
 from training.report import CROSSFIT, Report
 from training.report_text import away_section, gap, probes_markdown, stepping
-
-MEASURED = (QUALITY, "R@5", "Success@1")
-
 
 Provenance = tuple[str, str, str]
 """A dataset's title, the licence of its questions, and the source of its passages."""

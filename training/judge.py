@@ -18,6 +18,7 @@ import openai
 
 from backends.progress import Progress
 from backends.types import Mask, Ranking
+from training.data.json_lines import keep_line, kept_lines
 from training.data.replay import Replay, Replayed
 from training.data.replaying import contains_any, words
 from training.errors import JudgeError
@@ -195,15 +196,10 @@ class KeptReplies:
     """An endpoint's replies by request, in a file to which each adds a line."""
 
     def __init__(self, client: JudgeClient, file: Path) -> None:
-        """Read the file; half a line that a killed run left is ignored."""
+        """Read the file; lines that cannot be read are skipped."""
         self._client = client
         self._file = file
-        self._known: dict[str, str] = {}
-        if file.is_file():
-            for line in file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):
-                    entry = json.loads(line)
-                    self._known[entry["key"]] = entry["reply"]
+        self._known: dict[str, str] = {row["key"]: row["reply"] for row in kept_lines(file)}
 
     def ask(self, asked: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
         """The kept reply, or else the endpoint's, which is then kept.
@@ -216,11 +212,8 @@ class KeptReplies:
         """
         key = hashlib.sha256(json.dumps([self._client.identity, *asked]).encode()).hexdigest()
         if key not in self._known:
-            reply = ask(self._client)
-            self._known[key] = reply
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "reply": reply}) + "\n")
+            self._known[key] = ask(self._client)
+            keep_line(self._file, {"key": key, "reply": self._known[key]})
         return self._known[key]
 
     def answer(self, question: str, context: Sequence[str]) -> str:

@@ -180,7 +180,7 @@ def make_report(
         untried=held_out.untried,
         left_out=tuple(held_out.left_out),
         strangers=tuple(held_out.strangers),
-        near_duplicates=len(held_out.duplicates),
+        near_duplicates=held_out.duplicates,
     )
 
 

@@ -58,7 +58,7 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         outcomes=outcomes(material),
         transfer={"other": outcomes(other)},
         untried={"one": "On all disagreements the same arm wins."},
-        duplicates=[("Who is <Ada>?", "Who was <Ada>?")],
+        duplicates=1,
         left_out=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
         strangers=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
     )

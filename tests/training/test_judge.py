@@ -143,6 +143,9 @@ def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
     after = reader(second, kept).succeeds([replay], [*rankings[:1], ranked("ca")])
     assert (before[0], after[0]) == (True, True)
     assert second.asked == [["text of c", "An answer!"]]
+    third = Parrot()
+    reader(third, kept).succeeds([replay], [*rankings[:1], ranked("ca")])
+    assert not third.asked
 
 
 def test_judging_needs_a_judge(tmp_path: Path) -> None:

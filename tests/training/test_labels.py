@@ -85,11 +85,6 @@ def test_a_label_is_which_arm_is_needed() -> None:
         assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
 
 
-def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
-    with pytest.raises(FitError, match=r"There is no success 'luck'; use one of .*better-ndcg"):
-        disagreements(replays, D, "luck", FUSION)
-
-
 @pytest.fixture
 def replay() -> TrainingReplay:
     return replay_of(

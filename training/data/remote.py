@@ -5,11 +5,10 @@ appended to. However a run ends, the next one asks only what is missing. Failure
 nor learned from.
 """
 
-import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -26,8 +25,9 @@ from router.remote_fusion import RemoteList, together
 from router.text_evidence import SEEN
 from router.types import ArmResults, Route
 from training.data.dataset import Dataset, Question
+from training.data.json_lines import keep_line, kept_lines
 from training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
-from training.data.replaying import contains_any, words
+from training.data.replaying import contains_any, digest, words
 from training.errors import TrainingError
 
 CALLS = 0.01
@@ -43,12 +43,13 @@ class KeptAnswers:
     """Answers in a file of JSON lines; one process writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; lines that cannot be read, such as one cut off by a kill, are skipped."""
+        """Read the file; lines that cannot be read are skipped."""
         self._path = path
         self._found: dict[str, ArmAnswer] = {}
-        if path.is_file():
-            for line in path.read_bytes().split(b"\n"):
-                self._read(line)
+        for row in kept_lines(path):
+            with suppress(KeyError, TypeError):
+                hits = tuple(AskedHit(**hit) for hit in row["hits"])
+                self._found[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
 
     def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
         """An arm's answer to a question; None if there is none."""
@@ -57,30 +58,13 @@ class KeptAnswers:
     def add(self, arm: ArmFacts, text: str, filter_: object | None, answer: ArmAnswer) -> None:
         """Save an answer; it is synced to the disk before this returns."""
         key = _key(arm, text, filter_)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            size = os.fstat(descriptor).st_size
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            line = json.dumps({"key": key, **asdict(answer)}).encode() + b"\n"
-            os.write(descriptor, b"\n" + line if torn else line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        keep_line(self._path, {"key": key, **asdict(answer)})
         self._found[key] = answer
 
     def usual_ms(self, arm: ArmFacts) -> float | None:
         """Median time of an arm's answers in milliseconds; None before the first."""
         own = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
         return median(own) if own else None
-
-    def _read(self, line: bytes) -> None:
-        try:
-            row = json.loads(line)
-            hits = tuple(AskedHit(**hit) for hit in row["hits"])
-            self._found[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
-        except (ValueError, KeyError, TypeError):
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +198,7 @@ class RemoteAnswers:
             )
         addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
         asked = json.dumps([asdict(one.question) for one in found]).encode()
-        key = ReplayKey("remote", _digest(addresses), 0, "", _digest(asked), DEPTH)
+        key = ReplayKey("remote", digest(addresses), 0, "", digest(asked), DEPTH)
         return Replay(dataset.name, dataset.split, key, tuple(found))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
@@ -306,12 +290,8 @@ def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
 
 
 def _key(arm: ArmFacts, text: str, filter_: object | None) -> str:
-    return _head(arm) + _digest(json.dumps([text, filter_], sort_keys=True).encode())
+    return _head(arm) + digest(json.dumps([text, filter_], sort_keys=True).encode())
 
 
 def _head(arm: ArmFacts) -> str:
     return f"{arm.name} {arm.address} {arm.depth} "
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -65,7 +65,7 @@ def replay_dataset(
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
-    parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True).encode())
+    parts = path.with_suffix(".parts") / digest(json.dumps(asdict(key), sort_keys=True).encode())
     warm = False
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
@@ -109,10 +109,10 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
         asked.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
-        index=_digest(json.dumps(passages).encode()),
+        index=digest(json.dumps(passages).encode()),
         version=session.index.version,
-        settings=_digest(json.dumps([session.index.fingerprint, taken], sort_keys=True).encode()),
-        questions=_digest(json.dumps(asked).encode()),
+        settings=digest(json.dumps([session.index.fingerprint, taken], sort_keys=True).encode()),
+        questions=digest(json.dumps(asked).encode()),
         depth=depth,
     )
 
@@ -175,7 +175,8 @@ def contains_any(text: str, answers: Sequence[str]) -> bool:
     return any(answer.strip() and answer in text for answer in answers)
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """Hexadecimal digest of 128 bits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

@@ -89,7 +89,7 @@ class HeldOutEvaluation:
         transfer: Dataset -> every system on its questions, with a router that was trained on the
             other datasets.
         untried: Dataset -> why no router could be trained on the other datasets.
-        duplicates: Test questions that nearly repeat a training question, with that question.
+        duplicates: Number of test questions that nearly repeat a training question.
         left_out: Results on train and dev of each dataset, with a router that was trained on the
             other datasets.
         strangers: Results on test questions of sources that were not trained on.
@@ -99,7 +99,7 @@ class HeldOutEvaluation:
     outcomes: HeldOutOutcomes
     transfer: Mapping[str, HeldOutOutcomes]
     untried: Mapping[str, str]
-    duplicates: Sequence[tuple[str, str]]
+    duplicates: int
     left_out: Sequence[Away] = ()
     strangers: Sequence[Away] = ()
 
@@ -285,31 +285,19 @@ def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
     return found
 
 
-def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> list[tuple[str, str]]:
-    """Find test questions that nearly repeat a training question.
+def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> int:
+    """Number of distinct test questions that nearly repeat a training question.
 
     The Jaccard coefficient of their sets of case-folded words is `NEAR` or more.
-
-    Returns:
-        Pairs of a test question and the most similar training question.
     """
-    bags = [(text, _words(text)) for text in dict.fromkeys(learned)]
-    holding: dict[str, list[int]] = {}
-    for place, (_, bag) in enumerate(bags):
-        for word in bag:
-            holding.setdefault(word, []).append(place)
-    found = []
-    for text in dict.fromkeys(test):
-        bag = _words(text)
-        shared: dict[int, int] = {}
-        for word in bag:
-            for place in holding.get(word, ()):
-                shared[place] = shared.get(place, 0) + 1
-        near = {place: count / len(bag | bags[place][1]) for place, count in shared.items()}
-        best = max(near, key=lambda place: (near[place], -place), default=None)
-        if best is not None and near[best] >= NEAR:
-            found.append((text, bags[best][0]))
-    return found
+    known = {_words(text) for text in learned}
+    asked = [_words(text) for text in dict.fromkeys(test)]
+    return sum(any(_jaccard(bag, other) >= NEAR for other in known) for bag in asked)
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
 def _words(text: str) -> frozenset[str]:

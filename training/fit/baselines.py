@@ -1,6 +1,6 @@
 """Baselines for the router: other classifiers, on words, on vectors, or on its own columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from backends.types import Float32, Float64, Int64, Mask
+from backends.types import Float64, Int64
 from router.fusion import FusionSettings
 from router.policy import Policy
 from router.scorer import sigmoid
@@ -35,71 +35,48 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Inverse regularisation to choose among, by cross-validation on the training questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineQuestions:
-    """The inputs of a baseline for n questions.
-
-    Attributes:
-        vectors: (n, d) float32 unit vectors.
-        columns: (n, c) the router's inputs.
-    """
-
-    texts: Sequence[str]
-    vectors: Float32
-    columns: Float64
-
-    def __len__(self) -> int:
-        """Number of questions."""
-        return len(self.texts)
-
-
-Scores = Callable[[BaselineQuestions], Float64]
+Inputs = NDArray[Any]
+"""(n, …) what a baseline reads of each question."""
+Scores = Callable[[Inputs], Float64]
 """Gives (n,) scores from 0 to 1; from 0.5 the graph is chosen."""
-Baseline = Callable[[BaselineQuestions, Int64], Scores]
-"""Fits training questions and their labels (1: the graph succeeds).
-
-Raises:
-    FitError: A label has fewer questions than there are folds.
-"""
 
 
-def _baseline(seen: str, model: Any, strength: str = "") -> Baseline:  # noqa: ANN401
+@dataclass(frozen=True, slots=True)
+class Baseline:
     """A scikit-learn model on one kind of input.
 
-    Args:
-        seen: The field of `BaselineQuestions` to read.
+    Attributes:
+        seen: "texts"; "vectors", which are unit vectors; or "columns", the router's inputs.
         strength: The model's parameter to choose among `STRENGTHS`; "" for none.
     """
 
-    def fitted(questions: BaselineQuestions, labels: Int64) -> Scores:
+    seen: str
+    model: Any
+    strength: str = ""
+
+    def fit(self, inputs: Inputs, labels: Int64) -> Scores:
+        """Fit training questions and their labels (1: the graph succeeds).
+
+        Raises:
+            FitError: A label has fewer questions than there are folds.
+        """
         counts = np.bincount(labels, minlength=2)
         if counts.min() < FOLDS:
             raise FitError(
                 f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
                 f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
             )
-        inputs = getattr(questions, seen)
-        found = clone(model)
-        if strength:
-            found.set_params(**{strength: _strength(model, strength, inputs, labels)})
+        found = clone(self.model)
+        if self.strength:
+            best = _strength(self.model, self.strength, inputs, labels)
+            found.set_params(**{self.strength: best})
         found.fit(inputs, labels)
-
-        def scores(asked: BaselineQuestions) -> Float64:
-            if hasattr(found, "predict_proba"):
-                return np.asarray(found.predict_proba(getattr(asked, seen))[:, 1], np.float64)
-            return sigmoid(np.asarray(found.decision_function(getattr(asked, seen)), np.float64))
-
-        return scores
-
-    return fitted
+        if hasattr(found, "predict_proba"):
+            return lambda asked: np.asarray(found.predict_proba(asked)[:, 1], np.float64)
+        return lambda asked: sigmoid(np.asarray(found.decision_function(asked), np.float64))
 
 
-def _strength(
-    model: Any,  # noqa: ANN401
-    name: str,
-    inputs: Sequence[str] | NDArray[Any],
-    labels: Int64,
-) -> float:
+def _strength(model: Any, name: str, inputs: Inputs, labels: Int64) -> float:  # noqa: ANN401
     """The strength that ranks best in cross-validation.
 
     At most `SAMPLED` questions are used: the choice takes nearly all of the time, and hardly
@@ -110,13 +87,13 @@ def _strength(
     rows = np.arange(len(labels))
     if len(rows) > SAMPLED:
         rows, _ = train_test_split(rows, train_size=SAMPLED, stratify=labels, random_state=0)
-    search.fit([inputs[row] for row in rows.tolist()], labels[rows])
+    search.fit(inputs[rows], labels[rows])
     return float(search.best_params_[name])
 
 
 _LOGISTIC = LogisticRegression(class_weight="balanced", max_iter=2000)
 BASELINES: Mapping[str, Baseline] = {
-    "tfidf-svm": _baseline(
+    "tfidf-svm": Baseline(
         "texts",
         make_pipeline(
             TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
@@ -124,11 +101,11 @@ BASELINES: Mapping[str, Baseline] = {
         ),
         "linearsvc__C",
     ),
-    "embedding-lr": _baseline("vectors", _LOGISTIC, "C"),
-    "logistic": _baseline(
+    "embedding-lr": Baseline("vectors", _LOGISTIC, "C"),
+    "logistic": Baseline(
         "columns", make_pipeline(StandardScaler(), _LOGISTIC), "logisticregression__C"
     ),
-    "boosting": _baseline(
+    "boosting": Baseline(
         "columns",
         HistGradientBoostingClassifier(
             max_iter=60, max_leaf_nodes=4, class_weight="balanced", random_state=0
@@ -163,39 +140,29 @@ def fit_baselines(
     Raises:
         FitError: A label has too few questions.
     """
+    keys = np.array(known.texts, dtype=np.str_)
+    fold = divide(Pool(known.features, labels, known.groups, keys), FOLDS, seed=0)
+    learned = labels >= 0
     found = {}
     for name, baseline in BASELINES.items():
-        held_out = _crossfitted(baseline, known, labels, columns)
-        outcomes = known.outcomes(held_out, policy.simple, fusion, quality)
+        own, new = (_inputs(baseline.seen, one, columns) for one in (known, asked))
+        held_out = np.empty(len(labels))
+        for held in range(FOLDS):
+            learn = (fold != held) & learned
+            held_out[fold == held] = baseline.fit(own[learn], labels[learn])(own[fold == held])
+        outcomes = known.outcomes(_inside(held_out), policy.simple, fusion, quality)
         solution = solve(outcomes, goal, most=CUTS)
-        score = baseline(_questions(known, labels >= 0, columns), labels[labels >= 0])
-        everyone = np.ones(len(asked), bool)
-        scores = _inside(score(_questions(asked, everyone, columns)))
+        scores = _inside(baseline.fit(own[learned], labels[learned])(new))
         found[name] = RouterScores(
             scores, Policy(solution.thresholds, policy.simple, policy.latency_ms)
         )
     return found
 
 
-def _crossfitted(
-    baseline: Baseline, known: EvaluationSet, labels: Int64, columns: Int64
-) -> Float64:
-    """(n,) each question's score by a baseline that was not trained on it."""
-    keys = np.array(known.texts, dtype=np.str_)
-    fold = divide(Pool(known.features, labels, known.groups, keys), FOLDS, seed=0)
-    scores = np.empty(len(labels))
-    for held in range(FOLDS):
-        learn = (fold != held) & (labels >= 0)
-        score = baseline(_questions(known, learn, columns), labels[learn])
-        scores[fold == held] = score(_questions(known, fold == held, columns))
-    return _inside(scores)
-
-
-def _questions(evaluation_set: EvaluationSet, rows: Mask, columns: Int64) -> BaselineQuestions:
-    chosen = np.flatnonzero(rows).tolist()
-    texts, vectors = evaluation_set.texts, evaluation_set.vectors
-    seen = evaluation_set.features[chosen][:, columns]
-    return BaselineQuestions([texts[row] for row in chosen], vectors[chosen], seen)
+def _inputs(seen: str, questions: EvaluationSet, columns: Int64) -> Inputs:
+    if seen == "texts":
+        return np.array(questions.texts, object)
+    return questions.vectors if seen == "vectors" else questions.features[:, columns]
 
 
 def _inside(scores: Float64) -> Float64:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from router.scorer import KINDS, AttentionMlp
-from training.errors import FitError
+from router.scorer import AttentionMlp
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,3 @@ class RouterRecipe:
     leaf: int = 5
     tried: float = 0.6
     unfamiliar: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise FitError(f"There is no kind '{self.kind}'; use {' or '.join(KINDS)}.")

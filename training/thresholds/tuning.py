@@ -131,7 +131,8 @@ class Tuning:
             ModelFileError: There is no such router, or it was trained on other features.
             FitError: The measure is unknown.
         """
-        _check(measure)
+        if measure not in MEASURES:
+            raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
         own = settings
         router = replace(own.router, model=str(model)) if model else own.router
         questions = [one for replay in replays for one in replay.questions]
@@ -250,11 +251,6 @@ class Tuning:
         }
         save_policy(path, policy, {**said, **(notes or {})})
         return policy
-
-
-def _check(measure: str) -> None:
-    if measure not in MEASURES:
-        raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from training.fit.baselines import (
     BASELINES,
     EDGE,
     Baseline,
-    BaselineQuestions,
+    Inputs,
     Scores,
     fit_baselines,
 )
@@ -19,35 +21,36 @@ from training.thresholds.outcomes import GRAPH, ThresholdObjective
 
 
 def questions(
-    count: int, seed: int
-) -> tuple[BaselineQuestions, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    seen: str, count: int, seed: int
+) -> tuple[Inputs, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Questions about a director are the graph's, and lie in another direction."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(2, size=count)
     words = ["what is the height of number", "who is the director of film"]
     texts = [f"{words[label]} {generator.integers(1000)}" for label in labels.tolist()]
     vectors = generator.normal(size=(count, 8)) + 2 * labels[:, None] * np.eye(8)[0]
-    return BaselineQuestions(texts, vectors.astype(np.float32), vectors), labels
+    inputs = {"texts": np.array(texts, object), "vectors": vectors.astype(np.float32)}
+    return inputs.get(seen, vectors), labels
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
 def test_baselines_learn_what_there_is_to_learn(baseline: Baseline) -> None:
-    scores = baseline(*questions(80, 0))
-    asked, labels = questions(60, 1)
+    scores = baseline.fit(*questions(baseline.seen, 80, 0))
+    asked, labels = questions(baseline.seen, 60, 1)
     found = scores(asked)
     assert found.shape == (60,)
     assert ((found >= 0) & (found <= 1)).all()
     assert ((found >= 0.5) == labels).mean() >= 0.75
-    assert np.array_equal(found, baseline(*questions(80, 0))(asked))
+    assert np.array_equal(found, baseline.fit(*questions(baseline.seen, 80, 0))(asked))
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
 def test_too_few_of_a_kind(baseline: Baseline) -> None:
-    asked, labels = questions(20, 0)
+    asked, labels = questions(baseline.seen, 20, 0)
     labels[:] = 1
     labels[:3] = 0
     with pytest.raises(FitError, match="succeeds on 17, the simple arm alone on 3"):
-        baseline(asked, labels)
+        baseline.fit(asked, labels)
 
 
 POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
@@ -67,18 +70,21 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
 ) -> None:
     seen: list[tuple[set[str], set[str]]] = []
 
-    def remembering(learned: BaselineQuestions, labels: np.ndarray) -> Scores:
-        assert len(learned) == len(labels)
-        assert {*labels.tolist()} == {0, 1}
-        texts = {*learned.texts}
+    class Remembering(Baseline):
+        def fit(self, inputs: Inputs, labels: np.ndarray) -> Scores:
+            assert len(inputs) == len(labels)
+            assert {*labels.tolist()} == {0, 1}
+            texts = {*inputs.tolist()}
 
-        def score(asked: BaselineQuestions) -> np.ndarray:
-            seen.append((texts, {*asked.texts}))
-            return np.asarray(asked.vectors[:, 0], np.float64)
+            def score(asked: Inputs) -> np.ndarray:
+                seen.append((texts, {*asked.tolist()}))
+                numbers = [re.findall(r"\d+", text)[0] for text in asked.tolist()]
+                return np.array([float(int(number) % 2) for number in numbers])
 
-        return score
+            return score
 
-    monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
+    rivals = {"by heart": Remembering("texts", None)}
+    monkeypatch.setattr("training.fit.baselines.BASELINES", rivals)
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
     found = fit_baselines(

@@ -158,11 +158,6 @@ def test_what_cannot_be_trained_is_refused() -> None:
         train(some, dev, NAMES, replace(SMALL, learning_rate=1e30))
 
 
-def test_a_kind_that_there_is_not() -> None:
-    with pytest.raises(FitError, match="no kind 'forest'"):
-        RouterRecipe(kind="forest")
-
-
 def test_what_decides_is_kept_and_what_repeats_is_not() -> None:
     found = select(examples(1500, 0), NAMES, k=4)
     assert {"f2", "f3"} <= set(found.names)
