@@ -6,6 +6,7 @@ questions, with the relevant passages removed from every list.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -141,11 +142,12 @@ def _asked(
     replays: Replays,
 ) -> Iterator[_Asked]:
     """The questions of a split that every arm answered."""
-    dataset = read_dataset(source.dataset, split)
-    if source.index is None:
+    dataset, simple = read_dataset(source.dataset, split), remote.simple
+    if simple is not None:
         for question in dataset.questions:
             if (answers := remote.answers(dataset, question)) is not None:
-                yield _one(remote, dataset, question, answers)
+                ours = partial(_without, ranking_of(simple, answers[simple.name]))
+                yield _one(remote, dataset, question, answers, ours, texts={})
         return
     for replay in replays.training([source], split):
         lists = [one.rankings for own in replay.questions for one in [own.results]]
@@ -155,8 +157,8 @@ def _asked(
         for replayed in replay.questions:
             answers = remote.answers(dataset, replayed.question)
             if answers is not None:
-                own = _one(remote, dataset, replayed.question, answers, texts)
-                yield replace(own, ours=_of_replay(replayed, settings))
+                ours = partial(_fused_without, replayed, settings)
+                yield _one(remote, dataset, replayed.question, answers, ours, texts=texts)
 
 
 def _one(
@@ -164,15 +166,10 @@ def _one(
     dataset: Dataset,
     question: Question,
     answers: Mapping[str, ArmAnswer],
-    texts: Texts | None = None,
+    ours: Callable[[Collection[str]], Ranking],
+    *,
+    texts: Texts,
 ) -> _Asked:
-    simple = remote.simple
-
-    def ours(gone: Collection[str]) -> Ranking:
-        if simple is None:
-            raise AssertionError("an index answers")
-        return _without(ranking_of(simple, answers[simple.name]), gone)
-
     return _Asked(
         question,
         question.group or dataset.name,
@@ -185,19 +182,16 @@ def _one(
                 for arm in remote.asker.arms
                 for hit in answers[arm.name].hits
             },
-            **(texts or {}),
+            **texts,
         },
     )
 
 
-def _of_replay(replayed: Replayed, settings: Settings) -> Callable[[Collection[str]], Ranking]:
-    def ours(gone: Collection[str]) -> Ranking:
-        results = replayed.results
-        lists = {arm: _without(own, gone) for arm, own in results.rankings.items()}
-        (found,) = fuse_text([replace(results, rankings=lists)], settings.fusion, DEPTH)
-        return found
-
-    return ours
+def _fused_without(replayed: Replayed, settings: Settings, gone: Collection[str]) -> Ranking:
+    results = replayed.results
+    lists = {arm: _without(own, gone) for arm, own in results.rankings.items()}
+    (found,) = fuse_text([replace(results, rankings=lists)], settings.fusion, DEPTH)
+    return found
 
 
 def _examples(

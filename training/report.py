@@ -150,7 +150,6 @@ def make_report(
             outcomes,
             policy.thresholds,
             choices.goal,
-            errors=choices.errors,
             cautious=choices.elsewhere,
             seed=choices.seed,
         ),

@@ -36,7 +36,7 @@ from training.markdown import (
 from training.plots import as_svg, front_figure, importance_figure, reliability_figure, score_figure
 from training.report import DEV, QuestionCounts, Report
 from training.thresholds.outcomes import Outcome
-from training.thresholds.solve import Front
+from training.thresholds.solve import Front, standard_errors
 from training.thresholds.sweep import keeps
 
 SHOWN_FEATURES = 30
@@ -75,6 +75,7 @@ def as_markdown(report: Report) -> str:
     """The report's text; it says so if there is no final evaluation."""
     choices, policy, stable = report.choices, report.policy, report.stability
     sizes, information = report.importances, report.selection.information
+    errors = standard_errors(cautious=choices.elsewhere)
     order = np.argsort(-sizes, kind="stable")[:SHOWN_FEATURES].tolist()
     features = [
         (report.selection.names[at], *(f"{values[at]:.3f}" for values in (sizes, information)))
@@ -110,7 +111,7 @@ def as_markdown(report: Report) -> str:
         steps=_steps(policy.thresholds),
         started=_started(choices),
         plateau=percent(report.solutions[policy.simple].plateau),
-        errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
+        errors=f"{errors:g} standard error{'s' if errors > 1 else ''}",
         taken=_CAUTIOUS if choices.elsewhere else "the cheapest of these",
         times=", ".join(f"{route} {milliseconds(ms)}" for route, ms in policy.latency_ms.items()),
         thresholds=_thresholds(report),

@@ -23,12 +23,11 @@ from training.data.evaluation_set import EvaluationSet
 from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.held_out import RouterScores
-from training.fit.crossfit import divide
+from training.fit.crossfit import FOLDS, divide
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 
-FOLDS = 5
 SAMPLED = 800
 """How many questions a strength is chosen on."""
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

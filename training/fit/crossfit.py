@@ -20,13 +20,14 @@ from training.fit.calibration import losses
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 
+FOLDS = 5
+
 
 def crossfit(
     pool: Pool,
     names: Sequence[str],
     recipe: RouterRecipe | None = None,
     *,
-    folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Float64:
@@ -39,17 +40,14 @@ def crossfit(
 
     Args:
         pool: Questions of train and dev, never of test.
-        folds: At least 3.
 
     Raises:
-        FitError: There are fewer than 3 folds, or a router would see labels of one kind only.
+        FitError: A router would see labels of one kind only.
     """
-    if folds < 3:
-        raise FitError(f"{folds} folds leave none to train on; one is held out and one is dev.")
-    fold = divide(pool, folds, seed)
+    fold = divide(pool, FOLDS, seed)
     logits = np.empty(len(pool.labels))
-    for held in range(folds):
-        dev = fold == (held + 1) % folds
+    for held in range(FOLDS):
+        dev = fold == (held + 1) % FOLDS
         others = (fold != held) & ~dev
         trained = train(pool.examples(others), pool.examples(dev), names, recipe, progress)
         logits[fold == held] = trained.scorer.logits(pool.features[fold == held])
@@ -72,7 +70,7 @@ def leave_datasets_out(
     Args:
         pool: Questions of train and dev, never of test.
     """
-    dev = divide(pool, 5, seed) == 0
+    dev = divide(pool, FOLDS, seed) == 0
     logits = np.full(len(pool.labels), np.nan)
     for left_out in np.unique(pool.groups).tolist():
         others = pool.groups != left_out

@@ -21,13 +21,12 @@ from router.scorer import Linear, Scorer
 from training.data.examples import Pool
 from training.errors import FitError
 from training.fit.calibration import losses
-from training.fit.crossfit import divide
+from training.fit.crossfit import FOLDS, divide
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0)
 """Penalties on the correction, from the strongest; no correction counts as stronger still."""
 LEAST = 30
 """With fewer labelled questions, no correction is made."""
-_FOLDS = 5
 
 
 def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
@@ -44,11 +43,11 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
         return prior
     inputs, logits = prior.inputs(pool.features[known]), prior.logits(pool.features[known])
     labels = pool.labels[known]
-    fold = divide(pool, _FOLDS, seed)[known]
+    fold = divide(pool, FOLDS, seed)[known]
     tried = [losses(logits, labels)]
     for strength in STRENGTHS:
         held_out = np.empty(len(labels))
-        for held in range(_FOLDS):
+        for held in range(FOLDS):
             learn, asked = fold != held, fold == held
             weights = _fit(inputs[learn], logits[learn], labels[learn], strength)
             held_out[asked] = logits[asked] + _added(inputs[asked], weights)
@@ -67,9 +66,9 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
 
 def crossfit_correction(prior: Scorer, pool: Pool, *, seed: int = 0) -> Float64:
     """(n,) each question's logit, by a correction that was not fitted on it."""
-    fold = divide(pool, _FOLDS, seed)
+    fold = divide(pool, FOLDS, seed)
     logits = np.empty(len(pool.labels))
-    for held in range(_FOLDS):
+    for held in range(FOLDS):
         rows = fold == held
         logits[rows] = correct(prior, pool, ~rows, seed=seed).logits(pool.features[rows])
     return logits

@@ -13,7 +13,7 @@ from router.query_performance import DENSE_SIGNALS, SEED_SIGNALS
 from router.text_evidence import LIST_SIGNALS, NAME_SIGNALS, QUESTION_SIGNALS, WORD_SIGNALS
 from training.data.examples import Pool
 from training.errors import FitError
-from training.fit.crossfit import crossfit, divide
+from training.fit.crossfit import FOLDS, crossfit, divide
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 
@@ -28,7 +28,6 @@ GROUPS: Mapping[str, frozenset[str]] = {
 """Columns by topic."""
 SIZES = (50, 100, 200, 400, 800, 1600)
 """Numbers of training questions on the learning curve."""
-_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def learning_curve(
     All are tested on the same fifth of the questions. Sizes at which a label is missing are left
     out.
     """
-    fold = divide(pool, _FOLDS, seed)
+    fold = divide(pool, FOLDS, seed)
     held = fold == 0
     order = np.random.default_rng(seed).permutation(np.flatnonzero(~held))
     for size in (*(size for size in SIZES if size < len(order)), len(order)):

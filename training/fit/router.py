@@ -42,7 +42,6 @@ from training.thresholds.solve import (
     Solution,
     solve,
     solve_points,
-    standard_errors,
 )
 from training.thresholds.steps import LEFT_OUT, solve_steps
 from training.thresholds.sweep import CUTS, objective
@@ -93,11 +92,6 @@ class Choices:
     elsewhere: bool = True
     seed: int = 0
     start: str = ""
-
-    @property
-    def errors(self) -> float:
-        """See `training.thresholds.solve.standard_errors`."""
-        return standard_errors(elsewhere=self.elsewhere)
 
     def __post_init__(self) -> None:
         if self.kind not in ("auto", *KINDS):
@@ -259,11 +253,11 @@ def fit(
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
-        route: solve(found, goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere)
+        route: solve(found, goal, most=CUTS, cautious=choices.elsewhere)
         for route, found in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    points = solve_points(outcomes[route], goal, errors=choices.errors, cautious=choices.elsewhere)
+    points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
 
     def with_steps(pair: Thresholds, by: float) -> Thresholds:
         return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))

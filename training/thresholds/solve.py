@@ -41,19 +41,19 @@ class Solution:
     plateau: float
 
 
-def standard_errors(*, elsewhere: bool) -> float:
+def standard_errors(*, cautious: bool) -> float:
     """Within how many standard errors thresholds count as equally good.
 
     One is right for questions like these; leaving fusion for unlike questions needs more evidence.
     """
-    return 2.0 if elsewhere else 1.0
+    return 2.0 if cautious else 1.0
 
 
 def solve(
     replay: RouteOutcomes,
     goal: ThresholdObjective | None = None,
     *,
-    errors: float = 1.0,
+    errors: float | None = None,
     most: int | None = None,
     cautious: bool = False,
 ) -> Solution:
@@ -67,7 +67,8 @@ def solve(
     Args:
         replay: Outcomes of the split to choose on; never of test.
         goal: The goal; None for quality alone.
-        errors: Standard errors below the best that count as equal; 0 returns a best pair.
+        errors: Standard errors below the best that count as equal; 0 returns a best pair, None
+            stands for `standard_errors`.
         most: How many cuts to consider, spread evenly over the questions; None for all. Memory is
             about 50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
         cautious: Take the highest of the high thresholds, then the cheapest pair that has it. Where
@@ -78,6 +79,8 @@ def solve(
         FitError: No pair keeps the bounds.
     """
     goal = goal or ThresholdObjective()
+    if errors is None:
+        errors = standard_errors(cautious=cautious)
     cuts = Cuts.of(replay.scores, most)
     low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
     chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
@@ -85,19 +88,14 @@ def solve(
 
 
 def solve_points(
-    replay: RouteOutcomes,
-    goal: ThresholdObjective,
-    *,
-    errors: float = 1.0,
-    cautious: bool = False,
+    replay: RouteOutcomes, goal: ThresholdObjective, *, cautious: bool
 ) -> dict[str, Thresholds]:
     """Solve each operating point's thresholds; arguments and errors as for `solve`."""
     found = {}
     for name, by in POINTS.items():
         loss = None if goal.max_loss is None else max(1.0, by) * goal.max_loss
         own = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
-        solution = solve(replay, own, errors=errors, most=CUTS, cautious=cautious)
-        found[name] = solution.thresholds
+        found[name] = solve(replay, own, most=CUTS, cautious=cautious).thresholds
     return found
 
 
@@ -195,7 +193,6 @@ def stability(
     goal: ThresholdObjective | None = None,
     *,
     resamples: int = 200,
-    errors: float = 1.0,
     most: int | None = 200,
     cautious: bool = False,
     seed: int = 0,
@@ -215,7 +212,7 @@ def stability(
     given = np.stack([each[rows, codes] for each in values], axis=1)
     means = resampled_means(given, seed=seed)
     generator = np.random.default_rng(seed)
-    cuts = Cuts.of(replay.scores, most)
+    cuts, errors = Cuts.of(replay.scores, most), standard_errors(cautious=cautious)
     found = []
     for _ in range(resamples):
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)

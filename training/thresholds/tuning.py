@@ -43,7 +43,6 @@ from training.thresholds.solve import (
     solve,
     solve_points,
     stability,
-    standard_errors,
 )
 from training.thresholds.sweep import CUTS, keeps
 
@@ -303,8 +302,7 @@ def retune(
         FitError: No thresholds keep the bounds.
     """
     own = tuning.model.policy.thresholds
-    errors = standard_errors(elsewhere=elsewhere)
-    solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    solution = solve(tuning.outcomes, goal, most=CUTS, cautious=elsewhere)
     solution = replace(solution, thresholds=replace(solution.thresholds, steps=own.steps))
     before = outcome(tuning.outcomes, own)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
@@ -317,7 +315,7 @@ def retune(
         goal=goal,
         solution=solution,
         stability=stability(
-            tuning.outcomes, solution.thresholds, goal, errors=errors, cautious=elsewhere, seed=seed
+            tuning.outcomes, solution.thresholds, goal, cautious=elsewhere, seed=seed
         ),
         before=before,
         moves=moved,
@@ -334,8 +332,7 @@ def retuned_points(
     Raises:
         FitError: No thresholds keep the bounds.
     """
-    errors = standard_errors(elsewhere=elsewhere)
-    found = solve_points(tuning.outcomes, goal, errors=errors, cautious=elsewhere)
+    found = solve_points(tuning.outcomes, goal, cautious=elsewhere)
     own = tuning.model.policy
     return {
         name: replace(pair, steps=own.points.get(name, own.thresholds).steps)

@@ -31,11 +31,11 @@ def test_datasets_and_labels_are_spread_evenly(pool: Pool) -> None:
 def test_labels_of_a_fold_do_not_reach_its_scores(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fold = np.arange(600) % 4
+    fold = np.arange(600) % 5
     monkeypatch.setattr("training.fit.crossfit.divide", lambda *_: fold)
-    before = crossfit(pool, NAMES, LINEAR, folds=4)
+    before = crossfit(pool, NAMES, LINEAR)
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
-    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR, folds=4)
+    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR)
     same = before == after
     assert same[fold == 2].all()
     assert not same[fold != 2].any()
@@ -45,15 +45,10 @@ def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     known = pool.labels >= 0
     assert len(pool.examples(np.ones(600, np.bool_))) == known.sum() == 400
     features = np.where(known[:, None], pool.features, pool.features + 1)
-    before = crossfit(pool, NAMES, LINEAR, folds=3)
-    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR, folds=3)
+    before = crossfit(pool, NAMES, LINEAR)
+    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR)
     assert (before[known] == after[known]).all()
     assert (before[~known] != after[~known]).all()
-
-
-def test_too_few_folds_are_refused(pool: Pool) -> None:
-    with pytest.raises(FitError, match="2 folds"):
-        crossfit(pool, NAMES, LINEAR, folds=2)
 
 
 def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:

@@ -139,7 +139,7 @@ def test_operating_points_rise_in_speed() -> None:
     quality = np.stack([1 - scores, np.full(300, 0.8), scores], axis=1)
     latency = np.tile([5.0, 20.0, 18.0], (300, 1))
     replay = RouteOutcomes(scores, quality, latency)
-    found = solve_points(replay, ThresholdObjective(latency_weight=0.01))
+    found = solve_points(replay, ThresholdObjective(latency_weight=0.01), cautious=False)
     assert [*found] == ["quality", "balanced", "fast"]
     times = [outcome(replay, pair).mean_ms for pair in found.values()]
     assert times == sorted(times, reverse=True)
@@ -280,6 +280,6 @@ def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion(
             assert lost <= allowed
     bound = replace(goal, max_loss=0.05, max_graph_share=0.0)
     assert solve(replay, bound, errors=0).thresholds.low == 1  # what was asked for goes first
-    points = solve_points(replay, replace(goal, max_loss=0.05), errors=0)
+    points = solve_points(replay, replace(goal, max_loss=0.05), cautious=False)
     assert points["balanced"].low == pytest.approx(0.15)
     assert points["quality"].low <= points["balanced"].low <= points["fast"].low == 1
