@@ -8,7 +8,7 @@ import numpy as np
 from backends.numerics import logistic
 from backends.types import Float64, Int64
 from router.explain import Explainer
-from router.policy import Policy, routes
+from router.policy import Policy
 from router.scorer import Scorer
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
@@ -22,7 +22,7 @@ from training.fit.recipe import RouterRecipe
 from training.fit.router import Choices, Fitted
 from training.fit.trainer import Selection
 from training.plots import histogram
-from training.thresholds.outcomes import Outcome, of_routes
+from training.thresholds.outcomes import Outcome, of_each_route
 from training.thresholds.solve import Front, Solution, Stability, front, stability
 
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
@@ -153,10 +153,7 @@ def make_report(
             cautious=choices.elsewhere,
             seed=choices.seed,
         ),
-        fixed={
-            str(route): of_routes(outcomes, np.full(len(outcomes), at))
-            for at, route in enumerate(routes(policy.simple))
-        }
+        fixed=of_each_route(outcomes, policy.simple)
         | {str(Route.STEPS): questions.always(Route.STEPS, choices.fusion, choices.quality)},
         front=front(outcomes, choices.goal),
         stages_ms=stage_latency(questions),

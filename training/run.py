@@ -24,7 +24,7 @@ from router.settings import Settings
 from router.types import Route
 from training.card import card
 from training.data.dataset import read_dataset
-from training.data.evaluation_set import EvaluationSet, texts_of
+from training.data.evaluation_set import EvaluationSet
 from training.data.remote import RemoteAnswers
 from training.data.replay import Replay
 from training.data.sources import QuestionSource, Replays, lacking
@@ -209,7 +209,7 @@ class TrainingRun:
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()
-        progress.start(len(texts_of(replays)), "features")
+        progress.start(sum(map(len, replays)), "features")
         try:
             with self.clock.stage("features"):
                 return EvaluationSet.load(

@@ -83,7 +83,8 @@ class EvaluationSet:
                     "place, for which routers use different features; train one router for each."
                 )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_NAMES)
-        features = cached_features(texts_of(replays), cache, settings, progress=progress)
+        texts = [one.question.text for one in asked]
+        features = cached_features(texts, cache, settings, progress=progress)
         results = [one for replay in replays for one in replay.results]
         return cls(tuple(replays), with_corpus(features, results), deciding)
 
@@ -111,7 +112,7 @@ class EvaluationSet:
     @property
     def texts(self) -> list[str]:
         """The text of each question."""
-        return texts_of(self.replays)
+        return [one.question.text for one in self.questions]
 
     @property
     def vectors(self) -> Float32:
@@ -298,11 +299,6 @@ class EvaluationSet:
             longer = self.latency_ms(Route.STEPS)
             found.latency_ms[:] = np.where(instead, longer[:, None], found.latency_ms)
         return found
-
-
-def texts_of(replays: Sequence[Replay]) -> list[str]:
-    """The text of each question of some replays, concatenated."""
-    return [one.question.text for replay in replays for one in replay.questions]
 
 
 def _rankings(

@@ -32,8 +32,6 @@ from training.errors import TrainingError
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""
-MS_PER_PRICE = 100_000.0
-"""Default milliseconds that a unit of price counts as."""
 DEPTH = 20
 """How many of our own hits are fused with the remote ones."""
 _AT_ONCE = 16
@@ -104,8 +102,8 @@ class RemoteAnswers:
     asker: RemoteAsker
     kept: KeptAnswers
     fusion: FusionSettings
-    ms_per_price: float = MS_PER_PRICE
-    per_second: float = 0.0
+    ms_per_price: float
+    per_second: float
     failed: Counter[str] = field(default_factory=Counter)
     _tried: set[str] = field(default_factory=set)
 
@@ -154,9 +152,8 @@ class RemoteAnswers:
         arms = {arm.name: arm for arm in self.asker.arms}
         progress = progress or Silent()
         progress.start(len(missing), "asking remote arms")
-        # A question counts once towards the limit, however many arms are asked.
-        pace = len(arms) / self.per_second if self.per_second else 0.0
-        size = 1 if pace else _AT_ONCE
+        least = 1 / self.per_second if self.per_second else 0.0
+        size = 1 if least else _AT_ONCE
         try:
             for start in range(0, len(missing), size):
                 began, part = monotonic(), missing[start : start + size]
@@ -168,8 +165,8 @@ class RemoteAnswers:
                     else:
                         self.kept.add(arms[one.arm], one.text, one.filter, answer)
                     progress.advance(1)
-                left = pace / len(arms) * len(part) - (monotonic() - began)
-                if pace and left > 0 and start + size < len(missing):
+                left = least - (monotonic() - began)
+                if left > 0 and start + size < len(missing):
                     sleep(left)
         finally:
             progress.close()
@@ -257,7 +254,7 @@ class RemoteAnswers:
         fused = together(own, lists, DEPTH, by_scores=by_scores) if lists else own
         wanted = [words(answer) for answer in question.answers]
         return RemoteReplay(
-            fused=_judged(fused, [arm.prefix for arm in others]),
+            fused=_judged(fused, [arm.prefix for arm in others if arm.prefix]),
             ms=max((answers[arm.name].ms for arm in others), default=0.0),
             price_ms=sum(arm.price for arm in others) * self.ms_per_price,
             answered={
@@ -277,12 +274,16 @@ def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
     return Ranking(arm.name, hits, len(hits))
 
 
+def without_prefix(id_: str, prefixes: Sequence[str]) -> str:
+    """An id without its arm's prefix, as judgements name passages."""
+    return id_.removeprefix(next((one for one in prefixes if id_.startswith(one)), ""))
+
+
 def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
-    """The ranking without prefixes, as judgements name passages; of duplicates the first stays."""
+    """The ranking without prefixes; of duplicates the first stays."""
     first: dict[str, RankedHit] = {}
     for hit in ranking.hits:
-        head = next((one for one in prefixes if one and hit.id.startswith(one)), "")
-        first.setdefault(hit.id.removeprefix(head), hit)
+        first.setdefault(without_prefix(hit.id, prefixes), hit)
     hits = tuple(
         RankedHit(id_, hit.score, rank) for rank, (id_, hit) in enumerate(first.items(), start=1)
     )

@@ -14,7 +14,7 @@ from backends.documents import is_blank
 from backends.files import write_atomically
 from router.remote_arms import ArmAnswer, ArmFacts, AskedHit
 from router.request_log import RETRIEVAL, SHADOW, parse_line, read_texts
-from training.data.remote import KeptAnswers
+from training.data.remote import KeptAnswers, without_prefix
 from training.errors import LogError
 from training.log_replay.reading import Asked, FeedbackQuestion, asked_by, read_feedback
 
@@ -88,7 +88,7 @@ def write_logged(
     _write(folder / "queries.jsonl", rows)
     for split in ("train", "dev"):
         lines = [
-            f"{one.id}\t{_own(id_, prefixes)}\t1"
+            f"{one.id}\t{without_prefix(id_, prefixes)}\t1"
             for one in kept
             if (int(one.id, 16) % 10 < _DEV) == (split == "dev")
             for id_ in one.passages
@@ -122,12 +122,6 @@ def _answer(said: Mapping[str, Any]) -> ArmAnswer | None:
         return ArmAnswer(hits, float(said["ms"]), float(said["spent"]))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _own(id_: str, prefixes: Sequence[str]) -> str:
-    """An id without its arm's prefix."""
-    head = next((one for one in prefixes if id_.startswith(one)), "")
-    return id_.removeprefix(head)
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:

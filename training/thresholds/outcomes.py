@@ -6,8 +6,8 @@ import numpy as np
 
 from backends.numerics import logistic
 from backends.types import Float64, Int64
-from router.policy import bands
-from router.types import Thresholds
+from router.policy import bands, routes
+from router.types import Route, Thresholds
 from training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
@@ -120,6 +120,14 @@ def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
     simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
     found = of_other(replay.quality[rows, codes], latency)
     return replace(found, shares=(simple, fused, graph))
+
+
+def of_each_route(replay: RouteOutcomes, simple: Route) -> dict[str, Outcome]:
+    """Route -> outcome of always taking it: the simple one, fusion and the graph."""
+    return {
+        str(route): of_routes(replay, np.full(len(replay), code))
+        for code, route in enumerate(routes(simple))
+    }
 
 
 def of_other(quality: Float64, latency_ms: Float64) -> Outcome:

@@ -32,6 +32,7 @@ from training.thresholds.outcomes import (
     RouteOutcomes,
     ThresholdObjective,
     moves,
+    of_each_route,
     outcome,
     scores_of,
 )
@@ -164,12 +165,7 @@ class Tuning:
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
         """Route -> outcome of always taking it; includes further arms that were replayed."""
-        pairs = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
-        order = routes(self.model.policy.simple)
-        return {
-            str(route): outcome(self.outcomes, pair)
-            for route, pair in zip(order, pairs, strict=True)
-        } | {
+        return of_each_route(self.outcomes, self.model.policy.simple) | {
             str(route): self.evaluation_set.always(route, self.fusion, self.measure)
             for route in (Route.STEPS, *self.evaluation_set.further)
         }
