@@ -367,9 +367,7 @@ def test_demo_indexes_and_asks_over_every_route(
 def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[int] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "service.commands.serve._run", lambda host, port, *rest: served.append(port)
-    )
+    monkeypatch.setattr("service.commands.serve._run", lambda wanted: served.append(wanted.port))
     code, out, err = wye("demo", "--serve", "--port", "8123")
     assert (code, "199 passages" in out) == (0, True)
     assert "Serving demo at http://127.0.0.1:8123" in err
