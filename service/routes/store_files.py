@@ -246,8 +246,8 @@ async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
         if job is not None and job.state != State.DONE:
             status = _STATES[job.state]
             failed = LastError(code="server_error", message=job.error) if job.error else None
-        elif job is not None:
-            await service.refresher.catch_up(target, job.index_version or 0)
+        elif job is not None and (job.index_version or 0) > target.session.version:
+            status = "in_progress"  # it is stored, but not searched yet
     if known is None or status == "completed":
         return _file(target.name, await read_from(service, target.name, id_))
     found = _no_document(target, id_, status)

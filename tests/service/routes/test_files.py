@@ -1,5 +1,6 @@
 """As OpenAI's client uploads files and makes documents of them."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,10 +13,10 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.vector_stores import VectorStoreFile
 from starlette.testclient import TestClient
 
+from service.collections import Collection
 from service.http.keys import Scope, new_key
 from service.ingest.job import State
 from service.ingest.staged import MOST_FILES
-from service.refresh import Refresher
 from service.settings import ServeSettings
 from tests.live import Live
 from tests.service.fakes import Serve
@@ -126,8 +127,14 @@ def test_a_long_file_is_in_progress_until_its_job_has_ended(ai: OpenAI) -> None:
 def test_a_completed_file_is_searched(
     sentences: int, start: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Refresher, "written", lambda _: None)
-    ai = official(start(serve=ServeSettings(refresh_seconds=3_600)))
+    renew = Collection.renew
+
+    def late(self: Collection) -> bool:
+        time.sleep(0.3)
+        return renew(self)
+
+    monkeypatch.setattr(Collection, "renew", late)
+    ai = official(start())
     text = "The Iron Bridge was cast. " * sentences
     done = ai.vector_stores.files.upload_and_poll(
         vector_store_id="default", file=("long.txt", text.encode()), poll_interval_ms=20
