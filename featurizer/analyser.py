@@ -45,8 +45,9 @@ Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 # Raise this when a change alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
 SENTENCE_VECTORS = ("pooled", "contextual", "plain")
-# Passages that are parsed, then encoded, together.
-SLICE_PASSAGES = 32
+# Passages that are parsed, then encoded, together: few at first, since the encoder waits for their
+# parses, then more, so that more of them have one length.
+FIRST_SLICE, SLICE_PASSAGES = 32, 128
 # No real text has more characters per token than this on average over a whole page.
 CHARACTERS_PER_TOKEN = 20
 # Tokens encoded between two pauses.
@@ -159,8 +160,9 @@ class Analyser:
         """Analyses of passages for the index, in order, yielded slice by slice."""
         items = self._items(passages)
         parses = self.parser.parse_many([text for _, text in items])
-        for start in range(0, len(items), SLICE_PASSAGES):
-            part = items[start : start + SLICE_PASSAGES]
+        start, size = 0, FIRST_SLICE
+        while part := items[start : start + size]:
+            start, size = start + size, min(2 * size, SLICE_PASSAGES)
             with self._clock.stage("parsing"):
                 parsed = [*islice(parses, len(part))]
             with self._clock.stage("encoding"):
@@ -254,6 +256,11 @@ class Analyser:
         A question takes bounded time, however long it is: see `constituency.parser`.
         """
         return self.parser.parse_questions(texts, tokens=tokens)
+
+    @property
+    def has_parser(self) -> bool:
+        """Whether the parser is loaded."""
+        return self.parser.is_loaded
 
     def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
         """The syntax of questions, given their parses with tokens.

@@ -37,7 +37,7 @@ POOLINGS = ("mean", "cls")
 MULTIPLE = 8
 # Texts of one padded length are computed in one call, which reads the weights once for all of
 # them. Beyond this many tokens, padding included, a larger call is no faster.
-TOKENS_AT_ONCE = 128
+TOKENS_AT_ONCE = 256
 # After this many texts, the mapped pages that they read are released; pages that are read again
 # come from the system's cache. Otherwise a few thousand texts bring the whole file into memory.
 TEXTS_BETWEEN = 16

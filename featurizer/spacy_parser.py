@@ -67,6 +67,11 @@ class SpacyParser:
         """The pipeline, loaded on first use: a dense search does not need it."""
         return Pipeline(self._pipeline)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the pipeline is loaded."""
+        return "_loaded" in self.__dict__
+
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """Name and version of the pipeline.

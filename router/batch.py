@@ -226,6 +226,8 @@ class Batch:
             with self.stage("routing", places):
                 for place in places:
                     self._on_graph.needs_parse(place)  # finds the names, which are kept
+            if self.reading.states:  # some may go in steps
+                self.reading.parse_meanwhile()
         if wanted.signals:
             depth = self._fusion.depth
             evidence = self.results(wanted.arms, places, depth, seeds=wanted.seeds)

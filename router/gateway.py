@@ -11,8 +11,7 @@ from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Ranking
 from featurizer.analyser import Analyser
-from featurizer.plan import Plan, is_nested, may_have_plan
-from featurizer.spacy_parser import token_count
+from featurizer.plan import Plan, is_nested
 from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary
@@ -27,8 +26,6 @@ from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSe
 from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
-LONGEST_STEPPED = 40
-"""Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
 NO_RELEVANCE = (
     "Relevance is unknown here, since it was fitted for other models or other settings of the "
     "arms; leave min_relevance out."
@@ -384,12 +381,7 @@ class Gateway:
 
     def _plans_of(self, batch: Batch, places: Sequence[int]) -> dict[int, Plan]:
         """Plans by position, without questions that cannot have one or are too long."""
-        texts = batch.reading.questions
-        likely = [
-            place
-            for place in places
-            if token_count(texts[place]) <= LONGEST_STEPPED and may_have_plan(texts[place])
-        ]
+        likely = batch.reading.may_have_plans(places)
         batch.prepare(likely, (), tokens=True)
         with batch.stage("steps", likely):
             return dict(zip(likely, self._plans(batch.reading, likely), strict=True))

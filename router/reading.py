@@ -16,9 +16,13 @@ from backends.types import Float32, Float64, Mention, Query
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.encoder import EncodedText
-from featurizer.plan import Plan, plan_by_dependencies
+from featurizer.plan import Plan, may_have_plan, plan_by_dependencies
 from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
+from featurizer.spacy_parser import token_count
 from featurizer.types import Parse, Syntax
+
+LONGEST_STEPPED = 40
+"""Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
 
 
 class QuestionReading:
@@ -123,6 +127,25 @@ class QuestionReading:
                 texts = [self.questions[place] for place in missing]
                 found = self._analyser().parse_questions(texts, tokens=tokens)
             parses.update(zip(missing, found, strict=True))
+
+    def parse_meanwhile(self) -> None:
+        """Parse the questions that may have a plan if the encoder is still at work on them.
+
+        That takes no time off, since the encoder runs in another thread. It is not worth loading
+        the parser.
+        """
+        if self._encoding is None or self._encoding.done() or not self._analyser().has_parser:
+            return
+        self.parse(self.may_have_plans(range(len(self.questions))), tokens=True)
+
+    def may_have_plans(self, places: Sequence[int]) -> list[int]:
+        """Those of some questions that may have a plan, by their words, and are not too long."""
+        texts = self.questions
+        return [
+            place
+            for place in places
+            if token_count(texts[place]) <= LONGEST_STEPPED and may_have_plan(texts[place])
+        ]
 
     def find_mentions(self, places: Sequence[int], wanted: Callable[[str], bool]) -> None:
         """Add the mentions of parsed questions to their queries; call it after `encode`.

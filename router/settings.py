@@ -122,11 +122,12 @@ class IngestSettings:
     """How passages get into an index.
 
     Attributes:
-        batch_passages: Passages per commit; an ingest that is killed loses no more than these.
+        batch_passages: Most passages per commit; after 30 s there is one with fewer. An ingest that
+            is killed loses what follows the last commit.
         entity_vectors: Keep a vector of every entity's name, which the "published" preset needs.
     """
 
-    batch_passages: Annotated[int, Field(ge=1)] = 512
+    batch_passages: Annotated[int, Field(ge=1)] = 2048
     entity_vectors: bool = False
 
 

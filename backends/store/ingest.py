@@ -22,7 +22,7 @@ from backends.words import title_names
 
 _T = TypeVar("_T")
 
-WINDOW = 512
+WINDOW = 2_048
 # After so long, analysed passages are committed even if their window has not ended.
 COMMIT_SECONDS = 30.0
 # Each window adds a fragment. So many of about one size are merged.
@@ -309,7 +309,7 @@ class _Ingest:
 
     def _learn(self, surfaces: Iterable[str]) -> None:
         """Encode the surfaces that the cache lacks."""
-        for names in _windows(dict.fromkeys(surfaces), 8 * WINDOW):
+        for names in _windows(dict.fromkeys(surfaces), 2 * WINDOW):
             with self._clock.stage("write"):
                 missing = self._writer.surfaces.missing(names)
             with self._clock.stage("analyse"):

@@ -155,6 +155,23 @@ def test_an_analysis_does_not_depend_on_what_is_analysed_beside(make: Make, mode
     assert analyse(chosen, []) == []
 
 
+def test_passages_are_analysed_in_slices_that_grow(
+    make: Make, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = make()
+    items = [
+        (title, f"{text} Eva Berg saw Oslo {n} times.") for n in range(3) for title, text in ITEMS
+    ]
+    whole = plain(analyse(chosen, items))
+    monkeypatch.setattr(featurizer.analyser, "FIRST_SLICE", 2)
+    monkeypatch.setattr(featurizer.analyser, "SLICE_PASSAGES", 8)
+    before = len(spy.asked)
+    found = chosen.analyse([Passage(title, text) for title, text in items])
+    asked = [(next(found), len(spy.asked) - before)[1] for _ in items]
+    assert asked == [2] * 2 + [6] * 4 + [14] * 8 + [15]
+    assert plain(analyse(chosen, items)) == whole
+
+
 LONG = {
     "many sentences": ("Ships", "".join(f"Ship {n} sailed to Lisbon. " for n in range(150))),
     "nothing named for pages": ("Rain", NEVER * 60 + "Otto Lind woke in Rome. " + NEVER * 60),

@@ -5,9 +5,9 @@ from backends.types import Float64
 from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
-from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, Gateway, decide_without_index
+from router.gateway import EMPTY_INDEX, Gateway, decide_without_index
 from router.query_performance import NAMES
-from router.reading import QuestionReading
+from router.reading import LONGEST_STEPPED, QuestionReading
 from router.relevance import RelevanceModel
 from router.steps import OUT_OF_TIME
 from router.types import ARMS, FURTHER, FusedHit, Route
@@ -269,7 +269,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
         return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
 
     monkeypatch.setattr(QuestionReading, "plan", plan)
-    monkeypatch.setattr("router.gateway.may_have_plan", lambda _: True)
+    monkeypatch.setattr("router.reading.may_have_plan", lambda _: True)
 
 
 def test_steps_search_for_phrases_and_names_under_the_filter(

@@ -1,5 +1,7 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from featurizer.registry import FEATURE_NAMES
 from featurizer.types import EntityMention, NounPhrase, Parse
 from router.reading import QuestionReading
 from tests.router.fakes import FakeAnalyser
+
+T = TypeVar("T")
 
 QUESTIONS = ["Oslo beside Oslo", "a copper lamp", "who"]
 EVERYONE = range(3)
@@ -65,6 +69,47 @@ def test_what_goes_on_beside_is_waited_for(models: Naming, reading: QuestionRead
     reading.encode()
     assert reading.queries[0].vector.tolist() == [1, 1]
     assert models.calls == [("encode", 3)]
+
+
+class Encoding(Naming):
+    """Encodes until it is told to end."""
+
+    has_parser = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: Future[Any] = Future()
+
+    def beside(self, work: Callable[[], T]) -> "Future[T]":
+        return self.under_way
+
+
+NESTED = "who designed the bridge that spans the Neretva"
+
+
+def test_what_may_have_a_plan_is_parsed_while_the_encoder_is_at_work() -> None:
+    models = Encoding()
+    reading = QuestionReading([*QUESTIONS, NESTED, f"{NESTED} {'again ' * 40}"], lambda: models)
+    reading.parse_meanwhile()  # nothing is encoded yet
+    reading.encode_beside(lambda _: None)
+    models.has_parser = False
+    reading.parse_meanwhile()  # loading the parser would take longer than the encoder does
+    assert models.calls == []
+    models.has_parser = True
+    reading.parse_meanwhile()
+    reading.parse([3], tokens=True)
+    assert models.calls == [("parse", 1)]
+    reading.parse(EVERYONE, tokens=True)
+    assert models.calls == [("parse", 1), ("parse", 3)]
+
+
+def test_nothing_is_parsed_in_advance_once_all_is_encoded() -> None:
+    models = Encoding()
+    reading = QuestionReading([NESTED], lambda: models)
+    reading.encode_beside(lambda _: None)
+    models.under_way.set_result(np.ones((1, 2), np.float32))
+    reading.parse_meanwhile()
+    assert models.calls == []
 
 
 def test_mentions_are_each_there_once_and_those_that_are_wanted_are_encoded(
