@@ -129,12 +129,12 @@ class QuestionReading:
             parses.update(zip(missing, found, strict=True))
 
     def parse_meanwhile(self) -> None:
-        """Parse the questions that may have a plan if the encoder is still at work on them.
+        """Parse the questions that may have a plan, between `encode_beside` and `encode`.
 
-        That takes no time off, since the encoder runs in another thread. It is not worth loading
-        the parser.
+        That takes little time or none, since the encoder runs in another thread. It is not worth
+        loading the parser.
         """
-        if self._encoding is None or self._encoding.done() or not self._analyser().has_parser:
+        if self._encoding is None or self._encoded or not self._analyser().has_parser:
             return
         self.parse(self.may_have_plans(range(len(self.questions))), tokens=True)
 

@@ -108,6 +108,7 @@ def test_nothing_is_parsed_in_advance_once_all_is_encoded() -> None:
     reading = QuestionReading([NESTED], lambda: models)
     reading.encode_beside(lambda _: None)
     models.under_way.set_result(np.ones((1, 2), np.float32))
+    reading.encode()
     reading.parse_meanwhile()
     assert models.calls == []
 
