@@ -108,6 +108,7 @@ class FakeAnalyser(HashAnalyser):
         super().__init__(delay=delay)
         self._sentence_vectors = settings.sentence_vectors
         self.seconds = {"parsing": 0.0, "encoding": 0.0}
+        self.has_parser = True
 
     @property
     def fingerprint(self) -> dict[str, str]:
