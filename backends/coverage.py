@@ -1,5 +1,6 @@
 """Which words and known names of a question occur in the first passages of a ranking."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -56,6 +57,10 @@ class Coverage:
     names: tuple[NameCoverage, ...] = ()
 
 
-def bits(flags: list[bool]) -> int:
+def bits(flags: Iterable[bool]) -> int:
     """A number whose bit i is flag i."""
-    return sum(1 << place for place, flag in enumerate(flags) if flag)
+    found = 0
+    for place, flag in enumerate(flags):
+        if flag:
+            found |= 1 << place
+    return found

@@ -299,10 +299,7 @@ class LexicalRetriever:
         found = []
         for word in content_terms(text):
             number = self._words.find(word)
-            in_titles, in_texts = (
-                bits([word in h for h in heads]),
-                bits([number in t for t in texts]),
-            )
+            in_titles, in_texts = bits(word in h for h in heads), bits(number in t for t in texts)
             found.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
         return tuple(found)
 
@@ -318,7 +315,9 @@ class LexicalRetriever:
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        return len(self.frequencies_of(number)[0])
+        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
+        first, last = self._weights[0][column : column + 2].tolist() if column >= 0 else (0, 0)
+        return int(last - first)
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""

@@ -126,6 +126,8 @@ def starts_like_a_name(token: str) -> bool:
 
 # Ends a sentence. No name contains it, so no match crosses into the next sentence.
 END = -2
+_REMEMBERED = 2**16
+"""Words whose numbers are cached, since looking one up in a table takes some microseconds."""
 
 
 class Words:
@@ -133,8 +135,7 @@ class Words:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Number some distinct words by their position."""
-        self.found: dict[str, int] = {}
-        """Cache of the words that `FurtherWords` have found here."""
+        self._found: dict[str, int] = {}
         self._known = known if isinstance(known, StringTable) else None
         self._made: dict[str, int] | None = None
         if self._known is None:
@@ -167,7 +168,12 @@ class Words:
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
         known = self._known  # another thread may set it to None meanwhile
-        return self._numbers.get(word, -1) if known is None else known.find(word)
+        if known is None:
+            return self._numbers.get(word, -1)
+        number = self._found.get(word, -1)
+        if number < 0 and (number := known.find(word)) >= 0 and len(self._found) < _REMEMBERED:
+            self._found[word] = number
+        return number
 
 
 class FurtherWords(Words):
@@ -179,9 +185,7 @@ class FurtherWords(Words):
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
-        found = self._others.found.get(word, -1)
-        if found < 0 and (found := self._others.find(word)) >= 0:
-            self._others.found[word] = found
+        found = self._others.find(word)
         # The other vocabulary may have grown since.
         return found if 0 <= found < self._first else self._first + super().number(word)
 

@@ -182,6 +182,13 @@ class FilteredGraph:
         found, _, lengths = self._left(rows, rows, titled.lengths(entities))
         return found, lengths
 
+    def passages_of(self, entity: int) -> tuple[Numbers, Numbers]:
+        """Rows of the passages that mention an entity, and of those that it is the title of."""
+        mentioned, titled = self._graph.passages.one(entity), self._graph.titled.one(entity)
+        if self.allowed is None:
+            return mentioned, titled
+        return mentioned[self.allowed[mentioned]], titled[self.allowed[titled]]
+
     def degree(self, entities: Int64) -> Int64:
         """(a,) number of allowed passages that mention each entity."""
         if self.allowed is None:
@@ -388,11 +395,9 @@ class TriGraphBatch:
         return [self._names_in(place, own) for place, own in zip(places, ids, strict=True)]
 
     def _names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        filtered, rows = self.filtered, np.array(self._arm.corpus.rows(ids), np.int64)
-        found = []
+        rows, found = np.array(self._arm.corpus.rows(ids), np.int64), []
         for seed in self._named(place):
-            entity = np.array([seed.entity], np.int64)
-            mentioned, titled = filtered.mentions(entity)[0], filtered.titles(entity)[0]
+            mentioned, titled = self.filtered.passages_of(seed.entity)
             found.append(
                 NameCoverage(
                     mention=seed.mention,
