@@ -41,6 +41,10 @@ TOKENS_AT_ONCE = 256
 # After this many texts, the mapped pages that they read are released; pages that are read again
 # come from the system's cache. Otherwise a few thousand texts bring the whole file into memory.
 TEXTS_BETWEEN = 16
+# A text alone is computed on so many threads at most: with more, each waits longer for the others.
+WIDEST = 4
+# From this text alone on; what asks one question does not wait for the model to be compiled again.
+WIDE_FROM = 4
 _ALLOWED = {
     "model_type": ("bert", "roberta", "xlm-roberta"),
     "hidden_act": ("gelu",),
@@ -90,8 +94,10 @@ class Bert:
         halves = not exact and "BF16" in own
         self.dtype = "bfloat16" if halves else "float32"
         states, inputs = states_graph(openvino, tensors, config)
-        model = openvino.Model([states], inputs, "bert")
-        self._compiled = compile_model(model, threads, halves=halves)
+        self._model = openvino.Model([states], inputs, "bert")
+        self._compiled = compile_model(self._model, threads, halves=halves)
+        self._wide: CompiledModel | None = None
+        self._alone, self._widening = count(1), threading.Lock()
         self._requests = threading.local()
         self._mapped, self._texts = mapped, count(1)
         self._threads = threads
@@ -116,6 +122,23 @@ class Bert:
     def run(self, ids: list[int]) -> tuple[Float32, Float32]:
         """The vector (d,) of a text, not normalised, and the states (t, d) of its t tokens."""
         return self._run([ids])[0]
+
+    def run_alone(self, ids: list[int]) -> tuple[Float32, Float32]:
+        """The result of `run`, to the last bit, by several threads.
+
+        That takes less time for one text, and more for many, which are better computed side by
+        side. The first text of each shape is computed both ways, as in `run_together`.
+        """
+        shape = 1, padded(len(ids))
+        is_wide = self._threads > 1 and self._same.get(shape, True)
+        if not is_wide or next(self._alone) < WIDE_FROM:
+            return self.run(ids)
+        found = self._run([ids], wide=True)[0]
+        if shape not in self._same:
+            alone = self.run(ids)
+            self._same[shape] = np.array_equal(found[1], alone[1])
+            return alone
+        return found
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
         """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
@@ -155,11 +178,15 @@ class Bert:
             return alone
         return found
 
-    def _run(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+    def _run(
+        self, texts: Sequence[list[int]], *, wide: bool = False
+    ) -> list[tuple[Float32, Float32]]:
         """Vector and token states of each text; all have one padded length."""
-        request = getattr(self._requests, "own", None)
-        if request is None:
-            request = self._requests.own = self._compiled.create_infer_request()
+        own, name = vars(self._requests), "wide" if wide else "narrow"
+        if name not in own:
+            model = self._widened() if wide else self._compiled
+            own[name] = model.create_infer_request()
+        request = own[name]
         rows = np.zeros((len(texts), padded(len(texts[0])), self.dimension), np.float32)
         mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
         for place, ids in enumerate(texts):
@@ -171,6 +198,15 @@ class Bert:
         every = [own[: len(ids)] for own, ids in zip(states, texts, strict=True)]
         cls = self.pooling == "cls"
         return [(own[0] if cls else own.mean(axis=0), own) for own in every]
+
+    def _widened(self) -> "CompiledModel":
+        """The model for one call at a time by several threads; compiled on first use."""
+        with self._widening:
+            if self._wide is None:
+                threads = min(self._threads, WIDEST)
+                halves = self.dtype == "bfloat16"
+                self._wide = compile_model(self._model, threads, halves=halves, calls=1)
+            return self._wide
 
     def _give_back(self) -> None:
         """Release the pages of the mapped file; they are read again when needed."""
@@ -268,8 +304,15 @@ def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> 
             raise UnsupportedModelError(f"its {name} is '{config.get(name)}'")
 
 
-def compile_model(model: "Model", threads: int, *, halves: bool) -> "CompiledModel":
-    """Compile for `threads` simultaneous calls, each on one thread; in bfloat16 if halves."""
+def compile_model(
+    model: "Model", threads: int, *, halves: bool, calls: int | None = None
+) -> "CompiledModel":
+    """Compile for `threads` threads.
+
+    Args:
+        halves: Whether to compute in bfloat16.
+        calls: How many calls share the threads at the same time; None for one on each thread.
+    """
     return (
         as_openvino()
         .Core()
@@ -278,7 +321,7 @@ def compile_model(model: "Model", threads: int, *, halves: bool) -> "CompiledMod
             "CPU",
             {
                 "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
-                "NUM_STREAMS": threads,
+                "NUM_STREAMS": threads if calls is None else calls,
                 "INFERENCE_NUM_THREADS": threads,
                 "ENABLE_CPU_PINNING": False,
             },

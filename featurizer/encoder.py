@@ -1,8 +1,9 @@
 """The encoder: texts to unit vectors. A text's vector does not depend on the rest of its batch.
 
-That holds bit for bit: a text is computed on one thread, and together with others only where that
-was checked to change nothing (`bert.Bert.run_together`). So an index does not depend on the order
-of its files, and a question asked alone ranks exactly as it does in a batch.
+That holds bit for bit: a text is computed on one thread; together with others or on several threads
+only where that was checked to change nothing (`bert.Bert.run_together`, `run_alone`). So an index
+does not depend on the order of its files, and a question asked alone ranks exactly as it does in a
+batch.
 """
 
 import hashlib
@@ -148,13 +149,22 @@ class Encoder:
         """The vectors of `encode`, with the token states."""
         found = {
             row: EncodedText(texts[row], unit(vector[None])[0], states, tuple(offsets))
-            for row, vector, states, offsets in self._run(texts)
+            for row, vector, states, offsets in self._run(texts, awaited=True)
         }
         return [found[row] for row in range(len(texts))]
 
-    def _run(self, texts: Sequence[str]) -> Iterator[tuple[int, Float32, Float32, list[Span]]]:
-        """Row, vector, states and spans of each text, in any order."""
+    def _run(
+        self, texts: Sequence[str], *, awaited: bool = False
+    ) -> Iterator[tuple[int, Float32, Float32, list[Span]]]:
+        """Row, vector, states and spans of each text, in any order.
+
+        Args:
+            awaited: Whether somebody waits, so that a single text may take all threads.
+        """
         tokens = [self._model.tokens(text) for text in texts]
+        if awaited and len(texts) == 1:
+            yield 0, *self._model.run_alone(tokens[0][0]), tokens[0][1]
+            return
         groups = self._model.together([len(ids) for ids, _ in tokens])
 
         def work(rows: Sequence[int]) -> list[tuple[Float32, Float32]]:
@@ -321,9 +331,9 @@ class _ByPyTorch:
         return [[place] for place in range(len(lengths))]
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        return [self._run(ids) for ids in texts]
+        return [self.run_alone(ids) for ids in texts]
 
-    def _run(self, ids: list[int]) -> tuple[Float32, Float32]:
+    def run_alone(self, ids: list[int]) -> tuple[Float32, Float32]:
         row = self._torch.tensor([ids])
         features = {"input_ids": row, "attention_mask": self._torch.ones_like(row)}
         with self._torch.inference_mode():

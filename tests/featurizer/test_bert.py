@@ -134,6 +134,38 @@ def test_states_are_the_same_to_the_last_bit_alone_and_in_every_group(exact: boo
             assert count == 1 or bert._same[count, size], "computed one by one"
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_text_alone_has_the_same_bits_on_several_threads(exact: bool) -> None:
+    bert = Bert(MODEL, 2, exact=exact)
+    source = np.random.default_rng(0)
+    for size in (5, 8, 9, 16, 24, 31, 64, 100, 256):
+        for ids in source.integers(1000, 30_000, size=(3, size)).tolist():
+            for one, other in zip(bert.run_alone(ids), bert.run(ids), strict=True):
+                assert np.array_equal(one, other)
+    assert bert._wide is not None
+    assert all(bert._same.values()), "computed on one thread"
+
+
+def test_one_thread_serves_where_several_sum_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    bert = Bert(MODEL, 2, exact=True)
+    right, calls = bert._run, []
+
+    def otherwise(texts: list[list[int]], *, wide: bool = False) -> object:
+        calls.append(wide)
+        return [(v, s + wide * np.float32(1e-6)) for v, s in right(texts)]
+
+    monkeypatch.setattr(bert, "_run", otherwise)
+    monkeypatch.setattr(featurizer.bert, "WIDE_FROM", 2)
+    for expected in ([False], [True, False], [False]):
+        calls.clear()
+        assert np.array_equal(bert.run_alone([101, 102])[1], right([[101, 102]])[0][1])
+        assert calls == expected
+    single = Bert(MODEL, 1, exact=True)
+    for _ in range(3):
+        single.run_alone([101, 102])
+    assert single._wide is None
+
+
 def test_texts_go_one_by_one_where_a_group_is_summed_otherwise(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
