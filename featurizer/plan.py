@@ -9,8 +9,8 @@ from the dependencies, which needs no further model.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 from featurizer.plan_dependencies import dependency_tree
 from featurizer.plan_nouns import MAKERS, OFFICES
@@ -32,6 +32,8 @@ _LINK = re.compile(
 """Words that link a description to what it describes."""
 _ASKS_FOR_ALL = re.compile(r"\W*(?:who|what)(?:'s| is| was| are| were) ")
 """The beginning of a question that asks for the whole rest: "What is the capital of …?"."""
+_OR = re.compile(r",? or (?:the |an? )?", re.IGNORECASE)
+_ARTICLE = re.compile(r"\b(?:the|an?) $", re.IGNORECASE)
 _DESCRIBED = r"(?:the|an?) (?:[\w'-]+ ){1,3}?(?:of|where|which|whose|whom|who|that|by|for)\b"
 _NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
@@ -138,6 +140,70 @@ def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> 
     """
     own = ((tokens[start:end], start) for start, end in sentences)
     return _plan(ParsedSentence(part, dependency_tree(part, start)) for part, start in own)
+
+
+def with_names(plan: Plan, question: str, names: Sequence[Span]) -> Plan:
+    """The plan with its phrases fitted to known names, of which a parser takes apart what it likes.
+
+    In "Which is older, Kingdom in the Clouds or The Witch's Curse?" it may find "Kingdom" and "The
+    Witch". A phrase grows by a name that it cuts, and is dropped where it is part of one. Two names
+    with "or" between them are compared.
+
+    Args:
+        names: Spans of the names, in order, without overlaps.
+    """
+    names = [(start, _closed(question, start, end)) for start, end in names]
+    steps = [fitted for step in plan.steps if (fitted := _fitted(step, names))]
+    for pair in pairwise(names):
+        if not _OR.fullmatch(question[pair[0][1] : pair[1][0]]) or _compares(steps, pair):
+            continue
+        spans = [(_with_article(question, start), end) for start, end in pair]
+        wanted = next((step.wanted for step in steps if step.kind == "comparison"), "free")
+        beside = spans[0][0], spans[1][1]
+        steps = [
+            *(s for s in steps if s.kind != "comparison" and not _overlap(s.span, beside)),
+            *(Step(span, "comparison", wanted, named=True) for span in spans),
+        ]
+    steps.sort(key=lambda step: step.span)
+    if any(_overlap(one.span, other.span) for one, other in pairwise(steps)):
+        return plan
+    return Plan(tuple(_bounded(steps)), plan.open and not steps)
+
+
+def _fitted(step: Step, names: Sequence[Span]) -> Step | None:
+    """The step, grown by the names that it cuts; None where it is part of one."""
+    (start, end), compared = step.span, step.kind == "comparison"
+    for first, last in names:
+        within = first <= start and end <= last
+        if within and (first, last) != step.span and not compared:
+            return None
+        if _overlap((first, last), (start, end)):
+            start, end = min(start, first), max(end, last)
+    inside = tuple(fitted for one in step.inside if (fitted := _fitted(one, names)))
+    return replace(step, span=(start, end), inside=inside)
+
+
+def _compares(steps: Sequence[Step], names: Sequence[Span]) -> bool:
+    """Whether each of some names is in a compared part of its own."""
+    parts = [step.span for step in steps if step.kind == "comparison"]
+    found = [next((p for p in parts if _overlap(name, p)), None) for name in names]
+    return None not in found and len({*found}) == len(names)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _closed(question: str, start: int, end: int) -> int:
+    """The end of a name, behind the bracket that it lacks."""
+    opened = question.count("(", start, end) > question.count(")", start, end)
+    return end + (opened and question[end : end + 1] == ")")
+
+
+def _with_article(question: str, start: int) -> int:
+    """The start of a name, with the article before it."""
+    article = _ARTICLE.search(question, 0, start)
+    return article.start() if article else start
 
 
 def _plan(sentences: Iterable[ParsedSentence]) -> Plan:

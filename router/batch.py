@@ -49,6 +49,10 @@ class GraphBatch(Protocol):
         """Whether the mentions that a parser finds could change a question's seeds."""
         ...
 
+    def names(self, place: int) -> list[str]:
+        """Names of entities in a question's words, of several words or spelt as names."""
+        ...
+
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, found without walking."""
         ...
@@ -208,6 +212,11 @@ class Batch:
             self.reading.encode()
         if unnamed:
             self.reading.find_mentions(unnamed, self._arms.graph.needs_vector)
+
+    def find_names(self, places: Sequence[int]) -> None:
+        """Tell the reading which names are in the words of some questions, for their plans."""
+        with self.stage("seeds", places):
+            self.reading.named.update((place, self._on_graph.names(place)) for place in places)
 
     def columns(
         self, places: Sequence[int], names: Sequence[str], *, trees: bool = False

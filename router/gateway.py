@@ -383,6 +383,7 @@ class Gateway:
         """Plans by position, without questions that cannot have one or are too long."""
         likely = batch.reading.may_have_plans(places)
         batch.prepare(likely, (), tokens=True)
+        batch.find_names(likely)
         with batch.stage("steps", likely):
             return dict(zip(likely, self._plans(batch.reading, likely), strict=True))
 

@@ -16,7 +16,7 @@ from backends.types import Float32, Float64, Mention, Query
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.encoder import EncodedText
-from featurizer.plan import Plan, may_have_plan, plan_by_dependencies
+from featurizer.plan import Plan, may_have_plan, plan_by_dependencies, with_names
 from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from featurizer.spacy_parser import token_count
 from featurizer.types import Parse, Syntax
@@ -33,6 +33,7 @@ class QuestionReading:
         queries: The arms' input; vector and mentions are empty until they are known.
         states: Whether token states are kept, for the vectors of phrases. It may be changed until
             the questions are encoded.
+        named: Names in the words of a question, by position, in order: what the corpus knows.
         encoded: The questions with their token states, if `states`, once they are encoded.
         seconds: Wall time of each question by stage. Of work in another thread, only the time spent
             waiting for it counts.
@@ -57,6 +58,7 @@ class QuestionReading:
         self.questions = questions
         self.queries = [Query(text, nothing) for text in questions]
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self.named: dict[int, Sequence[str]] = {}
         self.encoded: list[EncodedText] = []
         self.states = states
         self._clock = clock
@@ -197,13 +199,18 @@ class QuestionReading:
         """The plan of a question; empty if it was not parsed with its tokens.
 
         Plans come from dependencies, which need no further model; plans from constituency trees
-        find nothing better.
+        find nothing better. They are fitted to the names that are known when it is first asked for.
         """
         parse = self._parses.get(place)
         if parse is None or not parse.tokens:
             return Plan()
         if place not in self._plans:
-            self._plans[place] = plan_by_dependencies(parse.tokens, parse.token_sentences)
+            plan, spans = plan_by_dependencies(parse.tokens, parse.token_sentences), []
+            question, end = self.questions[place], 0
+            for name in self.named.get(place, ()):
+                if (start := question.find(name, end)) >= 0:
+                    spans.append((start, end := start + len(name)))
+            self._plans[place] = with_names(plan, question, spans)
         return self._plans[place]
 
     def plans(self, places: Sequence[int]) -> list[Plan]:

@@ -380,14 +380,14 @@ class _Course:
 
         Args:
             asked: What was searched for; there are no candidates if it was not found in time.
-            first: Look only at the nearest sentence of the first passage.
+            first: Look only at the first passage, and take fewer names.
         """
         if asked not in found:
             return []
         settings = self.settings
-        passages, sentences, most = settings.passages, settings.sentences, settings.candidates
+        passages, most = settings.passages, settings.candidates
         if first:
-            passages, sentences, most = 1, 1, _PART_CANDIDATES
+            passages, most = 1, _PART_CANDIDATES
         # With "" as the type, `fits` lets neither dates nor quantities through.
         wanted = "" if first or self.plan.open else step.wanted
         question = f" {plain_words(self.question)} "
@@ -397,7 +397,7 @@ class _Course:
         best: dict[str, Candidate] = {}
         for id_, score in zip(ranking.ids(passages), scores, strict=True):
             share = max(score / scores[0], 0.0) if scores[0] > 0 else 1.0
-            for raw, row in self.passages.names(id_, found[asked].vector, sentences):
+            for raw, row in self.passages.names(id_, found[asked].vector, settings.sentences):
                 name = " ".join(raw.split())
                 plain = plain_words(name)
                 if not plain or len(name) > _LONGEST_NAME:

@@ -370,6 +370,11 @@ class TriGraphBatch:
         """Whether a question's seeds depend on its mentions, which a parse finds."""
         return not self._arm.finder.suffice(self._named(place))
 
+    def names(self, place: int) -> list[str]:
+        """Names of entities in a question's words, of several words or spelt as names."""
+        seeds = self._named(place)
+        return [seed.mention for seed in seeds if seed.value >= 1 or " " in seed.mention]
+
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, with how specific they are; needs no walk."""
         return [self._stats(self._found(place)) for place in places]

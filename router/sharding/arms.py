@@ -301,6 +301,11 @@ class ShardedGraphBatch:
         """Whether the mentions that a parser finds could change a question's seeds."""
         return not self._suffice(self._named[place])
 
+    def names(self, place: int) -> list[str]:
+        """Names of entities in a question's words, of several words or spelt as names."""
+        seeds = self._named[place]
+        return [seed.mention for seed in seeds if seed.value >= 1 or " " in seed.mention]
+
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions."""
         return [

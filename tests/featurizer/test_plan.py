@@ -1,3 +1,4 @@
+import itertools
 import random
 import re
 import time
@@ -19,9 +20,10 @@ from featurizer.plan import (
     plan_by_dependencies,
     plan_of,
     walk,
+    with_names,
 )
 from featurizer.plan_nouns import TYPES
-from featurizer.types import Syntax, Token
+from featurizer.types import Span, Syntax, Token
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 
@@ -111,6 +113,93 @@ PIECES = (
 WORDS = re.split(" ", PIECES)
 TAGS = re.split(" ", "NN NN NNS NNP JJ JJS DT IN TO VB VBD VBN VBZ POS CC , WP WDT WRB")
 TEXTS = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
+
+
+def spans(text: str, *parts: str) -> list[Span]:
+    found, end = [], 0
+    for part in parts:
+        start = text.index(part, end)
+        found.append((start, end := start + len(part)))
+    return found
+
+
+def fitted(text: str, parts: list[str], names: list[str], kind: str = "comparison") -> list[str]:
+    """The phrases of a plan with these parts, after the names are known."""
+    steps = tuple(Step(span, kind, "work") for span in spans(text, *parts))
+    found = with_names(Plan(steps, open=not steps), text, spans(text, *names))
+    assert not found.open or not steps
+    return [text[slice(*step.span)] for step in found.steps]
+
+
+EITHER = "Which is older, the Drying of a Lake or The Keeper's Song (Novel)?"
+NAMES = ["Drying of a Lake", "Keeper's Song (Novel"]
+BOTH = ["the Drying of a Lake", "The Keeper's Song (Novel)"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([], BOTH),
+        (["the Drying"], BOTH),
+        (["a Lake or The Keeper's Song"], BOTH),
+        (["the Drying", "The Keeper"], BOTH),
+        (["older", "Song"], BOTH),
+        (["Lake", "Song"], [NAMES[0], "Keeper's Song (Novel)"]),
+        (BOTH, BOTH),
+        (["older, the Drying of a Lake", BOTH[1]], ["older, the Drying of a Lake", BOTH[1]]),
+    ],
+)
+def test_two_known_names_with_or_between_them_are_compared(
+    parts: list[str], found: list[str]
+) -> None:
+    assert fitted(EITHER, parts, NAMES) == found
+
+
+def test_phrases_grow_by_the_names_that_they_cut() -> None:
+    text = "Where did Arn II, Duke of Vell's mother meet the author of Tell Me Who?"
+    names = ["Arn II, Duke of Vell", "Tell Me Who"]
+    parts = ["Duke of Vell's mother", "the author of Tell Me"]
+    assert fitted(text, parts, names, "possessive") == [
+        "Arn II, Duke of Vell's mother",
+        "the author of Tell Me Who",
+    ]
+    assert fitted(text, ["Duke of Vell", "Me Who"], names, "bridge") == []
+    assert fitted(text, ["the author of Tell Me Who"], names) == ["the author of Tell Me Who"]
+    outer = Step((0, 37), "bridge", "place", inside=(Step((10, 16), "bridge", "person"),))
+    grown = with_names(Plan((outer,)), text, spans(text, *names))
+    assert [step.span for step in walk(grown.steps)] == [(0, 37)]
+
+
+def test_a_plan_stays_where_names_would_make_phrases_overlap() -> None:
+    text = "the mayor of Old Town Hall Square and its clerk"
+    plan = Plan(tuple(Step(span, "bridge", "free") for span in [(0, 16), (22, 33)]))
+    assert with_names(plan, text, spans(text, "Old Town Hall")) == plan
+    assert with_names(plan, text, []) == plan
+    assert with_names(Plan(open=True), text, spans(text, "Old Town Hall")) == Plan(open=True)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_names_are_never_cut(data: st.DataObject) -> None:
+    text = data.draw(st.text("ab, (or)the", min_size=4, max_size=40))
+    ends = st.lists(st.integers(0, len(text)), unique=True, max_size=8).map(sorted)
+    cuts, bounds = data.draw(ends), data.draw(ends)
+    names = [*zip(cuts[::2], cuts[1::2], strict=False)]
+    kinds = st.sampled_from(["comparison", "bridge"])
+    steps = tuple(
+        Step(span, data.draw(kinds), "free")
+        for span in zip(bounds[::2], bounds[1::2], strict=False)
+    )
+    found = with_names(Plan(steps), text, names)
+    assert with_names(found, text, names) == found
+    pairs = [step.span for step in found.steps]
+    assert pairs == sorted(pairs)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(pairs))
+    if found.steps != steps:
+        for start, end in pairs:
+            for first, last in names:
+                is_apart = last <= start or end <= first
+                assert is_apart or start <= first <= last <= end
 
 
 @settings(

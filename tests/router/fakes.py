@@ -80,6 +80,9 @@ class FakeGraphBatch:
         del place
         return True
 
+    def names(self, place: int) -> list[str]:
+        return [self._queries[place].text]
+
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         texts = [self._queries[place].text for place in places]
         return [(SeedStats(text, 1.0, "name", 1, 0),) for text in texts]

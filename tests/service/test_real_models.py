@@ -150,6 +150,19 @@ def test_steps_alone_find_what_nested_questions_of_the_demo_need(
     assert {hit.id for hit in demo_index.search(shown, k=2, route=Route.STEPS)} == gold
 
 
+def test_a_title_that_the_parser_cuts_is_looked_up_as_a_whole(tmp_path: Path) -> None:
+    films = {"Calling Philo Marsh": "Dora Finch", "The Witch's Ladder": "Abel Stone"}
+    with wye.create(tmp_path / "index") as index:
+        index.add(
+            wye.Passage(id=title, title=title, text=f"{title} is a film of 1951 by {director}.")
+            for title, director in films.items()
+        )
+        question = "Which film has the director who died later, {} or {}?".format(*films)
+        found = index.search(question, route=Route.STEPS, explain=True)
+    told = {step.phrase: [one.name for one in step.candidates] for step in found.reply.chain}
+    assert told == {film: [director] for film, director in films.items()}
+
+
 def test_answers_of_nested_questions_stand_in_their_last_passage() -> None:
     lines = (DEMO / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     texts = {row["_id"]: row["text"] for row in map(json.loads, lines)}
