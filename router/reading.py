@@ -131,14 +131,16 @@ class QuestionReading:
             parses.update(zip(missing, found, strict=True))
 
     def parse_meanwhile(self) -> None:
-        """Parse the questions that may have a plan, between `encode_beside` and `encode`.
+        """Parse a single question that may have a plan, between `encode_beside` and `encode`.
 
         That takes little time or none, since the encoder runs in another thread. It is not worth
-        loading the parser.
+        loading the parser. With several questions the encoder keeps all processors busy, and it is
+        better to parse only those that turn out to need it.
         """
-        if self._encoding is None or self._encoded or not self._analyser().has_parser:
+        if self._encoding is None or self._encoded or len(self.questions) > 1:
             return
-        self.parse(self.may_have_plans(range(len(self.questions))), tokens=True)
+        if self._analyser().has_parser:
+            self.parse(self.may_have_plans([0]), tokens=True)
 
     def may_have_plans(self, places: Sequence[int]) -> list[int]:
         """Those of some questions that may have a plan, by their words, and are not too long."""
