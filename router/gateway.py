@@ -17,7 +17,7 @@ from router.errors import ModelFileError, QuestionError
 from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, lists_of
 from router.model import RoutingModel
-from router.policy import with_plan
+from router.policy import UNFAMILIAR, with_plan
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
@@ -344,7 +344,8 @@ class Gateway:
             for place, result in enumerate(results):
                 steps = stepped[place].ranking if stepped[place].searches else None
                 whole = replace(result, coverage=coverage[place])
-                found.append(TimedArmResults(whole, reading.seconds[place], steps))
+                is_open = reading.plan(place).open
+                found.append(TimedArmResults(whole, reading.seconds[place], steps, is_open))
         return found
 
     def _decide(
@@ -370,10 +371,18 @@ class Gateway:
         ]
 
     def _planned(self, batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
-        """Send the questions that may go in steps and have a plan on the route of steps."""
+        """Send the questions that may go in steps and have a plan on the route of steps.
+
+        Where nothing in an unfamiliar question is nested, its own first passages say little about
+        what it needs, and steps lose more than they gain.
+        """
         asked = [place for place, one in enumerate(decisions) if one.planned]
         plans = self._plans_of(batch, asked)
-        apart = {place for place, plan in plans.items() if plan.steps or plan.open}
+        apart = {
+            place
+            for place, plan in plans.items()
+            if plan.steps or (plan.open and decisions[place].reason != UNFAMILIAR)
+        }
         return [
             replace(one, route=Route.STEPS, reason=with_plan(one.reason)) if place in apart else one
             for place, one in enumerate(decisions)

@@ -368,7 +368,9 @@ class Standard:
 
 
 UNKNOWN = 0.0
-"""Logit of a question that the router knows nothing about: a score of one half."""
+"""Logit of a question that the router knows nothing about."""
+UNFAMILIAR_SCORE = 0.5
+"""Its score."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,11 +193,13 @@ class TimedArmResults:
         results: Results of every arm.
         seconds: Processor time by stage.
         steps: Ranking by the route of steps; None if it made no searches and so equals fusion.
+        open: Whether its plan is open (`featurizer.plan.Plan`).
     """
 
     results: ArmResults
     seconds: Mapping[str, float]
     steps: Ranking | None = None
+    open: bool = False
 
 
 BASELINE = "(average question)"

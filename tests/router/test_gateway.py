@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -6,11 +9,12 @@ from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, Gateway, decide_without_index
+from router.policy import UNFAMILIAR
 from router.query_performance import NAMES
 from router.reading import LONGEST_STEPPED, QuestionReading
 from router.relevance import RelevanceModel
 from router.steps import OUT_OF_TIME
-from router.types import ARMS, FURTHER, FusedHit, Route
+from router.types import ARMS, FURTHER, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
 from tests.router.test_relevance import model
 
@@ -316,6 +320,26 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
     for place in (3, 1):
         (reply,) = begun.finish([place]).values()
         assert (reply.ranking, reply.chain) == (replies[place].ranking, replies[place].chain)
+
+
+def test_an_unfamiliar_question_goes_in_steps_only_if_something_in_it_is_nested(
+    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _planned(monkeypatch)
+    nested, decide = QuestionReading.plan, ByLength.decide
+
+    def plan(reading: QuestionReading, place: int) -> Plan:
+        return nested(reading, place) if place else Plan(open=True)
+
+    def unfamiliar(*given: Any, **options: Any) -> list[Decision]:  # noqa: ANN401
+        return [replace(one, reason=UNFAMILIAR) for one in decide(*given, **options)]
+
+    monkeypatch.setattr(QuestionReading, "plan", plan)
+    routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=1))
+    questions = ["four four", "five five"]
+    assert [one.route for one in routed.search(questions, Route.AUTO, 2)] == ["steps", "steps"]
+    monkeypatch.setattr(ByLength, "decide", unfamiliar)
+    assert [one.route for one in routed.search(questions, Route.AUTO, 2)] == ["fusion", "steps"]
 
 
 def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(

@@ -15,6 +15,7 @@ from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.passage_evidence import PASSAGE_NAMES, passage_columns
 from router.policy import SURE, bands
 from router.query_performance import NAMES, at_hand, with_corpus
+from router.scorer import UNFAMILIAR_SCORE
 from router.types import FURTHER, Route, Thresholds
 from training.data.feature_cache import cached_features
 from training.data.replay import Replay, Replayed
@@ -223,9 +224,14 @@ class EvaluationSet:
         """(n,) which questions have a plan."""
         return np.array([one.steps is not None for one in self.questions], np.bool_)
 
-    def apart(self, steps: float) -> Mask:
-        """(n,) which questions go in steps if their score is above the low threshold."""
-        return self.planned & self._needs_more(steps)
+    def apart(self, steps: float, scores: Float64) -> Mask:
+        """(n,) which questions go in steps if their score is above the low threshold.
+
+        Of those that the scorer does not know, only those with nested descriptions do.
+        """
+        is_open = np.array([one.open for one in self.questions], np.bool_)
+        unknown: Mask = is_open & (scores == UNFAMILIAR_SCORE)
+        return self.planned & self._needs_more(steps) & ~unknown
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
@@ -248,7 +254,7 @@ class EvaluationSet:
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         found = bands(scores, thresholds)
-        found[((found > 0) | self.unsure(scores)) & self.apart(thresholds.steps)] = 3
+        found[((found > 0) | self.unsure(scores)) & self.apart(thresholds.steps, scores)] = 3
         return found
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
@@ -291,7 +297,7 @@ class EvaluationSet:
         parsed = self.parsed(scores, steps)
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
-        apart = self.apart(steps)
+        apart = self.apart(steps, scores)
         instead = apart[:, None] & np.stack([self.unsure(scores), apart, apart], axis=1)
         taken = self.worth(Route.STEPS, fusion)[:, column]
         found.quality[:] = np.where(instead, taken[:, None], found.quality)

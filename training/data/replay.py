@@ -85,6 +85,7 @@ class Replayed:
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
         steps: The ranking of the route `steps`; None if the question has no plan, where steps give
             what fusion does.
+        open: Whether its plan is open: long, and nothing in it is nested.
         remote: What remote arms returned; None without any. It is not in the file.
     """
 
@@ -94,6 +95,7 @@ class Replayed:
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
     steps: Ranking | None = None
+    open: bool = False
     remote: RemoteReplay | None = None
 
     def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
@@ -182,7 +184,7 @@ class TrainingReplay(Replay):
             )
 
 
-SCHEMA = "4"
+SCHEMA = "5"
 """Increased when a column or its meaning changes."""
 _META = b"wye.replay"
 
@@ -223,6 +225,7 @@ _COLUMNS = pa.schema(
         ("mentions", pa.list_(pa.struct([("text", pa.string()), ("kind", pa.string())]))),
         ("seeds", _list_of(SeedStats)),
         ("coverage", _COVERAGE),
+        ("open", pa.bool_()),
         *((str(route), _ARM) for route in (*ARMS, Route.STEPS)),
         ("seconds", pa.map_(pa.string(), pa.float64())),
     ]
@@ -318,6 +321,7 @@ def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
         "coverage": asdict(results.coverage),
         "seconds": list(one.seconds.items()),
         **{str(arm): _arm(of, one.answered[arm].tolist()) for arm, of in results.rankings.items()},
+        "open": one.open,
         str(Route.STEPS): one.steps and _arm(one.steps, one.answered[Route.STEPS].tolist()),
     }
 
@@ -350,6 +354,7 @@ def _question(row: Mapping[str, Any]) -> Replayed:
         answered={route: np.array(row[route]["answered"], dtype=bool) for route in told},
         seconds=dict(row["seconds"]),
         steps=_ranking(Route.STEPS, steps) if steps else None,
+        open=row["open"],
     )
 
 

@@ -146,6 +146,7 @@ def _ask(
                 },
                 seconds=one.seconds,
                 steps=one.steps,
+                open=one.open,
             )
         )
     return replayed

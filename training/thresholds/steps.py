@@ -49,7 +49,7 @@ def solve_steps(
     worth = np.where(questions.unsure(scores, min(low, SURE)), gained - weight * longer, 0.0)
     best, most = 0.0, 0.0
     for place in PLACES:
-        apart = questions.apart(place)
+        apart = questions.apart(place, scores)
         if place < 1 and (questions.planned & ~apart).sum() < enough:
             continue
         if apart.any() and (found := float(worth[apart].sum())) >= most and found > 0:

@@ -5,6 +5,7 @@ import pytest
 
 from router.fusion import FusionSettings
 from router.query_performance import NAMED, NAMES, SIDES
+from router.scorer import UNFAMILIAR_SCORE
 from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
@@ -111,10 +112,10 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     features[:, NAMES.index(SIDES)] = 1
     asked = EvaluationSet((replay,), features, ("routing", "encoding"))
     scores = np.array([0.4, 0.9, 0.9, 0.04])
-    assert asked.apart(0.0).tolist() == [False] * 4
-    assert asked.apart(0.5).tolist() == [False, False, False, True]
-    assert asked.apart(0.9).tolist() == [True, False, False, True]
-    assert asked.apart(1.0).tolist() == [True, True, False, True]
+    assert asked.apart(0.0, scores).tolist() == [False] * 4
+    assert asked.apart(0.5, scores).tolist() == [False, False, False, True]
+    assert asked.apart(0.9, scores).tolist() == [True, False, False, True]
+    assert asked.apart(1.0, scores).tolist() == [True, True, False, True]
     assert asked.codes(scores, Thresholds(0.2, 0.8, 0.9)).tolist() == [3, 2, 2, 0]
     assert asked.codes(scores, Thresholds(0.5, 0.8, 1.0)).tolist() == [3, 3, 2, 0]
     outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9)
@@ -129,6 +130,16 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     assert (untimed.quality == outcomes.quality).all()
     assert untimed.latency_ms[:, 1:].tolist() == (outcomes.latency_ms - longer)[:, 1:].tolist()
     assert asked.median_latency_ms(D)[Route.STEPS] == pytest.approx(42)
+
+
+def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> None:
+    found = {D: "ab", L: "ba", G: "ba", Route.STEPS: "c"}
+    questions = [replace(replayed(name, "c", found), open=name != "q1") for name in ("q1", "q2")]
+    asked = EvaluationSet((replay_of(*questions),), np.zeros((2, len(NAMES))))
+    assert asked.apart(1.0, np.full(2, UNFAMILIAR_SCORE)).tolist() == [True, False]
+    assert asked.apart(1.0, np.full(2, 0.51)).tolist() == [True, True]
+    codes = asked.codes(np.full(2, UNFAMILIAR_SCORE), Thresholds(0.2, 0.8, 1.0))
+    assert codes.tolist() == [3, 1]
 
 
 def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questions() -> None:
