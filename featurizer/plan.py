@@ -143,7 +143,7 @@ def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> 
 
 
 def with_names(plan: Plan, question: str, names: Sequence[Span]) -> Plan:
-    """The plan with its phrases fitted to known names, of which a parser takes apart what it likes.
+    """The plan with its phrases fitted to known names, which a parser may cut.
 
     In "Which is older, Kingdom in the Clouds or The Witch's Curse?" it may find "Kingdom" and "The
     Witch". A phrase grows by a name that it cuts, and is dropped where it is part of one. Two names
@@ -165,9 +165,7 @@ def with_names(plan: Plan, question: str, names: Sequence[Span]) -> Plan:
             *(Step(span, "comparison", wanted, named=True) for span in spans),
         ]
     steps.sort(key=lambda step: step.span)
-    if any(_overlap(one.span, other.span) for one, other in pairwise(steps)):
-        return plan
-    return Plan(tuple(_bounded(steps)), plan.open and not steps)
+    return plan if _cross(steps) else Plan(tuple(_bounded(steps)), plan.open and not steps)
 
 
 def _fitted(step: Step, names: Sequence[Span]) -> Step | None:
@@ -192,6 +190,12 @@ def _compares(steps: Sequence[Step], names: Sequence[Span]) -> bool:
 
 def _overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
+
+
+def _cross(steps: Sequence[Step]) -> bool:
+    """Whether any two steps that stand side by side overlap, at any level."""
+    beside = any(_overlap(one.span, other.span) for one, other in pairwise(steps))
+    return beside or any(_cross(step.inside) for step in steps)
 
 
 def _closed(question: str, start: int, end: int) -> int:

@@ -364,7 +364,10 @@ class Gateway:
         if not explain:
             return decisions
         batch.reading.build_trees(places)
-        seeds = batch.seeds(places) if model.asks_corpus else [None] * len(decisions)
+        seeds: Sequence[Sequence[SeedStats] | None] = [None] * len(decisions)
+        if model.asks_corpus:
+            seeds = batch.seeds(places)
+            batch.find_names(places)
         return [
             _in_words(decision, batch.reading, place, seeds[place])
             for place, decision in enumerate(decisions)

@@ -174,6 +174,8 @@ def test_a_plan_stays_where_names_would_make_phrases_overlap() -> None:
     text = "the mayor of Old Town Hall Square and its clerk"
     plan = Plan(tuple(Step(span, "bridge", "free") for span in [(0, 16), (22, 33)]))
     assert with_names(plan, text, spans(text, "Old Town Hall")) == plan
+    around = Plan((Step((0, 47), "bridge", "free", inside=plan.steps),))
+    assert with_names(around, text, spans(text, "Old Town Hall")) == around
     assert with_names(plan, text, []) == plan
     assert with_names(Plan(open=True), text, spans(text, "Old Town Hall")) == Plan(open=True)
 
