@@ -282,15 +282,31 @@ class _Ingest:
         owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
         rows = self._rows(documents, owners)
-        if any(is_part_id(id_) for id_, document, _ in _foreign(rows, owners) if id_ == document):
+        if any(is_part_id(id_) for id_, document in self._foreign(rows, owners) if id_ == document):
             self._writer.free_part_ids()
             rows = self._rows(documents, owners)
-        for id_, document, _ in _foreign(rows, owners):
+        for id_, document in self._foreign(rows, owners):
             raise _taken(owners[id_], document)
         self._stored.update((document, []) for document in documents)
+        hashes = {}
+        for id_, document, hash_ in rows:
+            is_left = id_ in owners and owners[id_].document != document
+            hashes[id_] = "" if is_left else hash_
+            if not is_left:
+                self._stored[document].append(id_)
+        return hashes
+
+    def _foreign(
+        self, rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
+    ) -> Iterator[tuple[str, str]]:
+        """Ids that the ingest wants, with the other documents that have them.
+
+        A document of which earlier windows stored new chunks needs its former ids no more.
+        """
         for id_, document, _ in rows:
-            self._stored[document].append(id_)
-        return {id_: hash_ for id_, _, hash_ in rows}
+            is_foreign = id_ in owners and owners[id_].document != document
+            if is_foreign and document not in self._stored:
+                yield id_, document
 
     def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
         """Ids, documents and hashes of the stored passages of some documents or with some ids."""
@@ -317,13 +333,6 @@ class _Ingest:
             with self._clock.stage("write"):
                 if vectors is not None:
                     self._writer.surfaces.add(missing, vectors)
-
-
-def _foreign(
-    rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
-) -> Iterator[tuple[str, ...]]:
-    """Stored rows whose ids the ingest wants for other documents."""
-    return (row for row in rows if row[0] in owners and owners[row[0]].document != row[1])
 
 
 def _taken(passage: Passage, owner: str) -> SourceError:

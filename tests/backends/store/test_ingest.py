@@ -191,6 +191,22 @@ def test_every_document_reads_back_as_it_was_last_stored_whatever_the_others_are
             assert document in (id_, id_.rpartition("#")[0])
 
 
+def test_a_former_id_is_free_once_its_document_is_stored_under_new_ones(
+    index: PassageStore, analyser: Counting
+) -> None:
+    former = Passage("a#0000", "", "One fish.", {}, "a#0000")
+    ingest(index, [former], analyser)
+    both = [*chunk_passage(former, 2), *chunk_passage(Passage("a", "", "Two fish.", {}, "a"), 1)]
+    assert [part.id for part in both] == ["a#0000#0000", "a#0000", "a#0001"]
+    report = ingest(index, both, analyser, batch_passages=1)
+    assert (report.added, report.updated, report.removed) == (2, 1, 0)
+    stored = {each.id: each.passages for each in list_documents(index.path).documents}
+    assert {id_: [part.id for part in own] for id_, own in stored.items()} == {
+        "a": ["a#0000", "a#0001"],
+        "a#0000": ["a#0000#0000"],
+    }
+
+
 def test_passages_may_not_take_ids_of_other_documents(
     index: PassageStore, analyser: Counting
 ) -> None:
