@@ -365,6 +365,10 @@ def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
             f"weight of similarity {value:g}": replace(default, similarity_weight=value)
             for value in (0.0, 0.5, 1.0, 1.5, 2.0, 8.0)
         },
+        **{
+            f"promotion {value:g}": replace(default, promotion=value)
+            for value in (0.0, 0.3, 0.7, 1.0)
+        },
     }
     for name, own in settings.items():
         yield name, graph_with(own)

@@ -161,11 +161,12 @@ def _bridge(entity: EntityNote) -> Text:
 
 def _passages(explanation: Explanation) -> Table:
     entities = Column("active entities in it", overflow="fold")
-    columns = ("passage", _right("prior"), _right("PageRank"), entities)
+    columns = ("passage", _right("prior"), _right("PageRank"), "named in", entities)
     table = _table("Passages: shares of the mass before and after the walk", *columns)
     for passage in explanation.passages:
         shares = f"{passage.prior:.2%}", f"{passage.pagerank:.2%}"
-        table.add_row(Text(passage.id), *shares, Text(", ".join(passage.entities)))
+        named_in, names = Text(passage.named_in), Text(", ".join(passage.entities))
+        table.add_row(Text(passage.id), *shares, named_in, names)
     return table
 
 

@@ -1,7 +1,8 @@
 """Explanations of the graph arm's rankings, by the numbers that produced them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -98,12 +99,15 @@ class PassageNote:
         prior: Its share of the restart mass, before the walk.
         pagerank: Its share of the mass on passages after the walk.
         entities: Names of the active entities that it mentions, highest weight first.
+        named_in: Id of the passage that mentions its title and that it was moved up to; empty if it
+            was not moved.
     """
 
     id: str
     prior: float
     pagerank: float
     entities: tuple[str, ...]
+    named_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +125,20 @@ class Explanation:
     passages: tuple[PassageNote, ...]
 
 
-def explain_walk(
-    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Masses, ranking: Ranking
+def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
+    graph: TriGraph,
+    corpus: Corpus,
+    trace: Trace,
+    settled: Masses,
+    ranking: Ranking,
+    named_in: Mapping[int, int] = MappingProxyType({}),
 ) -> Explanation:
     """Explain the ranks of a ranking's passages by the numbers of a walk.
 
     Args:
         settled: Passages, ascending, and the mass on each.
         ranking: A ranking of any arm; passages that this version lacks are left out.
+        named_in: Row of a passage that was moved up -> row of the one that mentions its title.
     """
     name, activation = graph.display_names.of, trace.activation
     total = trace.prior.sum() + trace.restart.sum()
@@ -148,6 +158,7 @@ def explain_walk(
                 before,
                 after,
                 tuple(map(name, mentioned[passages == row].tolist())),
+                corpus.ids[named_in[row]] if row in named_in else "",
             )
             for row, before, after in zip(
                 rows.tolist(), prior.tolist(), pagerank.tolist(), strict=True

@@ -44,6 +44,7 @@ from backends.trigraph.pagerank import (
     with_edges,
 )
 from backends.trigraph.prior import Prior
+from backends.trigraph.promotion import Promoted, promote
 from backends.trigraph.push import LocalWalk, Restart, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
 from backends.types import (
@@ -101,6 +102,8 @@ class TriGraphSettings:
         degree_power: An entity's restart mass is divided by its number of passages to this power.
         title_weight: Restart mass that an activated title gives its passages, in units of its
             squared value times the passage's similarity.
+        promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
+            the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
         tolerance: Largest relative error of a full walk.
         walk: "full" iterates over the whole graph; "local" expands only where the mass is, at a
@@ -122,6 +125,7 @@ class TriGraphSettings:
     passage_weight: float = 0.05
     degree_power: float = 1.0
     title_weight: float = 4.0
+    promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
     damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
     tolerance: float = 1e-3
     walk: Literal["auto", "full", "local"] = "auto"
@@ -145,6 +149,7 @@ PUBLISHED = TriGraphSettings(
     lexical_weight_titled=0.0,
     degree_power=0.0,
     title_weight=0.0,
+    promotion=0.0,
 )
 PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
 
@@ -364,7 +369,7 @@ class TriGraphBatch:
         self._settings = arm.settings
         self._in_words: dict[int, tuple[Seed, ...]] = {}
         self._seeds: dict[int, tuple[Seed, ...]] = {}
-        self._walked: dict[int, tuple[Trace, Masses]] = {}
+        self._walked: dict[int, tuple[Trace, Promoted]] = {}
 
     def needs_parse(self, place: int) -> bool:
         """Whether a question's seeds depend on its mentions, which a parse finds."""
@@ -442,7 +447,7 @@ class TriGraphBatch:
             self.trace(place, near[place], words[place].values if place in words else None)
             for place in missing
         ]
-        found = zip(traces, self.run_pagerank(traces), strict=True)
+        found = zip(traces, map(self._promote, self.run_pagerank(traces)), strict=True)
         self._walked.update(zip(missing, found, strict=True))
         return [self._rank(*self._walked[place], k) for place in places]
 
@@ -454,7 +459,9 @@ class TriGraphBatch:
             ranking: A ranking of this or another arm; passages that this version lacks are left
                 out.
         """
-        return explain_walk(self._arm.graph, self._arm.corpus, *self._walked[place], ranking)
+        trace, (settled, named_in) = self._walked[place]
+        arm = self._arm
+        return explain_walk(arm.graph, arm.corpus, trace, settled, ranking, named_in)
 
     def trace(
         self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None
@@ -566,9 +573,13 @@ class TriGraphBatch:
             return np.zeros(len(self._arm.corpus), np.float32)
         return self._arm.lexical(query)
 
-    def _rank(self, trace: Trace, settled: Masses, k: int) -> Ranking:
+    def _promote(self, settled: Masses) -> Promoted:
+        arm, share = self._arm, self._settings.promotion
+        return promote(arm.graph, self.filtered, arm.corpus, settled, share)
+
+    def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0
-        rows, score = settled if walked else (trace.passages, trace.prior)
+        rows, score = promoted.settled if walked else (trace.passages, trace.prior)
         allowed, corpus = self.filtered.allowed, self._arm.corpus
         candidates = len(corpus) if allowed is None else int(np.count_nonzero(allowed))
         best, why = top_rows(score, k), "" if walked else NO_SEED

@@ -31,6 +31,7 @@ from backends.trigraph.explanation import (
     SeedNote,
 )
 from backends.trigraph.linking import says_enough
+from backends.trigraph.promotion import FIRST
 from backends.trigraph.retriever import NO_SEED, TriGraphSettings, in_parts
 from backends.trigraph.seeds import SeedStats, confidence
 from backends.types import Float32, Int64, Mask, Passage, Query, RankedHit, Ranking, Scores
@@ -100,12 +101,14 @@ class _Walk:
 
     Attributes:
         total: Restart mass of the passages and entities of all shards.
+        named_in: Id of a passage that was moved up -> id of the one that mentions its title.
     """
 
     name: str
     seeds: list[_Seed]
     active: _Active
     total: float
+    named_in: Mapping[str, str]
 
 
 class ShardedArms:
@@ -396,7 +399,13 @@ class ShardedGraphBatch:
         shares = _by_id({shard: answer["passages"] for shard, answer in found.items()})
         total, settled = walk.total or 1, sum(answer["settled"] for answer in found.values()) or 1
         passages = (
-            PassageNote(id_, prior / total, mass / settled, tuple(names[key] for key in mentioned))
+            PassageNote(
+                id_,
+                prior / total,
+                mass / settled,
+                tuple(names[key] for key in mentioned),
+                walk.named_in.get(id_, ""),
+            )
             for id_, (prior, mass, mentioned) in (
                 (id_, shares[id_]) for id_ in ids if id_ in shares
             )
@@ -608,7 +617,8 @@ class ShardedGraphBatch:
         offered = {key for own in answers.values() for key in own["passed"]}
         for _ in range(ROUNDS if keys else 0):
             offered = yield from self._step(walk, sorted(offered))
-        return _Walk(walk, seeds, active, total)
+        named_in = (yield from self._promote(walk)) if keys and settings.promotion else {}
+        return _Walk(walk, seeds, active, total, named_in)
 
     def _ranked(
         self, query: Query, seeds: list[_Seed], asked: list[tuple[str, float]], k: int
@@ -629,6 +639,19 @@ class ShardedGraphBatch:
             shared[key] = passed / weight if weight else 0.0
         answers = yield from call("step", walk=walk, shared=shared, most=EXCHANGED)
         return {key for own in answers.values() for key in own}
+
+    def _promote(self, walk: str) -> Work[dict[str, str]]:
+        """Promote passages as `promotion.promote` does; returns what each was named in."""
+        found = (yield from call("first", walk=walk, k=FIRST)).values()
+        best = sorted((one for own in found for one in own), key=lambda one: (-one[1], one[0]))
+        pairs = [(id_, mass, key) for id_, mass, keys in best[:FIRST] for key in keys]
+        keys = [key for _, _, key in pairs]
+        counts = (yield from call("entities", keys=keys, **self._filter)).values()
+        mentions = [sum(count for count, *_ in own) for own in zip(*counts, strict=True)]
+        named = [(key, mass, d) for (_, mass, key), d in zip(pairs, mentions, strict=True)]
+        share = self._arm.settings.promotion
+        moved = (yield from call("promote", walk=walk, named=named, share=share)).values()
+        return {id_: pairs[place][0] for own in moved for id_, place in own}
 
 
 class ShardedPassages:

@@ -17,6 +17,7 @@ from backends.numerics import half_products, products_of_all, sums, top_rows
 from backends.trigraph.linking import says_enough
 from backends.trigraph.pagerank import reciprocal, share_of_mentions
 from backends.trigraph.prior import DOUBT
+from backends.trigraph.promotion import names_in, promoted, reach
 from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 from backends.words import SentenceWords, tokenise
 from router.session import Snapshot
@@ -344,6 +345,40 @@ class Shard:
         state.mass = state.source + damping**2 * (state.edges.shares @ spread)
         return self._pass_on(state, most)
 
+    def first(self, walk: str, k: int) -> list[tuple[str, float, list[str]]]:
+        """The k passages with the most mass, with the keys of the names in each but its own."""
+        state, corpus, graph = self._walks[walk], self.snapshot.corpus, self.snapshot.graph.graph
+        best = [row for row in top_rows(state.mass, k).tolist() if state.mass[row] > 0]
+        by, entities = names_in(graph, corpus, np.array(best, np.int64))
+        named: list[list[str]] = [[] for _ in best]
+        for place, entity in zip(by.tolist(), entities.tolist(), strict=True):
+            if best[place] not in graph.titled.one(entity):
+                named[place].append(graph.keys[entity])
+        ids, mass = corpus.ids, state.mass
+        return [(ids[row], float(mass[row]), own) for row, own in zip(best, named, strict=True)]
+
+    def promote(
+        self, walk: str, named: Sequence[tuple[str, float, int]], share: float
+    ) -> list[tuple[str, int]]:
+        """Raise the masses of passages whose titles others mention; see `promotion.promoted`.
+
+        Args:
+            named: Key of each title, mass of the passage that mentions it, and number of passages
+                that do.
+
+        Returns:
+            Id of each passage that was moved up, and the position of its name in `named`.
+        """
+        state, ids = self._walks[walk], self.snapshot.corpus.ids
+        numbers, known = self._numbers([key for key, _, _ in named])
+        titled, over = self.snapshot.graph.filtered(state.allowed).titles(numbers)
+        source = np.array([mass for _, mass, _ in named], np.float64)
+        power = reach(share, np.array([passages for _, _, passages in named], np.int64))
+        names = np.repeat(np.array(known, np.int64), over)
+        places = titled.astype(np.int64)
+        state.mass, by = promoted(state.mass, places, names, source, power)
+        return [(ids[row], name) for row, name in by.items()]
+
     def rank(self, walk: str, k: int) -> tuple[Hits, int]:
         """The k passages with the most mass and the number of candidates; ends the walk."""
         with self._lock:
@@ -542,6 +577,8 @@ CALLS: Mapping[str, Callable[..., Any]] = {
         "restart",
         "masses",
         "step",
+        "first",
+        "promote",
         "rank",
         "explain",
         "passages",

@@ -1,10 +1,11 @@
 """Slow, obvious versions of the fast algorithms, to test against in values."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
+from backends.trigraph.promotion import FIRST
 from backends.types import Float64
 
 
@@ -252,3 +253,32 @@ def zoom(
     for _ in range(steps):
         mass = (1 - restart) * step @ mass + restart * start
     return mass[1:]
+
+
+def promote(
+    mass: Sequence[float],
+    mentioned: Sequence[Collection[int]],
+    titled: Sequence[Collection[int]],
+    degree: Sequence[int],
+    share: float,
+) -> list[float]:
+    """Masses after promotion.
+
+    Args:
+        mass: Mass of each passage.
+        mentioned: Entities that each passage mentions.
+        titled: Passages whose title each entity is.
+        degree: Number of passages that mention each entity.
+        share: How far a passage is moved up.
+    """
+    after = list(mass)
+    for source in sorted(range(len(mass)), key=lambda passage: (-mass[passage], passage))[:FIRST]:
+        for entity in mentioned[source]:
+            if source in titled[entity]:
+                continue
+            for passage in titled[entity]:
+                low, high = mass[passage], mass[source]
+                if 0 < low < high:
+                    power = share / math.sqrt(max(degree[entity] - 1, 1))
+                    after[passage] = max(after[passage], low ** (1 - power) * high**power)
+    return after

@@ -89,12 +89,12 @@ BRIDGES = {
         ["matterhorn", "chimborazo", "edward-whymper"],
     ),
     "In which museum is the ship in which Nansen froze in off Siberia?": (STEPS, ["fram"]),
+    "Where was the designer of Pascal born?": (STEPS, ["pascal"]),
 }
 
-# Known misses: the second passage has no name of the question. Steps have it sixth, or look for who
-# it was and not where he worked.
+# A known miss: the second passage has no name of the question. Steps look for who it was and not
+# where he worked.
 MISSED = {
-    "Where was the designer of Pascal born?": ("pascal", "niklaus-wirth"),
     "Where did the founder of radio astronomy work?": ("karl-jansky", "bell-labs"),
 }
 

@@ -155,7 +155,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     (own,) = json.loads(wye("route", HOP, "--json")[1])
     monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", str(out))
     (with_thresholds,) = json.loads(wye("route", HOP, "--json")[1])
-    assert own["decision"]["route"] == "graph"
+    assert own["decision"]["route"] == "fusion"
     assert with_thresholds["decision"]["route"] == "lexical"
     assert with_thresholds["decision"]["score"] == own["decision"]["score"]
     assert with_thresholds["decision"]["thresholds"]["high"] == policy.thresholds.high

@@ -177,7 +177,14 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     shares = counts / np.where(totals > 0, totals, 1)
     assert n == len(shares)
     passages, _ = reference.personalized_pagerank(shares, prior, restart, chosen.damping)
-    return passages, True
+    mentioned: list[set[int]] = [set() for _ in range(n)]
+    for owner, own in zip(owners, sentences, strict=True):
+        mentioned[owner].update(own)
+    heads = [set(np.flatnonzero(own).tolist()) for own in titles]
+    after = reference.promote(
+        passages.tolist(), mentioned, heads, degree.tolist(), chosen.promotion
+    )
+    return np.array(after), True
 
 
 def check(retriever: TriGraphRetriever, query: Query, found: Ranking, allowed: Mask) -> None:

@@ -219,6 +219,7 @@ def test_the_graph_explains_itself_as_that_of_one_index(
         assert [one.id for one in found.passages] == [hit.id for hit in own.ranking.hits]
         for note in found.passages:
             assert {*note.entities} == {*passages[note.id].entities}
+            assert note.named_in == passages[note.id].named_in
             assert (note.prior, note.pagerank) == pytest.approx(
                 (passages[note.id].prior, passages[note.id].pagerank), rel=0.02, abs=1e-7
             )

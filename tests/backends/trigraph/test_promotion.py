@@ -1,0 +1,130 @@
+"""Promotion by itself; `test_retriever` compares whole rankings with a slow version."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.store.snapshot import Corpus
+from backends.trigraph.promotion import names_in, promote, promoted, reach
+from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
+from backends.types import Float64, Int64, Passage, Query
+
+CorpusOf = Callable[..., Corpus]
+# Each of the others mentions Ada; only the letter mentions Como.
+PASSAGES = (
+    Passage("ada", "Ada", "[[Ada]] wrote notes."),
+    Passage("como", "Como", "[[Como]] is a lake."),
+    Passage("letter", "Letter", "[[Ada]] wrote from [[Como]]."),
+    Passage("notes", "Notes", "[[Ada]] wrote about engines."),
+)
+
+
+@pytest.fixture
+def arm(corpus_of: CorpusOf) -> TriGraphRetriever:
+    own = {passage.id: [1.0, 0.0] for passage in PASSAGES}
+    texts = {
+        line.replace("[[", "").replace("]]", ""): [1.0, 0.0] for p in PASSAGES for line in [p.text]
+    }
+    corpus = corpus_of(*PASSAGES, vectors=own | texts, dimension=2)
+    settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+    return TriGraphRetriever(corpus, settings)
+
+
+def masses(arm: TriGraphRetriever, **given: float) -> tuple[Int64, Float64]:
+    rows = np.array(arm.corpus.rows(list(given)), np.int64)
+    order = np.argsort(rows)
+    return rows[order], np.array([*given.values()])[order]
+
+
+def test_a_passage_moves_up_to_the_one_that_names_it(arm: TriGraphRetriever) -> None:
+    before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
+    (rows, mass), named_in = promote(arm.graph, arm.filtered(None), arm.corpus, before, 0.5)
+    found = dict(zip([arm.corpus.ids[row] for row in rows], mass.tolist(), strict=True))
+    # Como is mentioned by one other passage, Ada by two.
+    assert found["como"] == pytest.approx((0.01 * 0.64) ** 0.5)
+    assert found["ada"] == pytest.approx(0.1 * 6.4 ** (0.5 / 2**0.5))
+    assert (found["letter"], found["notes"]) == (0.64, 0.2)
+    ids = arm.corpus.ids
+    assert {ids[row]: ids[by] for row, by in named_in.items()} == {
+        "como": "letter",
+        "ada": "letter",
+    }
+
+
+def test_nothing_moves_without_a_share_or_for_a_passage_below_or_not_reached(
+    arm: TriGraphRetriever,
+) -> None:
+    before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
+    assert promote(arm.graph, arm.filtered(None), arm.corpus, before, 0) == (before, {})
+    below = masses(arm, como=0.64, letter=0.01)
+    (_, mass), named_in = promote(arm.graph, arm.filtered(None), arm.corpus, below, 1)
+    assert (mass.tolist(), named_in) == (below[1].tolist(), {})
+    alone = masses(arm, letter=0.64)
+    assert promote(arm.graph, arm.filtered(None), arm.corpus, alone, 1)[1] == {}
+
+
+def test_a_passage_that_a_filter_keeps_out_promotes_nothing_and_is_not_promoted(
+    arm: TriGraphRetriever,
+) -> None:
+    allowed = np.ones(len(arm.corpus), bool)
+    allowed[arm.corpus.rows(["como"])] = False
+    before = masses(arm, ada=0.1, letter=0.64, notes=0.2)
+    _, named_in = promote(arm.graph, arm.filtered(allowed), arm.corpus, before, 0.5)
+    assert set(named_in) == set(arm.corpus.rows(["ada"]))
+    # Without the letter, Ada is mentioned by one other passage.
+    allowed[:] = True
+    allowed[arm.corpus.rows(["letter"])] = False
+    before = masses(arm, ada=0.1, como=0.01, notes=0.2)
+    (rows, mass), _ = promote(arm.graph, arm.filtered(allowed), arm.corpus, before, 0.5)
+    found = dict(zip([arm.corpus.ids[row] for row in rows], mass.tolist(), strict=True))
+    assert found == pytest.approx({"ada": (0.1 * 0.2) ** 0.5, "como": 0.01, "notes": 0.2})
+
+
+def test_a_passage_does_not_name_itself(arm: TriGraphRetriever) -> None:
+    rows = np.array(arm.corpus.rows(["letter", "ada"]), np.int64)
+    by, entities = names_in(arm.graph, arm.corpus, rows)
+    keys = [arm.graph.keys[entity] for entity in entities.tolist()]
+    assert [*zip(by.tolist(), keys, strict=True)] == [
+        (0, "ada"),
+        (0, "como"),
+        (0, "letter"),
+        (1, "ada"),
+    ]
+    before = masses(arm, ada=0.64, como=0.01)
+    assert promote(arm.graph, arm.filtered(None), arm.corpus, before, 1) == (before, {})
+
+
+def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -> None:
+    batch = arm.batch([Query("Who wrote from Ada?", np.array([1, 0], np.float32))])
+    (ranking,) = batch.search([0], 4)
+    notes = {note.id: note for note in batch.explain(0, ranking).passages}
+    ids = arm.corpus.ids
+    assert notes["como"].named_in == "letter"
+    assert {one.named_in for one in notes.values()} <= {"", *ids}
+    total = sum(note.pagerank for note in notes.values())
+    assert total == pytest.approx(1)
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=8),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 9)), max_size=12),
+    st.floats(0, 1),
+)
+def test_no_passage_falls_or_overtakes_the_one_that_names_it(
+    mass: list[float], pairs: list[tuple[int, int, int]], share: float
+) -> None:
+    own = [(to % len(mass), by % len(mass), d) for to, by, d in pairs]
+    before = np.array(mass)
+    source = before[[by for _, by, _ in own]] if own else np.zeros(0)
+    places = np.array([to for to, _, _ in own], np.int64)
+    degree = np.array([d for _, _, d in own], np.int64)
+    names, power = np.arange(len(own)), reach(share, degree)
+    after, moved = promoted(before, places, names, source, power)
+    assert (after >= before).all()
+    assert set(np.flatnonzero(after > before).tolist()) == set(moved)
+    for place, name in moved.items():
+        assert places[name] == place
+        assert after[place] <= source[name] * (1 + 1e-9)
