@@ -84,10 +84,10 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     Returns:
         (min(k, n),) positions into `scores`.
     """
-    chosen = np.arange(len(scores))
-    if k < len(scores):
-        # Ascending, with all scores that tie at the cut.
-        chosen = np.flatnonzero(scores >= _reached(scores, k))
+    if k >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    # Ascending, with all scores that tie at the cut.
+    chosen = np.flatnonzero(scores >= _reached(scores, k))
     return chosen[np.argsort(-scores[chosen], kind="stable")[:k]]
 
 

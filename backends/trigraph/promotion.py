@@ -5,7 +5,7 @@ the names in it may get little. A passage that the best ones name is often the n
 evidence, the more so if few others name it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,8 +36,12 @@ class Promoted(NamedTuple):
 
 
 def promote(
-    graph: "TriGraph", filtered: "FilteredGraph", corpus: "Corpus", settled: "Masses", share: float
-) -> Promoted:
+    graph: "TriGraph",
+    filtered: "FilteredGraph",
+    corpus: "Corpus",
+    walks: Sequence["Masses"],
+    share: float,
+) -> list[Promoted]:
     """Promote passages whose titles the first ones mention.
 
     If a passage with mass M is among the first and mentions the title of one with a lower mass,
@@ -45,26 +49,33 @@ def promote(
     overtakes the one that it was named in.
 
     Args:
-        settled: Passages, ascending, and the mass on each.
+        walks: For each question the passages, ascending, and the mass on each.
         share: From 0, which changes nothing, to 1.
     """
-    if not share:
-        return Promoted(settled, {})
-    rows, mass = settled
-    first = top_rows(mass, FIRST)
-    by, entities = names_in(graph, corpus, rows[first])
+    if not share or not walks:
+        return [Promoted(settled, {}) for settled in walks]
+    # Names are looked up for all questions at once, since most of the time is that of the calls.
+    firsts = [top_rows(mass, FIRST) for _, mass in walks]
+    heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
+    by, entities = names_in(graph, corpus, heads)
     titled, over = filtered.titles(entities)
     name = np.repeat(np.arange(len(entities)), over)
+    head = by[name]
     own = np.zeros(len(entities), bool)
-    own[name[titled == rows[first][by[name]]]] = True
-    places, known = located(titled, rows)
-    known &= ~own[name]
-    if not known.any():
-        return Promoted(settled, {})
-    source, power = first[by], reach(share, filtered.degree(entities))
-    after, moved = promoted(mass, places[known], name[known], mass[source], power)
-    named_in = {int(rows[place]): int(rows[source[own]]) for place, own in moved.items()}
-    return Promoted((rows, after), named_in)
+    own[name[titled == heads[head]]] = True
+    power = reach(share, filtered.degree(entities))
+    found: list[Promoted] = []
+    begin = 0
+    for (rows, mass), first in zip(walks, firsts, strict=True):
+        within = slice(*np.searchsorted(head, [begin, begin + len(first)]))
+        places, known = located(titled[within], rows)
+        known &= ~own[name[within]]
+        places, source = places[known], first[head[within][known] - begin]
+        after, moved = promoted(mass, places, mass[source], power[name[within]][known])
+        pairs = zip(rows[places[moved]].tolist(), rows[source[moved]].tolist(), strict=True)
+        found.append(Promoted((rows, after), dict(pairs)))
+        begin += len(first)
+    return found
 
 
 def names_in(graph: "TriGraph", corpus: "Corpus", rows: Int64) -> tuple[Int64, Int64]:
@@ -96,24 +107,25 @@ def reach(share: float, degree: Int64) -> Float64:
 
 
 def promoted(
-    mass: Float64, places: Int64, names: Int64, source: Float64, power: Float64
-) -> tuple[Float64, dict[int, int]]:
+    mass: Float64, places: Int64, source: Float64, power: Float64
+) -> tuple[Float64, Int64]:
     """Raise masses m towards the masses M of passages that name them: m · (M / m)^power.
 
     Args:
         mass: (r,) masses of passages; 0 stays 0.
         places: (p,) positions of passages whose title is mentioned.
-        names: (p,) which mention each is about.
-        source: (e,) M for each mention; a smaller one changes nothing.
-        power: (e,) from 0 to 1; see `reach`.
+        source: (p,) M; a smaller one changes nothing.
+        power: (p,) from 0 to 1; see `reach`.
 
     Returns:
-        (r,) masses, and position -> mention for those that were raised.
+        (r,) masses, and which of the p raised one.
     """
     own = mass[places]
-    ratio = np.maximum(source[names] / np.where(own > 0, own, np.inf), 1)
-    found = own * ratio ** power[names]
+    raises = np.flatnonzero((source > own) & (own > 0))
+    low, high = own[raises], source[raises]
+    share = power[raises]
+    found = own.copy()
+    found[raises] = np.clip(np.exp((1 - share) * np.log(low) + share * np.log(high)), low, high)
     after = mass.copy()
     np.maximum.at(after, places, found)
-    moved = (found == after[places]) & (found > own)
-    return after, dict(zip(places[moved].tolist(), names[moved].tolist(), strict=True))
+    return after, np.flatnonzero((found == after[places]) & (found > own))

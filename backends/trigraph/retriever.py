@@ -447,8 +447,9 @@ class TriGraphBatch:
             self.trace(place, near[place], words[place].values if place in words else None)
             for place in missing
         ]
-        found = zip(traces, map(self._promote, self.run_pagerank(traces)), strict=True)
-        self._walked.update(zip(missing, found, strict=True))
+        arm, filtered, share = self._arm, self.filtered, self._settings.promotion
+        walks = promote(arm.graph, filtered, arm.corpus, self.run_pagerank(traces), share)
+        self._walked.update(zip(missing, zip(traces, walks, strict=True), strict=True))
         return [self._rank(*self._walked[place], k) for place in places]
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
@@ -572,10 +573,6 @@ class TriGraphBatch:
         if self._arm.lexical is None or not self._settings.weighs_lexical:
             return np.zeros(len(self._arm.corpus), np.float32)
         return self._arm.lexical(query)
-
-    def _promote(self, settled: Masses) -> Promoted:
-        arm, share = self._arm, self._settings.promotion
-        return promote(arm.graph, self.filtered, arm.corpus, settled, share)
 
     def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0

@@ -376,8 +376,8 @@ class Shard:
         power = reach(share, np.array([passages for _, _, passages in named], np.int64))
         names = np.repeat(np.array(known, np.int64), over)
         places = titled.astype(np.int64)
-        state.mass, by = promoted(state.mass, places, names, source, power)
-        return [(ids[row], name) for row, name in by.items()]
+        state.mass, moved = promoted(state.mass, places, source[names], power[names])
+        return [(ids[titled[pair]], int(names[pair])) for pair in moved.tolist()]
 
     def rank(self, walk: str, k: int) -> tuple[Hits, int]:
         """The k passages with the most mass and the number of candidates; ends the walk."""

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.store.snapshot import Corpus
-from backends.trigraph.promotion import names_in, promote, promoted, reach
+from backends.trigraph.pagerank import Masses
+from backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
 from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
-from backends.types import Float64, Int64, Passage, Query
+from backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 # Each of the others mentions Ada; only the letter mentions Como.
@@ -33,15 +34,22 @@ def arm(corpus_of: CorpusOf) -> TriGraphRetriever:
     return TriGraphRetriever(corpus, settings)
 
 
-def masses(arm: TriGraphRetriever, **given: float) -> tuple[Int64, Float64]:
+def masses(arm: TriGraphRetriever, **given: float) -> Masses:
     rows = np.array(arm.corpus.rows(list(given)), np.int64)
     order = np.argsort(rows)
     return rows[order], np.array([*given.values()])[order]
 
 
+def one(
+    arm: TriGraphRetriever, settled: Masses, share: float, allowed: Mask | None = None
+) -> Promoted:
+    (found,) = promote(arm.graph, arm.filtered(allowed), arm.corpus, [settled], share)
+    return found
+
+
 def test_a_passage_moves_up_to_the_one_that_names_it(arm: TriGraphRetriever) -> None:
     before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
-    (rows, mass), named_in = promote(arm.graph, arm.filtered(None), arm.corpus, before, 0.5)
+    (rows, mass), named_in = one(arm, before, 0.5)
     found = dict(zip([arm.corpus.ids[row] for row in rows], mass.tolist(), strict=True))
     # Como is mentioned by one other passage, Ada by two.
     assert found["como"] == pytest.approx((0.01 * 0.64) ** 0.5)
@@ -58,12 +66,12 @@ def test_nothing_moves_without_a_share_or_for_a_passage_below_or_not_reached(
     arm: TriGraphRetriever,
 ) -> None:
     before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
-    assert promote(arm.graph, arm.filtered(None), arm.corpus, before, 0) == (before, {})
+    assert one(arm, before, 0) == (before, {})
     below = masses(arm, como=0.64, letter=0.01)
-    (_, mass), named_in = promote(arm.graph, arm.filtered(None), arm.corpus, below, 1)
+    (_, mass), named_in = one(arm, below, 1)
     assert (mass.tolist(), named_in) == (below[1].tolist(), {})
     alone = masses(arm, letter=0.64)
-    assert promote(arm.graph, arm.filtered(None), arm.corpus, alone, 1)[1] == {}
+    assert one(arm, alone, 1)[1] == {}
 
 
 def test_a_passage_that_a_filter_keeps_out_promotes_nothing_and_is_not_promoted(
@@ -72,13 +80,13 @@ def test_a_passage_that_a_filter_keeps_out_promotes_nothing_and_is_not_promoted(
     allowed = np.ones(len(arm.corpus), bool)
     allowed[arm.corpus.rows(["como"])] = False
     before = masses(arm, ada=0.1, letter=0.64, notes=0.2)
-    _, named_in = promote(arm.graph, arm.filtered(allowed), arm.corpus, before, 0.5)
+    _, named_in = one(arm, before, 0.5, allowed)
     assert set(named_in) == set(arm.corpus.rows(["ada"]))
     # Without the letter, Ada is mentioned by one other passage.
     allowed[:] = True
     allowed[arm.corpus.rows(["letter"])] = False
     before = masses(arm, ada=0.1, como=0.01, notes=0.2)
-    (rows, mass), _ = promote(arm.graph, arm.filtered(allowed), arm.corpus, before, 0.5)
+    (rows, mass), _ = one(arm, before, 0.5, allowed)
     found = dict(zip([arm.corpus.ids[row] for row in rows], mass.tolist(), strict=True))
     assert found == pytest.approx({"ada": (0.1 * 0.2) ** 0.5, "como": 0.01, "notes": 0.2})
 
@@ -94,7 +102,8 @@ def test_a_passage_does_not_name_itself(arm: TriGraphRetriever) -> None:
         (1, "ada"),
     ]
     before = masses(arm, ada=0.64, como=0.01)
-    assert promote(arm.graph, arm.filtered(None), arm.corpus, before, 1) == (before, {})
+    (_, mass), named_in = one(arm, before, 1)
+    assert (mass.tolist(), named_in) == (before[1].tolist(), {})
 
 
 def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -> None:
@@ -121,10 +130,22 @@ def test_no_passage_falls_or_overtakes_the_one_that_names_it(
     source = before[[by for _, by, _ in own]] if own else np.zeros(0)
     places = np.array([to for to, _, _ in own], np.int64)
     degree = np.array([d for _, _, d in own], np.int64)
-    names, power = np.arange(len(own)), reach(share, degree)
-    after, moved = promoted(before, places, names, source, power)
+    after, moved = promoted(before, places, source, reach(share, degree))
     assert (after >= before).all()
-    assert set(np.flatnonzero(after > before).tolist()) == set(moved)
-    for place, name in moved.items():
-        assert places[name] == place
-        assert after[place] <= source[name] * (1 + 1e-9)
+    assert {*places[moved].tolist()} == {*np.flatnonzero(after > before).tolist()}
+    assert (after[places[moved]] <= source[moved] * (1 + 1e-9)).all()
+
+
+def test_a_question_is_promoted_alike_alone_and_with_others(arm: TriGraphRetriever) -> None:
+    generator = np.random.default_rng(0)
+    rows = [np.sort(generator.permutation(4)[:size]) for size in (4, 1, 3, 2, 4, 4) * 3]
+    walks = [(own, generator.random(len(own))) for own in rows]
+    together = promote(arm.graph, arm.filtered(None), arm.corpus, walks, 0.5)
+    moved = 0
+    for settled, ((own, mass), named_in) in zip(walks, together, strict=True):
+        alone = one(arm, settled, 0.5)
+        assert (own.tolist(), mass.tolist()) == tuple(part.tolist() for part in alone.settled)
+        assert named_in == alone.named_in
+        moved += len(named_in)
+    assert moved > 2
+    assert promote(arm.graph, arm.filtered(None), arm.corpus, [], 0.5) == []
