@@ -338,7 +338,9 @@ def _explained(reply: Reply) -> Reply:
                 EntityNote("Neretva", 2, 0.7, 0.7, 2, bridge),
             ),
             tuple(
-                PassageNote(hit.id, 0.2, 0.3, ("Neretva",) if hit.id == "neretva" else ())
+                PassageNote(hit.id, 0.2, 0.3, ("Neretva",), "mostar")
+                if hit.id == "neretva"
+                else PassageNote(hit.id, 0.2, 0.3, ())
                 for hit in reply.ranking.hits
             ),
         ),

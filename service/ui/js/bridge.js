@@ -4,13 +4,17 @@
 const PASSAGES = 4;
 const ENTITIES = 3;
 
-// {columns: [[node]], edges: [[from, to, strength]], sentences: passage id -> [sentence]}
+// {columns: [[node]], edges: [[from, to, strength]], sentences: passage id -> [sentence],
+//  named: [[passage that was moved up, passage that names it]]}
 export function bridgeOf(reply) {
   const { seeds, entities, passages: shares } = reply.explanation;
   const notes = new Map(entities.map((entity) => [entity.entity, entity]));
   const walk = new Walk(reply.question, seeds, notes);
+  const titles = new Map(reply.passages.map((passage) => [passage.id, passage.title || passage.id]));
+  const named = [];
   for (const passage of reply.passages.slice(0, PASSAGES)) {
     const found = shares.find((one) => one.id === passage.id);
+    if (found?.named_in) named.push([titles.get(passage.id), titles.get(found.named_in) ?? found.named_in]);
     const names = (found?.entities ?? []).filter((name) => notes.has(name)).slice(0, ENTITIES);
     if (!names.length) continue;
     walk.add({ key: `p:${passage.id}`, kind: "passage", text: passage.title || passage.id, rank: passage.rank, share: found.pagerank }, Infinity);
@@ -19,7 +23,7 @@ export function bridgeOf(reply) {
       walk.join(`e:${name}`, `p:${passage.id}`, notes.get(name).weight);
     }
   }
-  return walk.result();
+  return { ...walk.result(), named };
 }
 
 class Walk {

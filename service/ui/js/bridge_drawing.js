@@ -23,15 +23,16 @@ function inWords(bridge) {
     "In words",
     el("p", {}, seeds.length ? `The question names ${seeds.join(", ")}.` : "The question names nothing that the graph has."),
     el("ol", {}, ...items),
+    ...bridge.named.map(([title, source]) => el("p", {}, `${title} moved up, since ${source} mentions it.`)),
   );
 }
 
-export function bridgeCard({ columns, edges }) {
+export function bridgeCard({ columns, edges, named }) {
   const noted = columns.map((column) => column.map((node) => ({ ...node, note: noteOf(node) })));
   const label = "The graph's path from the question to the passages";
   return card(
     "The bridge",
     drawn("The bridge, drawn", (narrow) => drawing("bridge", label, { columns: noted, edges }, narrow)),
-    inWords({ columns, edges }),
+    inWords({ columns, edges, named }),
   );
 }

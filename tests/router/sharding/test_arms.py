@@ -191,6 +191,7 @@ def test_the_graph_explains_itself_as_that_of_one_index(
     for name, value in {"ROUNDS": 20, "EXCHANGED": 10_000, "COMPARED": 10_000}.items():
         monkeypatch.setattr(router.sharding.arms, name, value)
     gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
+    moved = 0
     for own, other in zip(
         gateway.search(QUESTIONS, Route.GRAPH, 99, filter_, explain=True),
         whole.gateway.search(QUESTIONS, Route.GRAPH, 99, filter_, explain=True),
@@ -220,9 +221,11 @@ def test_the_graph_explains_itself_as_that_of_one_index(
         for note in found.passages:
             assert {*note.entities} == {*passages[note.id].entities}
             assert note.named_in == passages[note.id].named_in
+            moved += bool(note.named_in)
             assert (note.prior, note.pagerank) == pytest.approx(
                 (passages[note.id].prior, passages[note.id].pagerank), rel=0.02, abs=1e-7
             )
+    assert moved > 5
 
 
 def test_an_explanation_is_one_of_what_is_left(

@@ -58,6 +58,8 @@ def test_the_bridge_is_drawn_and_its_sentence_marked(page: "Page") -> None:
     assert mark.text == "The Old Bridge spans the Neretva."
     item = mark.find_element(By.XPATH, "./ancestor::li")
     assert item.get_attribute("data-passage") == "mostar"
+    said = [one.get_attribute("textContent") for one in page.all("details p")]
+    assert "Neretva moved up, since Stari Most mentions it." in said
 
 
 def test_lists_stand_side_by_side_with_what_fusion_did(page: "Page") -> None:
