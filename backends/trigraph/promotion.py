@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST = 5
 """How many of the first passages promote others."""
+MOST = 100
+"""A title that more passages mention promotes none: it would move them by less than a twentieth."""
 
 
 class Promoted(NamedTuple):
@@ -58,12 +60,14 @@ def promote(
     firsts = [top_rows(mass, FIRST) for _, mass in walks]
     heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
     by, entities = names_in(graph, corpus, heads)
+    degree = filtered.degree(entities)
+    by, entities, degree = (own[degree <= MOST] for own in (by, entities, degree))
     titled, over = filtered.titles(entities)
     name = np.repeat(np.arange(len(entities)), over)
     head = by[name]
     own = np.zeros(len(entities), bool)
     own[name[titled == heads[head]]] = True
-    power = reach(share, filtered.degree(entities))
+    power = reach(share, degree)
     found: list[Promoted] = []
     begin = 0
     for (rows, mass), first in zip(walks, firsts, strict=True):

@@ -447,8 +447,7 @@ class TriGraphBatch:
             self.trace(place, near[place], words[place].values if place in words else None)
             for place in missing
         ]
-        arm, filtered, share = self._arm, self.filtered, self._settings.promotion
-        walks = promote(arm.graph, filtered, arm.corpus, self.run_pagerank(traces), share)
+        walks = self._promoted(traces, self.run_pagerank(traces))
         self._walked.update(zip(missing, zip(traces, walks, strict=True), strict=True))
         return [self._rank(*self._walked[place], k) for place in places]
 
@@ -573,6 +572,17 @@ class TriGraphBatch:
         if self._arm.lexical is None or not self._settings.weighs_lexical:
             return np.zeros(len(self._arm.corpus), np.float32)
         return self._arm.lexical(query)
+
+    def _promoted(self, traces: Sequence[Trace], settled: Sequence[Masses]) -> list[Promoted]:
+        """The walks from some entity after promotion; others do not rank by their mass."""
+        arm, share = self._arm, self._settings.promotion
+        found = [Promoted(own, {}) for own in settled]
+        walked = [n for n, trace in enumerate(traces) if len(trace.activation.entities)]
+        walks = [settled[number] for number in walked]
+        promoted = promote(arm.graph, self.filtered, arm.corpus, walks, share)
+        for number, own in zip(walked, promoted, strict=True):
+            found[number] = own
+        return found
 
     def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0

@@ -31,7 +31,7 @@ from backends.trigraph.explanation import (
     SeedNote,
 )
 from backends.trigraph.linking import says_enough
-from backends.trigraph.promotion import FIRST
+from backends.trigraph.promotion import FIRST, MOST
 from backends.trigraph.retriever import NO_SEED, TriGraphSettings, in_parts
 from backends.trigraph.seeds import SeedStats, confidence
 from backends.types import Float32, Int64, Mask, Passage, Query, RankedHit, Ranking, Scores
@@ -648,10 +648,11 @@ class ShardedGraphBatch:
         keys = [key for _, _, key in pairs]
         counts = (yield from call("entities", keys=keys, **self._filter)).values()
         mentions = [sum(count for count, *_ in own) for own in zip(*counts, strict=True)]
-        named = [(key, mass, d) for (_, mass, key), d in zip(pairs, mentions, strict=True)]
-        share = self._arm.settings.promotion
-        moved = (yield from call("promote", walk=walk, named=named, share=share)).values()
-        return {id_: pairs[place][0] for own in moved for id_, place in own}
+        of = zip(pairs, mentions, strict=True)
+        named = [(key, mass, d, id_) for (id_, mass, key), d in of if d <= MOST]
+        given = {"named": [own[:3] for own in named], "share": self._arm.settings.promotion}
+        moved = (yield from call("promote", walk=walk, **given)).values()
+        return {id_: named[place][3] for own in moved for id_, place in own}
 
 
 class ShardedPassages:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from backends.trigraph.promotion import FIRST
+from backends.trigraph.promotion import FIRST, MOST
 from backends.types import Float64
 
 
@@ -274,7 +274,7 @@ def promote(
     after = list(mass)
     for source in sorted(range(len(mass)), key=lambda passage: (-mass[passage], passage))[:FIRST]:
         for entity in mentioned[source]:
-            if source in titled[entity]:
+            if source in titled[entity] or degree[entity] > MOST:
                 continue
             for passage in titled[entity]:
                 low, high = mass[passage], mass[source]

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.store.snapshot import Corpus
+from backends.trigraph import promotion
 from backends.trigraph.pagerank import Masses
 from backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
-from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
+from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
 from backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
@@ -115,6 +116,23 @@ def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -
     assert {one.named_in for one in notes.values()} <= {"", *ids}
     total = sum(note.pagerank for note in notes.values())
     assert total == pytest.approx(1)
+
+
+def test_a_question_that_names_nothing_is_ranked_by_the_prior_alone(
+    arm: TriGraphRetriever,
+) -> None:
+    batch = arm.batch([Query("who wrote?", np.array([1, 0], np.float32))])
+    (ranking,) = batch.search([0], 4)
+    assert ranking.degraded == NO_SEED
+    assert {note.named_in for note in batch.explain(0, ranking).passages} == {""}
+
+
+def test_a_title_that_very_many_passages_mention_promotes_none(
+    arm: TriGraphRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
+    monkeypatch.setattr(promotion, "MOST", 2)
+    assert [arm.corpus.ids[row] for row in one(arm, before, 0.5).named_in] == ["como"]
 
 
 @given(
