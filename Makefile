@@ -25,7 +25,8 @@ install: $(stamp) ## Create the environment, with the pinned versions of constra
 
 $(stamp): pyproject.toml constraints.txt client/pyproject.toml
 	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
-	$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e ./client \
+	@echo 'Installing into $(VENV) …'
+	@$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e ./client \
 	|| { echo 'Not installed; pip says why above. After an interrupted try, delete $(VENV) first.' >&2; exit 1; }
 	@touch $@
 

@@ -290,6 +290,7 @@ class _Ingest:
         self._stored.update((document, []) for document in documents)
         hashes = {}
         for id_, document, hash_ in rows:
+            # What is left of a document that has new ids is replaced, as if it had changed.
             is_left = id_ in owners and owners[id_].document != document
             hashes[id_] = "" if is_left else hash_
             if not is_left:

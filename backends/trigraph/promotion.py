@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIRST = 5
 """How many of the first passages promote others."""
 MOST = 100
-"""A title that more passages mention promotes none: it would move them by less than a twentieth."""
+"""Passages may mention a title before it promotes none: at .5 it would move them by a twentieth."""
 
 
 class Promoted(NamedTuple):

@@ -645,6 +645,8 @@ class ShardedGraphBatch:
         found = (yield from call("first", walk=walk, k=FIRST)).values()
         best = sorted((one for own in found for one in own), key=lambda one: (-one[1], one[0]))
         pairs = [(id_, mass, key) for id_, mass, keys in best[:FIRST] for key in keys]
+        if not pairs:
+            return {}
         keys = [key for _, _, key in pairs]
         counts = (yield from call("entities", keys=keys, **self._filter)).values()
         mentions = [sum(count for count, *_ in own) for own in zip(*counts, strict=True)]
