@@ -19,6 +19,8 @@ FOREIGN = "was written with other models than this server's"
 """Why a shard is not asked."""
 LATE = "did not answer within the time of the question"
 """Why a shard is left out of a batch."""
+LOST = "(its shard is lost)"
+"""Placeholder for the text of a passage whose shard does not answer."""
 
 T = TypeVar("T")
 Call = tuple[str, Mapping[str, Any]]

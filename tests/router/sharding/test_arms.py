@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import router.sharding.arms
+import router.sharding.graph
 import router.sharding.shard
 from backends.errors import FilterError
 from backends.filters import parse_filter
@@ -26,8 +26,8 @@ from router.gateway import Gateway
 from router.reading import QuestionReading
 from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
-from router.sharding.arms import LOST, ShardedArms
-from router.sharding.calls import LATE, Call, Shards
+from router.sharding.arms import ShardedArms
+from router.sharding.calls import LATE, LOST, Call, Shards
 from router.sharding.shard import Shard
 from router.types import Reply, Route
 
@@ -172,7 +172,7 @@ def test_the_graph_is_that_of_one_index_where_no_link_is_lost_and_all_is_exchang
     ask: Ask, whole: Session, filter_: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"ROUNDS": 20, "EXCHANGED": 10_000, "COMPARED": 10_000}.items():
-        monkeypatch.setattr(router.sharding.arms, name, value)
+        monkeypatch.setattr(router.sharding.graph, name, value)
     same(
         ask(Route.GRAPH, filter_, 99),
         whole.gateway.search(QUESTIONS, Route.GRAPH, 99, filter_),
@@ -189,7 +189,7 @@ def test_the_graph_explains_itself_as_that_of_one_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in {"ROUNDS": 20, "EXCHANGED": 10_000, "COMPARED": 10_000}.items():
-        monkeypatch.setattr(router.sharding.arms, name, value)
+        monkeypatch.setattr(router.sharding.graph, name, value)
     gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
     moved = 0
     for own, other in zip(
