@@ -32,7 +32,7 @@ Latency = Annotated[
     float | None, typer.Option(help="Highest mean latency, in milliseconds.", show_default=False)
 ]
 LATENCY_WEIGHT = 0.007
-STEPS_WEIGHT = 0.0005
+STEPS_WEIGHT = 0.00005
 Weight = Annotated[
     float,
     typer.Option(

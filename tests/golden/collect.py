@@ -26,6 +26,7 @@ UNTIMED = "--latency-weight 0"
 """Without this, thresholds would depend on latencies, and so on the machine's load."""
 ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion")
 LEFT_OUT = "(left out)"
+_INVERSE = "familiarity.precision"
 AS_IN_CORPUS = "(as in the corpus)"
 DESCRIBED = 20
 
@@ -291,7 +292,8 @@ def _written(folder: Path) -> dict[str, object]:
         name = path.relative_to(folder).as_posix()
         if path.suffix == ".json":
             # Digests cover latencies, which are in the thresholds; the front is made of them.
-            value = masked(_json(path), (*_TIMES, "digest", "files"))
+            # Information is estimated from neighbours, which the last bits decide.
+            value = masked(_json(path), (*_TIMES, "digest", "files", "information"))
             found[name] = {**value, "front": LEFT_OUT} if "front" in value else value
         elif path.suffix == ".safetensors":
             found[name] = _weights(path)
@@ -315,7 +317,8 @@ def _weights(path: Path) -> dict[str, object]:
             "dtype": str(tensor.dtype),
             "sum": float(tensor.astype("float64").sum()),
             "norm": float((tensor.astype("float64") ** 2).sum() ** 0.5),
-            "values": [float(value) for value in tensor.ravel()[:200]],
+            # An inverse of covariances magnifies the last bits.
+            "values": [] if name == _INVERSE else [float(value) for value in tensor.ravel()[:200]],
         }
         for name, tensor in load_file(path).items()
     }

@@ -28,6 +28,8 @@ class Tolerance:
 
 
 TOLERANCE = Tolerance()
+TRAINED = Tolerance(1e-3, 1e-5)
+"""For what is trained: a fit carries the last bits of its input further than an answer does."""
 MISSING = "(missing)"
 
 # What names an item of a ranked list, and what the list is sorted by.

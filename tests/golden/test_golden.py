@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from tests.golden.collect import COLLECTORS, LEFT_OUT, SLOW, index_demo, masked, read_questions
-from tests.golden.compare import differences, report
+from tests.golden.compare import TOLERANCE, TRAINED, differences, report
 from tests.golden.product import ROOT, environment
 from tests.golden.store import FOLDER, read
 
@@ -62,7 +62,8 @@ def test_nothing_has_changed(
     assert {path.name for path in tmp_path.iterdir()} == FILES[collector]
     reports = []
     for name in sorted(FILES[collector]):
-        found = differences(read(name), read(name, tmp_path))
+        tolerance = TRAINED if name.startswith("train") else TOLERANCE
+        found = differences(read(name), read(name, tmp_path), tolerance)
         if found:
             reports.append(report(name, found))
     assert not reports, "\n".join(reports)
