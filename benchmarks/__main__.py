@@ -21,6 +21,7 @@ QUICK = {
 """Benchmarks that take less than minutes with these options, and need only this repository."""
 OTHERS = (
     "attacks",
+    "ceiling",
     "fusion",
     "growth",
     "linearrag",
