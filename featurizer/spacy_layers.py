@@ -27,15 +27,32 @@ _EMBEDDING = frozenset(
 )
 _VECTORS = ("tok2vec-listener", "window_encoder")
 _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
-# Rows in every matrix product. BLAS sums in an order that depends on the number of rows, so with a
-# varying number the last bits of a word's vector would depend on the other words. With more rows
-# than this, on processors with AVX-512, OpenBLAS first makes a copy of the matrix.
-TILE = 12
 # Tokens encoded at once, few enough to stay in the processor's cache; a longer document is encoded
 # by itself.
 TOKENS_AT_ONCE = 256
 # Words whose first layer is cached, 600 bytes each; when it is exceeded, the cache is cleared.
 REMEMBERED = 10_000
+
+
+def _tile() -> int:
+    """The most rows of a matrix product in which a row has the same bits in any place.
+
+    BLAS sums in an order that depends on the number of rows, and on some processors also on a row's
+    place among them: OpenBLAS for AVX2 computes eight rows of twelve in another way than the last
+    four. With more than twelve rows it first copies the matrix on processors with AVX-512.
+    """
+    generator = np.random.default_rng(0)
+    row, weight = (generator.normal(size=(n, 288)).astype(np.float32) for n in (1, 288))
+    with OneThread()():
+        for rows in (12, 8, 4):
+            product = np.repeat(row, rows, axis=0) @ weight
+            if (product == product[0]).all():
+                return rows
+    return 1
+
+
+TILE = _tile()
+"""Rows in every matrix product, so that a word's vector does not depend on the other words."""
 
 
 class WindowEncoder:

@@ -52,10 +52,11 @@ ORDINARY = [
 # the router learned from, the graph finds the one that is meant; here the text arms had it already.
 # The others are unlike most that it learned from. Asking all arms costs milliseconds, no passage.
 TO_FUSION = {
-    "Building plan for the track on Semmering",
     "What did Jan Oort show?",
     "What class of engine is Mallard?",
     "What happened after the fire at La Fenice?",
+    "What is the relationship between iron and vanadium?",
+    "When was Stanford University founded?",
     "Since when has the National Railway Museum owned Flying Scotsman?",
     "Why was the Nobel Prize of Antony Hewish criticised?",
     "Which elements are linked with Ytterby?",
