@@ -193,23 +193,24 @@ def test_pages_of_its_file_are_given_back_and_states_stay(
 ) -> None:
     expected, _ = bert.run([101, 2054, 102])
     assert float(bert._words.sum()) != 0
-    assert resident_pages_of("model.safetensors") > 40_000
+    assert resident_around(bert._words) > 40_000
     monkeypatch.setattr(featurizer.bert, "TEXTS_BETWEEN", 1)
     found, _ = bert.run([101, 2054, 102])
-    assert resident_pages_of("model.safetensors") < 20_000
+    assert resident_around(bert._words) < 20_000
     assert np.array_equal(found, expected)
 
 
-def resident_pages_of(file: str) -> int:
-    """Kilobytes of mapped files of that name."""
-    total, counts = 0, False
+def resident_around(array: np.ndarray) -> int:
+    """Kilobytes resident of the mapping that holds the array, and of no other one of its file."""
+    address, inside = array.ctypes.data, False
     for line in Path("/proc/self/smaps").read_text("utf-8").splitlines():
         name, *rest = line.split()
         if not name.endswith(":"):
-            counts = bool(rest) and rest[-1].endswith(file)
-        elif counts and name == "Rss:":
-            total += int(rest[0])
-    return total
+            first, last = (int(one, 16) for one in name.split("-"))
+            inside = first <= address < last
+        elif inside and name == "Rss:":
+            return int(rest[0])
+    raise AssertionError("no mapping holds it")
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
