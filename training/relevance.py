@@ -265,12 +265,18 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
 
 
 def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
-    """AUC, calibration error over bins of equal size, and Brier score, as text."""
+    """AUC, calibration error over bins of equal weight, and Brier score, as text.
+
+    Weights are those of the fit, since a probability is only right for the share of questions
+    without an answer that it was fitted for.
+    """
     outcomes, own = found.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
         return ["-"] * 3
-    told = reliability(logit(own), outcomes)
-    return [f"{roc_auc_score(outcomes, own):.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
+    weights = found.weights[rows]
+    told = reliability(logit(own), outcomes, weights=weights)
+    area = roc_auc_score(outcomes, own, sample_weight=weights)
+    return [f"{area:.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
 
 
 def passage_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:

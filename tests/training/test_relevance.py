@@ -30,6 +30,7 @@ from training.relevance import (
     gather,
     of_answers,
     of_passages,
+    quality,
     risk_table,
 )
 
@@ -90,6 +91,17 @@ def test_every_family_counts_the_same() -> None:
             for kind in KINDS
         ]
         assert weights == pytest.approx([1.0, UNANSWERED, UNANSWERED])
+
+
+def test_how_many_questions_of_others_were_asked_changes_no_figure() -> None:
+    few = [one for one in made() if one.route == Route.FUSION and one.family == "one"]
+    many = [*few, *(one for one in few for _ in range(4) if one.kind == "foreign")]
+    told = []
+    for found in (of_answers(few), of_answers(many)):
+        chances = 1 / (1 + np.exp(-found.evidence.sum(axis=1)))
+        told.append(quality(found, chances, np.ones(len(chances), bool)))
+    assert told[0] == told[1]
+    assert float(told[0][1]) > 0.05
 
 
 @pytest.mark.usefixtures("fake_models")

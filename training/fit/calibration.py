@@ -19,18 +19,18 @@ class Bins:
     Attributes:
         score: (b,) mean score of each bin that is not empty, rising.
         outcome: (b,) share of label 1 in each.
-        count: (b,) number of questions in each.
+        weight: (b,) weight of each: its number of questions where all weigh 1.
     """
 
     score: Float64
     outcome: Float64
-    count: Int64
+    weight: Float64
 
     @property
     def error(self) -> float:
         """Expected calibration error: mean |outcome - score| over questions."""
         gaps = np.abs(self.outcome - self.score)
-        return float((gaps * self.count).sum() / self.count.sum())
+        return float((gaps * self.weight).sum() / self.weight.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Reliability:
 
     Attributes:
         ece_width: Expected calibration error over bins of equal width.
-        ece_mass: Expected calibration error over bins of equal size, which shows errors where
+        ece_mass: Expected calibration error over bins of equal weight, which shows errors where
             most scores are.
         brier: Mean (score - label)².
         nll: Mean negative log likelihood, in nats.
@@ -99,11 +99,16 @@ def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
     return 1 / float(found.x[0]), float(found.x[1])
 
 
-def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability:
+def reliability(
+    logits: Float64, labels: Int64, bins: int = BINS, weights: Float64 | None = None
+) -> Reliability:
     """Measure calibrated logits (n,) against labels (n,).
 
     Source: Naeini et al. (AAAI 2015) for bins of equal width; Nguyen and O'Connor (EMNLP 2015) for
     bins of equal size.
+
+    Args:
+        weights: (n,) weights above 0; by default 1.
 
     Raises:
         FitError: There is no question, or fewer than 1 bin.
@@ -111,25 +116,27 @@ def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability
     if not len(labels) or bins < 1:
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
     scores = expit(logits)
-    width = _bins(scores, labels, np.minimum((scores * bins).astype(np.int64), bins - 1))
+    own = np.ones(len(scores)) if weights is None else weights
+    width = _bins(scores, labels, own, np.minimum((scores * bins).astype(np.int64), bins - 1))
     order = np.argsort(scores, kind="stable")
+    before = np.cumsum(own[order]) - own[order]
     groups = np.empty(len(scores), np.int64)
-    groups[order] = np.arange(len(scores)) * bins // len(scores)
+    groups[order] = np.minimum(before * bins / own.sum(), bins - 1).astype(np.int64)
     # Equal scores share a bin; else the order of their labels would change the error.
     _, same = np.unique(scores, return_inverse=True)
     lowest = np.full(same.max() + 1, bins)
     np.minimum.at(lowest, same, groups)
-    mass = _bins(scores, labels, lowest[same])
-    brier = float(((scores - labels) ** 2).mean())
-    return Reliability(width, mass, width.error, mass.error, brier, nll(logits, labels))
+    mass = _bins(scores, labels, own, lowest[same])
+    brier = float(np.average((scores - labels) ** 2, weights=own))
+    loss = float(np.average(losses(logits, labels), weights=own))
+    return Reliability(width, mass, width.error, mass.error, brier, loss)
 
 
-def _bins(scores: Float64, labels: Int64, groups: Int64) -> Bins:
-    count = np.bincount(groups)
-    used = count > 0
-    total = count[used]
+def _bins(scores: Float64, labels: Int64, weights: Float64, groups: Int64) -> Bins:
+    total = np.bincount(groups, weights)
+    used = total > 0
     return Bins(
-        score=np.bincount(groups, scores)[used] / total,
-        outcome=np.bincount(groups, labels)[used] / total,
-        count=total,
+        score=np.bincount(groups, scores * weights)[used] / total[used],
+        outcome=np.bincount(groups, labels * weights)[used] / total[used],
+        weight=total[used],
     )
