@@ -15,12 +15,11 @@ A key that no passage has is usually misspelt, and a value of a kind that none o
 has is usually misquoted. `check` refuses both where that would go unnoticed: in a search, where the
 comparison would let nothing through; in a deletion, where ne and nin would let everything through.
 Elsewhere they are allowed: a search for what is not "archived" is right before anything was
-archived, and a deletion can be repeated.
+archived, and a deletion can be repeated. An empty list with nin is refused in a deletion too.
 """
 
 import json
 import math
-import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -51,13 +50,6 @@ _COMBINATIONS: Mapping[str, Callable[[Mask, Mask], Mask]] = {
     "and": np.logical_and,
     "or": np.logical_or,
 }
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq,
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-}
 # By `_kind`: what a value is, what several are, and how to write one.
 _KINDS = {
     1: ("a boolean", "booleans", "true or false, without quotes"),
@@ -65,8 +57,6 @@ _KINDS = {
     3: ("text", "text", "text, in double quotes"),
 }
 _AS_IN = 'Write a filter as in {"type": "gte", "key": "year", "value": 1999}.'
-# Integers up to here are exact as float64.
-_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +146,11 @@ def check(
     for part in _comparisons(filter_):
         if (part.type in ("ne", "nin")) != deletes:
             continue
+        if deletes and not part.values:
+            raise FilterError(
+                f"What is not in an empty list is everything: this would delete all passages. "
+                f"Give {part.key!r:.60} values that are to stay."
+            )
         if part.key not in kinds:
             others = ", ".join(sorted(known := keys())[:SHOWN_KEYS])
             raise FilterError(
@@ -206,9 +201,8 @@ class Columns:
         negated = comparison.type in ("ne", "nin")
         order = comparison.type if comparison.type in _ORDERS else "eq"
         satisfied = np.zeros(len(self), np.bool_)
-        column = self.column(comparison.key)
-        for value in comparison.values:
-            satisfied[column.rows(order, value)] = True
+        if comparison.values:
+            satisfied[self.column(comparison.key).rows(order, *comparison.values)] = True
         return ~satisfied if negated else satisfied
 
     def keys(self) -> set[str]:
@@ -288,54 +282,65 @@ class LayeredColumns(Columns):
 
 
 class Column:
-    """All values of one key as arrays, by kind."""
+    """All values of one key, by kind."""
 
     def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
         """Split the m values, each with its row, by kind; nulls are dropped."""
         own: Int32 = np.asarray(rows, np.int32)
         kinds: NDArray[np.int8] = np.fromiter(map(_kind, values), np.int8, len(values))
-        booleans, numbers, strings = (np.equal(kinds, kind) for kind in range(1, 4))
-        self._boolean_rows = own[booleans]
-        self._booleans = np.array([*compress(values, booleans)], np.bool_)
-        self._number_rows = own[numbers]
-        self._numbers = _numbers([cast(float, value) for value in compress(values, numbers)])
-        self._string_rows = own[strings]
-        # Codes follow the order of the names, so that comparing codes compares strings.
-        named = [cast(str, value) for value in compress(values, strings)]
-        self._names = sorted({*named})
-        code = {name: code for code, name in enumerate(self._names)}
-        self._codes = np.fromiter((code[name] for name in named), np.int32, len(named))
+        self._values = {
+            kind: _Ordered(own[there], [*compress(values, there)])
+            for kind in _KINDS
+            for there in [np.equal(kinds, kind)]
+        }
 
     def kinds(self, gone: Int64 | tuple[()] = ()) -> set[int]:
         """The kinds of the values, as `_kind` numbers them, outside the given rows."""
-        kinds = enumerate((self._boolean_rows, self._number_rows, self._string_rows), 1)
         return {
             kind
-            for kind, rows in kinds
+            for kind, values in self._values.items()
             # The first rows are usually enough to know.
-            if any(np.isin(part, gone, invert=True).any() for part in (rows[:1_000], rows))
+            if any(
+                np.isin(part, gone, invert=True).any()
+                for part in (values.rows[:1_000], values.rows)
+            )
         }
 
-    def rows(self, order: str, value: Value) -> Int32:
-        """Rows with a value that is eq, gt, gte, lt or lte the given one; a row may repeat."""
-        if isinstance(value, str):
-            return self._string_rows[self._compare_strings(order, value)]
-        if isinstance(value, bool):
-            return self._boolean_rows[np.equal(self._booleans, value)]
-        exact = isinstance(value, float) or abs(value) <= _EXACT
-        numbers = self._numbers if exact else self._numbers.astype(object)
-        hits: Mask = _OPERATORS[order](numbers, value)
-        return self._number_rows[hits]
+    def rows(self, order: str, value: Value, *others: Value) -> Int32:
+        """Rows with a value that is eq, gt, gte, lt or lte a given one; a row may repeat."""
+        given: dict[int, list[Value]] = {}
+        for one in (value, *others):
+            given.setdefault(_kind(one), []).append(one)
+        return np.concatenate([self._values[kind].rows_with(order, given[kind]) for kind in given])
 
-    def _compare_strings(self, order: str, value: str) -> Mask:
-        """(m,) mask of the strings that compare so with the given one, by codes."""
-        below = bisect_left(self._names, value)
-        above = bisect_right(self._names, value)
-        if order == "eq":
-            return np.equal(self._codes, below if below < above else -1)
-        if order in ("gt", "gte"):
-            return np.greater_equal(self._codes, above if order == "gt" else below)
-        return np.less(self._codes, below if order == "lt" else above)
+
+class _Ordered:
+    """Values of one kind, each as the place of its equals among all distinct ones in order.
+
+    Python compares integers and floats exactly, whatever their size; NumPy rounds some.
+    """
+
+    def __init__(self, rows: Int32, values: Sequence[Any]) -> None:
+        self.rows = rows
+        self._distinct = sorted({*values})
+        place = {value: place for place, value in enumerate(self._distinct)}
+        self._places = np.fromiter((place[value] for value in values), np.int32, len(values))
+
+    def rows_with(self, order: str, given: Sequence[Value]) -> Int32:
+        """Rows with a value that is eq, gt, gte, lt or lte one of the given ones."""
+        chosen = np.zeros(len(self._distinct), np.bool_)
+        for value in given:
+            below = bisect_left(self._distinct, value)
+            above = bisect_right(self._distinct, value)
+            ranges = {
+                "eq": slice(below, above),
+                "gt": slice(above, None),
+                "gte": slice(below, None),
+                "lt": slice(below),
+                "lte": slice(above),
+            }
+            chosen[ranges[order]] = True
+        return self.rows[chosen[self._places]]
 
 
 class _Parser:
@@ -429,9 +434,3 @@ def _kind(value: Scalar) -> int:
     if isinstance(value, bool):
         return 1
     return 2 if isinstance(value, int | float) else 3 * isinstance(value, str)
-
-
-def _numbers(values: Sequence[int | float]) -> NDArray[Any]:
-    """Numbers as float64, or as Python objects where float64 would round one of them."""
-    exact = all(isinstance(value, float) or abs(value) <= _EXACT for value in values)
-    return np.array(values, np.float64 if exact else object)
