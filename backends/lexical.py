@@ -32,7 +32,7 @@ from backends.numerics import (
 )
 from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, RowHits, Scores
-from backends.words import FurtherWords, Words
+from backends.words import FurtherWords, Words, normalised
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -609,16 +609,20 @@ def _fold(text: str) -> str:
 
 
 class _Folded(dict[str, str]):
-    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` are cached."""
+    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` short ones are cached.
+
+    A whole text in another script can be one run.
+    """
 
     def __missing__(self, stretch: str) -> str:
-        folded = unicodedata.normalize("NFKD", stretch).casefold().translate(_WITHOUT_MARKS)
-        if len(self) < _REMEMBERED:
+        folded = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
+        if len(self) < _REMEMBERED and len(stretch) <= _LONGEST_REMEMBERED:
             self[stretch] = folded
         return folded
 
 
 _REMEMBERED = 4096
+_LONGEST_REMEMBERED = 64
 _FOLDED = _Folded()
 
 

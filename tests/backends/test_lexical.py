@@ -202,6 +202,13 @@ def test_terms(written: str, expected: list[str]) -> None:
 FOLDED = "aEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ\uac00\u212bᏸꭰǅ½"
 
 
+def test_long_runs_in_other_scripts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = backends.lexical._Folded()
+    monkeypatch.setattr(backends.lexical, "_FOLDED", kept)
+    assert terms("caf\u00e9 " + "\ufdfa" * 16_000)[0] == "cafe"
+    assert list(kept) == ["\u00e9"]
+
+
 @given(st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30))
 def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
     folded = unicodedata.normalize("NFKD", text).casefold()

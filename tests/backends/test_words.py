@@ -1,7 +1,9 @@
 """When two names are the same, words as numbers, and sentences as rows of them."""
 # ruff: noqa: RUF001 - quotes and letters as people write them
 
+import time
 import unicodedata
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from backends.words import (
     entity_key,
     is_informative,
     joined,
+    normalised,
     places,
     starts_like_a_name,
     stretch,
@@ -198,6 +201,30 @@ def test_function_words_and_single_signs_tell_nothing(key: str, informative: boo
 )
 def test_names_start_with_a_capital_or_a_digit(token: str, answer: bool) -> None:
     assert starts_like_a_name(token) is answer
+
+
+forms = st.sampled_from(["NFC", "NFKD"])
+rows = st.tuples(
+    st.text(max_size=3), st.sampled_from("\u0301\u0323\U0001e944ab"), st.integers(0, 70)
+)
+
+
+@given(st.lists(rows, max_size=4), forms)
+def test_more_marks_in_a_row_than_a_language_has_are_left_out(
+    rows: list[tuple[str, str, int]], form: Literal["NFC", "NFKD"]
+) -> None:
+    text, kept, marks = "".join(first + one * times for first, one, times in rows), "", 0
+    for one in text:
+        marks = marks + 1 if unicodedata.combining(one) else 0
+        kept += one if marks <= 30 else ""
+    assert normalised(text, form) == unicodedata.normalize(form, kept)
+
+
+def test_a_text_of_marks_takes_a_moment() -> None:
+    text = "a" + "\u0301\u0323" * 32_000  # 20 seconds in one call of Python's own function
+    start = time.process_time()
+    assert len(tokenise(text)) == 1
+    assert time.process_time() - start < 2
 
 
 def test_a_stretch_is_written_as_the_text_has_it() -> None:
