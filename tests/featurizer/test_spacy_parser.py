@@ -151,7 +151,7 @@ def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
     parser: SpacyParser, texts: list[str], gap: str
 ) -> None:
     text = gap.join(texts)
-    nlp = parser._loaded.nlp
+    nlp = parser._loaded().nlp
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(featurizer.spacy_parser, "_PART_CHARACTERS", 5)
         parts = list(featurizer.spacy_parser._parts(text))
@@ -199,7 +199,7 @@ def test_no_step_takes_long_whatever_the_text(
     # Four times what it may be on an idle machine; of a row of quotation marks, the tokenizer alone
     # took 1.4 seconds, and for ten times as many a hundred times as long.
     assert longest_step(parser.parse_in_steps([text]))[0] < 1.0
-    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._loaded.nlp, 10 * text))
+    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._loaded().nlp, 10 * text))
     assert spent < 1.0
     assert all(len(doc) <= featurizer.spacy_parser.PIECE_TOKENS for _, doc in pieces)
 
@@ -303,6 +303,21 @@ def test_few_texts_and_single_processes_start_no_pool(
     assert len([*parser.parse_many(["Lisbon."] * 3)]) == 3
     monkeypatch.setattr(parser, "_processes", 2)
     assert len([*parser.parse_many(["Lisbon."] * 2)]) == 2
+
+
+def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(featurizer.spacy_pipeline, "NEW_WORDS", 20)
+    parser, question = SpacyParser(), "Who sailed from Lisbon to Mostar?"
+    before = parser.parse_questions([question], tokens=True)
+    first = parser._own
+    assert parser.parse_questions([question], tokens=True) == before
+    assert parser._own is first
+    parser.parse_questions([" ".join(f"abc{number}x" for number in range(40))])
+    assert parser.parse_questions([question], tokens=True) == before
+    assert parser._own is not first
+    assert [*parser.parse_many([question])][0].sentences == before[0].sentences
 
 
 def test_nothing_is_loaded_that_is_not_used() -> None:
