@@ -184,8 +184,7 @@ def equation_5(
         reached = graph.entities.of(sentences)
         known, place = np.unique(np.concatenate([entities, reached]), return_inverse=True)
         each = np.repeat(passed_on, graph.entities.lengths(sentences))
-        # NumPy's sum of nothing is an integer.
-        found = sums(place[len(entities) :], each, len(known)).astype(np.float64)
+        found = sums(place[len(entities) :], each, len(known))
         found[place[: len(entities)]] = np.maximum(found[place[: len(entities)]], value)
         active = (found >= threshold) & (found > 0) | np.isin(known, list(seeds))
         entities, value = known[active].astype(np.int64), found[active]

@@ -96,8 +96,7 @@ class Prior:
         """(c,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
         rows, worth = self._mentioned
         places, known = located(rows, passages)
-        # NumPy's sum of nothing is an integer.
-        bonus = sums(places[known], worth[known], len(passages)).astype(np.float64)
+        bonus = sums(places[known], worth[known], len(passages))
         for one, listed, counts in self._of_hubs:
             places, known = located(passages, listed)
             bonus[known] += one * _often(counts[places[known]])

@@ -290,7 +290,7 @@ class Shard:
         )
         rows, counts, lengths = view.mentions(numbers)
         each = np.repeat(value / level, lengths)
-        bonus = sums(rows, each * np.log1p(counts.astype(np.float64)), size).astype(np.float64)
+        bonus = sums(rows, each * np.log1p(counts.astype(np.float64)), size)
         first = np.zeros(len(state.edges.weight))
         first[numbers] = shared
         moved = state.edges.shares @ first
@@ -532,20 +532,24 @@ class Shard:
     @cached_property
     def _sentence_words(self) -> SentenceWords | None:
         """All sentences as words; None if names are not linked word for word, or with layers."""
-        words = self.snapshot.graph.graph.ground.sentences
+        kept = self.snapshot.graph.graph.kept
+        if kept is None:
+            return None
+        words = kept.sentences
         return words if len(words.lengths) == len(self.snapshot.corpus.sentence_passage) else None
 
     def _numbers(self, keys: Sequence[str]) -> tuple[Int64, list[int]]:
         """Entities of the keys that are known here, and the positions of these keys."""
+        if len(self._known) >= _KNOWN:
+            self._known = {}
+        known = self._known  # another call may replace it meanwhile
         find = self.snapshot.graph.graph.keys.find
         for key in keys:
-            if key not in self._known:
-                if len(self._known) >= _KNOWN:
-                    self._known = {}
-                self._known[key] = find(key)
-        found = [self._known[key] for key in keys]
-        known = [place for place, number in enumerate(found) if number >= 0]
-        return np.array([found[place] for place in known], np.int64), known
+            if key not in known:
+                known[key] = find(key)
+        found = [known[key] for key in keys]
+        there = [place for place, number in enumerate(found) if number >= 0]
+        return np.array([found[place] for place in there], np.int64), there
 
     def _allowed(self, filter_: object | None, ids: Sequence[str] | None = None) -> Mask | None:
         # Without `check`: other shards may have what is missing here.

@@ -1,5 +1,6 @@
 """The address that a server of all shards calls on each shard; not part of the public API."""
 
+import logging
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -14,6 +15,7 @@ from service.http.problems import Problem
 from service.service import Served
 from service.sharded import PATH
 
+_log = logging.getLogger(__name__)
 router = APIRouter(
     include_in_schema=False, dependencies=[Depends(needs(Scope.ADMIN)), Depends(unbound)]
 )
@@ -41,5 +43,6 @@ async def answer(asked: ShardRequest, service: Served) -> JSONResponse:
         found = await run_in_threadpool(answers)
     except (KeyError, TypeError, ValueError) as error:
         said = "The call's arguments are not valid, or its walk has expired."
+        _log.warning("%s %r", said, error, exc_info=error)
         raise Problem(422, "bad-call", said) from error
     return JSONResponse(found)

@@ -317,7 +317,7 @@ def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
     parser.parse_questions([" ".join(f"abc{number}x" for number in range(40))])
     assert parser.parse_questions([question], tokens=True) == before
     assert parser._own is not first
-    assert [*parser.parse_many([question])][0].sentences == before[0].sentences
+    assert next(iter(parser.parse_many([question]))).sentences == before[0].sentences
 
 
 def test_nothing_is_loaded_that_is_not_used() -> None:

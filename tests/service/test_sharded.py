@@ -8,6 +8,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -82,6 +83,21 @@ def test_it_answers_as_one_index(client: TestClient, tmp_path: Path, route: str)
         assert [p["id"] for p in found["passages"]] == [p["id"] for p in expected]
     kept = ask(client, route, filter={"type": "lt", "key": "n", "value": 3})
     assert {p["id"] for p in kept["passages"]} <= {"p0", "p1", "p2"}
+
+
+def test_a_shard_that_was_written_to_answers_all_routes(
+    client: TestClient, shards: tuple[list[str], ExitStack]
+) -> None:
+    new = {"title": "Galileo", "text": "Galileo met Ada and Babbage."}
+    with httpx.Client(base_url=shards[0][0]) as shard:
+        assert shard.put("/v1/documents/p9", json=new).is_success
+        assert shard.delete("/v1/documents/p0").is_success
+    until(lambda: "p9" in {p["id"] for p in ask(client, "dense")["passages"]})
+    for route in ("dense", "lexical", "hybrid", "graph", "fusion", "steps"):
+        found = ask(client, route, explain=True)
+        assert "missing" not in found
+        assert "p9" in {p["id"] for p in found["passages"]}
+        assert "p0" not in {p["id"] for p in found["passages"]}
 
 
 def test_a_shard_that_is_lost_is_missing(

@@ -249,6 +249,17 @@ def test_a_few_rounds_give_nearly_the_same(ask: Ask, whole: Session) -> None:
         assert len(first[0] & first[1]) >= 4
 
 
+def test_keys_are_found_while_those_that_were_found_before_are_forgotten(
+    wires: list[Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = wires[0].shard
+    monkeypatch.setattr(router.sharding.shard, "_KNOWN", 2)
+    asked = [name.lower() for name in NAMES[:4]]
+    expected = [shard.entities([key]) for key in asked]
+    for _ in range(2):
+        assert shard.entities([*asked, "unheard of"])[:4] == [one for (one,) in expected]
+
+
 def test_what_is_left_answers_when_one_is_lost(
     ask: Ask, arms: ShardedArms, wires: list[Wire]
 ) -> None:
