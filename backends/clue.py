@@ -117,7 +117,8 @@ class ClueRetriever:
         batch = self._graph.batch([query], allowed)
         trace = self._trace(query, batch.filtered)
         (settled,) = batch.run_pagerank([trace])
-        return explain_walk(self._graph.graph, self._corpus, trace, settled, ranking)
+        graph, degree = self._graph.graph, batch.filtered.degree
+        return explain_walk(graph, self._corpus, trace, settled, ranking, degree)
 
     def _rank(
         self, query: Query, trace: Trace, settled: Masses, k: int, allowed: Mask | None

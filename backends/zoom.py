@@ -130,7 +130,9 @@ class ZoomRetriever:
         activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
         rows = np.arange(n, dtype=np.int64)
         trace = Trace(seeds, activation, rows, edges[0, :n], edges[0, n + entities])
-        return explain_walk(self.graph.graph, self._corpus, trace, (rows, mass[:n]), ranking)
+        settled = rows, mass[:n]
+        graph, degree = self.graph.graph, filtered.degree
+        return explain_walk(graph, self._corpus, trace, settled, ranking, degree)
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """The shared graph for a filter; the one without a filter is cached."""

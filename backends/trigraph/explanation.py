@@ -78,7 +78,7 @@ class EntityNote:
         level: Step at which it was first reached; 1 for a seed.
         value: Largest value with which it was reached.
         weight: Sum of the values with which it was reached.
-        passages: How many passages mention it.
+        passages: How many allowed passages mention it.
         bridge: How it was first reached; None for a seed.
     """
 
@@ -131,6 +131,7 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     trace: Trace,
     settled: Masses,
     ranking: Ranking,
+    degree: Callable[[Int64], Int64],
     named_in: Mapping[int, int] = MappingProxyType({}),
 ) -> Explanation:
     """Explain the ranks of a ranking's passages by the numbers of a walk.
@@ -138,6 +139,7 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     Args:
         settled: Passages, ascending, and the mass on each.
         ranking: A ranking of any arm; passages that this version lacks are left out.
+        degree: From (a,) entities to (a,) numbers of allowed passages that mention them.
         named_in: Row of a passage that was moved up -> row of the one that mentions its title.
     """
     name, activation = graph.display_names.of, trace.activation
@@ -151,7 +153,7 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     mentioned = np.repeat(active, graph.passages.lengths(active))
     return Explanation(
         tuple(SeedNote(s.mention, name(s.entity), s.value, s.origin) for s in trace.seeds),
-        _explain_entities(graph, corpus, activation),
+        _explain_entities(graph, corpus, activation, degree(activation.entities)),
         tuple(
             PassageNote(
                 corpus.ids[row],
@@ -176,17 +178,16 @@ def _mass_on(rows: Int64, masses: Masses) -> Float64:
 
 
 def _explain_entities(
-    graph: TriGraph, corpus: Corpus, activation: Activation
+    graph: TriGraph, corpus: Corpus, activation: Activation, degrees: Int64
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by descending weight, with the sentences that led to them."""
     name = graph.display_names.of
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
     columns = (activation.entities, activation.level, activation.value, activation.weight)
-    passages_of = graph.passages.lengths(activation.entities)
     notes = [
         EntityNote(name(entity), level, value, weight, passages, bridges.get(entity))
         for entity, level, value, weight, passages in zip(
-            *(column.tolist() for column in columns), passages_of.tolist(), strict=True
+            *(column.tolist() for column in columns), degrees.tolist(), strict=True
         )
     ]
     return tuple(sorted(notes, key=lambda note: (note.level, -note.weight, note.entity)))

@@ -214,9 +214,9 @@ class NameTrie:
         return trie
 
     def without(self, entities: Collection[int]) -> "NameTrie":
-        """A trie over the same arrays that does not find some entities."""
+        """A trie over the same arrays that does not find some entities either."""
         found = copy(self)
-        found._lost = frozenset(entities)
+        found._lost = self._lost.union(entities)
         return found
 
     def spelt(self, words: Sequence[int]) -> int:

@@ -9,7 +9,7 @@ passages is the slow reference.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -627,6 +627,13 @@ class _OverlaidTrie(NameTrie):
     def __init__(self, words: Words, base: NameTrie, added: NameTrie, entities: Layers) -> None:
         self._words = words
         self._both, self._entities = (base, added), entities
+
+    def without(self, entities: Collection[int]) -> "_OverlaidTrie":
+        """One that does not find some entities either."""
+        base, added = self._both
+        of_base = {row for is_new, row in map(self._entities.place, entities) if not is_new}
+        both = base.without(of_base), added.without(entities)
+        return _OverlaidTrie(self._words, *both, self._entities)
 
     def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
         known, new = (trie._longest_from(codes, start) for trie in self._both)

@@ -461,7 +461,9 @@ class TriGraphBatch:
         """
         trace, (settled, named_in) = self._walked[place]
         arm = self._arm
-        return explain_walk(arm.graph, arm.corpus, trace, settled, ranking, named_in)
+        return explain_walk(
+            arm.graph, arm.corpus, trace, settled, ranking, self.filtered.degree, named_in
+        )
 
     def trace(
         self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None

@@ -3,12 +3,14 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 
 import numpy as np
 
 from backends.errors import BackendError
 from backends.store.snapshot import Corpus
 from backends.trigraph.graph import TriGraph
+from backends.trigraph.linking import Link, NameTrie
 from backends.types import Float32, Int64, Query
 from backends.words import entity_key, starts_like_a_name, stretch, tokenise
 
@@ -115,7 +117,7 @@ class SeedFinder:
 
     def in_words(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
         """Seeds found in the question's words alone, which needs no parse."""
-        return _best(self._in_vocabulary(query), degree)
+        return _best(self._in_vocabulary(query, degree), degree)
 
     def suffice(self, seeds: Sequence[Seed]) -> bool:
         """Whether the seeds in the words suffice, so that no parse is needed.
@@ -147,12 +149,12 @@ class SeedFinder:
                     seeds.append(Seed(entity, value, mention.text, "nearest"))
         return seeds
 
-    def _in_vocabulary(self, query: Query) -> list[Seed]:
+    def _in_vocabulary(self, query: Query, degree: Degree) -> list[Seed]:
         if not self._settings.vocabulary:
             return []
         tokens = tokenise(query.text)
         seeds = []
-        for link in self._graph.names.find(tokens):
+        for link in allowed_names(self._graph.names, methodcaller("find", tokens), degree):
             end = link.start + link.length
             value = confidence(tokens, link.start, end, self._settings)
             words = stretch(query.text, link.start, link.length)
@@ -166,6 +168,25 @@ class SeedFinder:
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
+
+
+def allowed_names(
+    names: NameTrie, find: Callable[[NameTrie], list[Link]], degree: Degree
+) -> list[Link]:
+    """Names of entities that allowed passages mention.
+
+    A longer name that only other passages have does not hide a shorter one.
+
+    Args:
+        find: Finds names of a trie in some text.
+    """
+    while True:
+        found = find(names)
+        often = degree(np.array([link.entity for link in found], np.int64)).tolist()
+        hidden = [link.entity for link, times in zip(found, often, strict=True) if not times]
+        if not hidden:
+            return found
+        names = names.without(hidden)
 
 
 def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettings) -> float:

@@ -254,7 +254,7 @@ class ShardedGraphBatch:
         tokens = [tokenise(text) for text in texts]
         links: list[list[tuple[int, int, str]]] = [[] for _ in texts]
         if settings.vocabulary:
-            (links,) = self._arm.shards.together([self._links(tokens)])
+            (links,) = self._arm.shards.together([self._links(tokens, **self._filter)])
         found = [
             [
                 _Seed(
@@ -271,14 +271,18 @@ class ShardedGraphBatch:
         return [self._best(seeds) for seeds in found]
 
     def _links(
-        self, texts: Sequence[list[str]], starts: Sequence[Collection[int]] | None = None
+        self,
+        texts: Sequence[list[str]],
+        starts: Sequence[Collection[int]] | None = None,
+        **filter_: object,
     ) -> Work[list[list[tuple[int, int, str]]]]:
         """Names in texts, the longest of any shard, from left to right, none overlapping.
 
         Args:
             starts: Positions in each text at which a name may start; None for all.
+            filter_: The call's filter, if passages outside it must not hide a name.
         """
-        answers = (yield from call("names", texts=texts)).values() if texts else ()
+        answers = (yield from call("names", texts=texts, **filter_)).values() if texts else ()
         found = []
         for place, tokens in enumerate(texts):
             longest: dict[int, tuple[int, str]] = {}

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import methodcaller
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from backends.trigraph.linking import says_enough
 from backends.trigraph.pagerank import reciprocal, share_of_mentions
 from backends.trigraph.prior import DOUBT
 from backends.trigraph.promotion import names_in, promoted, reach
+from backends.trigraph.seeds import allowed_names
 from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 from backends.words import SentenceWords, tokenise
 from router.session import Snapshot
@@ -153,16 +155,24 @@ class Shard:
         found = [arm.rank(Scores(None, each), k, allowed) for each in scores]
         return [([(hit.id, hit.score) for hit in one.hits], one.candidates) for one in found]
 
-    def names(self, texts: Sequence[Sequence[str]]) -> list[list[tuple[int, int, str]]]:
-        """For each tokenised text, the longest name from each token: start, length, key."""
+    def names(
+        self,
+        texts: Sequence[Sequence[str]],
+        filter: object | None = None,  # noqa: A002
+    ) -> list[list[tuple[int, int, str]]]:
+        """For each tokenised text, the longest name from each token: start, length, key.
+
+        With a filter, names of entities that allowed passages mention.
+        """
         graph = self.snapshot.graph.graph
-        return [
-            [
-                (link.start, link.length, graph.keys[link.entity])
-                for link in graph.names.longest(one)
-            ]
-            for one in texts
-        ]
+        names = graph.names
+        if filter is None:
+            found = [names.longest(text) for text in texts]
+        else:
+            degree = self.snapshot.graph.filtered(self._allowed(filter)).degree
+            calls = (methodcaller("longest", text) for text in texts)
+            found = [allowed_names(names, call, degree) for call in calls]
+        return [[(link.start, link.length, graph.keys[link.entity]) for link in of] for of in found]
 
     def entities(
         self,
@@ -400,7 +410,7 @@ class Shard:
             sentences: Rows of this shard's sentences that led from one entity to another.
 
         Returns:
-            `entities`: key -> name and number of passages, for those known here.
+            `entities`: key -> name and number of allowed passages, for those known here.
             `passages`: id -> restart mass, mass and mentioned keys, for those on this shard.
             `sentences`: passage id and text of each. `settled`: the sum of all masses here.
         """
@@ -413,13 +423,14 @@ class Shard:
             keys[place]: graph.passages.one(number)
             for place, number in zip(known, numbers.tolist(), strict=True)
         }
+        degrees = self.snapshot.graph.filtered(state.allowed).degree(numbers).tolist()
         here = {id_: row for id_ in ids for row in corpus.rows([id_])}
         owners = corpus.sentence_passage
         texts = corpus.sentence_texts(np.array(sentences, np.int64)) if sentences else []
         return {
             "entities": {
-                keys[place]: (graph.display_names.of(number), len(mentioned[keys[place]]))
-                for place, number in zip(known, numbers.tolist(), strict=True)
+                keys[place]: (graph.display_names.of(number), degree)
+                for place, number, degree in zip(known, numbers.tolist(), degrees, strict=True)
             },
             "passages": {
                 id_: (

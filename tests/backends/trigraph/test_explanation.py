@@ -10,6 +10,7 @@ from backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
 from backends.trigraph.graph import AssemblySettings
 from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
 from backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
+from backends.words import entity_key
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [
@@ -158,3 +159,14 @@ def test_a_bridge_over_a_filtered_out_passage_is_not_told(retriever: TriGraphRet
     assert "a" not in {note.id for note in explanation.passages}
     for note in explanation.entities:
         assert note.bridge is None or note.bridge.passage != "a"
+
+
+def test_only_allowed_passages_are_counted(retriever: TriGraphRetriever) -> None:
+    allowed = np.array([False, True, True, True, True])
+    _, explanation = explained(retriever, allowed=allowed)
+    graph, hidden = retriever.graph, 0
+    for note in explanation.entities:
+        mentioned = graph.passages.one(graph.keys.find(entity_key(note.entity)))
+        assert note.passages == allowed[mentioned].sum()
+        hidden += len(mentioned) - note.passages
+    assert hidden

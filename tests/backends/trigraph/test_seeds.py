@@ -147,6 +147,13 @@ def test_an_entity_that_a_filter_leaves_without_passages_is_no_seed(asker: Asker
     assert found == [("ada lind", 1.0, "Ada Lind", "name")]
 
 
+def test_a_name_that_a_filter_hides_does_not_hide_a_shorter_one(asker: Asker) -> None:
+    text = "Who sailed on Lake Como?"
+    assert [one[0] for one in asker.find(text)] == ["lake como"]
+    assert asker.find(text, without=["lake como"]) == [("como", 1.0, "Como", "vocabulary")]
+    assert asker.find(text, without=["lake como", "como"]) == []
+
+
 def test_an_unknown_name_takes_the_nearest_entity(near: Callable[..., Asker]) -> None:
     asker = near(similarity_floor=0.79)
     assert asker.finder.needs_vector("Beau")

@@ -249,6 +249,14 @@ def test_a_few_rounds_give_nearly_the_same(ask: Ask, whole: Session) -> None:
         assert len(first[0] & first[1]) >= 4
 
 
+def test_a_name_that_a_filter_hides_does_not_hide_a_shorter_one(wires: list[Wire]) -> None:
+    shard, text = wires[0].shard, ["Who", "met", NAMES[0]]
+    ((link,),) = shard.names([text])
+    assert link[2] == NAMES[0].lower()
+    assert shard.names([text], EVEN) == [[link]]
+    assert shard.names([text], {"type": "eq", "key": "even", "value": "never"}) == [[]]
+
+
 def test_keys_are_found_while_those_that_were_found_before_are_forgotten(
     wires: list[Wire], monkeypatch: pytest.MonkeyPatch
 ) -> None:
