@@ -29,7 +29,7 @@ _STRAIGHT = (
     ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
 )
 _EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
-_PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
+PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
 # Words with inner apostrophes, full stops or hyphens stay whole, except for a possessive; any other
 # sign is a token of its own. A combining accent belongs to its letter even where no precomposed
 # character exists, as in the lower-case form of a dotted capital I.
@@ -82,7 +82,7 @@ def title_names(title: str) -> tuple[str, ...]:
     Of a chunk's headings only the first is used, the document's title.
     """
     whole = title.partition(HEADING_JOINT)[0].strip()
-    return tuple(name for name in dict.fromkeys((whole, _PARENTHETICAL.sub("", whole))) if name)
+    return tuple(name for name in dict.fromkeys((whole, PARENTHETICAL.sub("", whole))) if name)
 
 
 def title_keys(title: str) -> tuple[str, ...]:
