@@ -1,6 +1,7 @@
 """Finds candidates for a short answer: the dates, numbers, names and phrases of a sentence."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -83,28 +84,22 @@ def tokens_of(sentence: str) -> list[AnswerToken]:
 
 def candidates(sentence: str, tokens: list[AnswerToken]) -> list[AnswerCandidate]:
     """All candidates of a sentence: dates and numbers, then names and phrases."""
-    starts = {token.start: place for place, token in enumerate(tokens)}
-    ends = {token.end: place + 1 for place, token in enumerate(tokens)}
+    starts, ends = [token.start for token in tokens], [token.end for token in tokens]
 
     def within(start: int, end: int) -> tuple[int, int]:
-        first = starts.get(start)
-        if first is None:
-            first = sum(token.end <= start for token in tokens)
-        last = ends.get(end)
-        if last is None:
-            last = sum(token.start < end for token in tokens)
-        return first, max(last, first + 1)
+        first = bisect_right(ends, start)
+        return first, max(bisect_left(starts, end), first + 1)
 
     found = []
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(sentence))  # 1 for each character of a date or number
     # A date has a digit; without one, skip its pattern, which is the slowest.
     patterns = ((DATE, _DATE), (NUMBER, _NUMBER))[not _DIGIT.search(sentence) :]
     for kind, pattern in patterns:
         for match in pattern.finditer(sentence):
-            span = match.span()
-            if not any(start < span[1] and span[0] < end for start, end in taken):
-                taken.append(span)
-                found.append(AnswerCandidate(match[0], kind, span[0], *within(*span)))
+            start, end = match.span()
+            if 1 not in taken[start:end]:
+                taken[start:end] = b"\1" * (end - start)
+                found.append(AnswerCandidate(match[0], kind, start, *within(start, end)))
     dated = [False] * len(tokens)
     for one in found:
         for place in range(one.first, min(one.last, len(tokens))):

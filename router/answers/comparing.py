@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from backends.documents import split_sentences
 from router.answers.countries import COUNTRIES
 from router.answers.expected import YES_NO, Expected
+from router.answers.sentences import sentences_of
 from router.answers.titles import head, plain
 
 Moment = tuple[int, int, int]
@@ -16,10 +16,13 @@ Moment = tuple[int, int, int]
 _WORD = re.compile(r"\w+")
 # "1900May 5": some texts lack the dash between two dates.
 _YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|[3-9]\d{2}(?!\d))")
-_LIFE = re.compile(r"\(([^()]*\d{3}[^()]*)\)")
-_DASH = re.compile(r"\s*[–—-]\s*|(?<=\d{4})(?=[A-Z\d])")  # noqa: RUF001
-_BORN = re.compile(r"\bborn\b[^.;)]*?(?<!\d)(1\d{3}|20\d{2})", re.IGNORECASE)
-_DIED = re.compile(r"\b(?:died|death)\b[^.;)]*?(?<!\d)(1\d{3}|20\d{2})", re.IGNORECASE)
+# The time of these is linear in the text: a lookahead is not tried again, and where no year follows
+# "born", all up to the end of the clause matches without one.
+_LIFE = re.compile(r"\((?=([^()]*)\))[^()]*?\d{3}")
+_DASH = re.compile(r"[–—-]|(?<=\d{4})(?=[A-Z\d])")  # noqa: RUF001
+_CLAUSE = r"(?:[^.;)]*?(?<!\d)(1\d{3}|20\d{2})|[^.;)]*)"
+_BORN = re.compile(rf"\bborn\b{_CLAUSE}", re.IGNORECASE)
+_DIED = re.compile(rf"\b(?:died|death)\b{_CLAUSE}", re.IGNORECASE)
 _MONTHS = [
     "january",
     "february",
@@ -59,6 +62,8 @@ _MADE = {
 # Characters before a year that are searched for its day and month; penalty of a name without cue.
 _BEFORE = 20
 _FAR = 5_000
+# How many places a question is split at: each is compared with all titles.
+_SPLITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:
     text = question.rstrip(" ?")
     heads = [{head(title), plain(title)} - {""} for title in titles]
     found: dict[int, tuple[_Named, _Named]] = {}
-    for split in re.finditer(r"\s(?:or|and)\s", text):
+    for split in islice(re.finditer(r"\s(?:or|and)\s", text), _SPLITS):
         left, right = text[: split.start()].rstrip(" ,"), text[split.end() :]
         first, second = _at_end(left, heads), _at_start(right, heads)
         if first and second and first.passage != second.passage:
@@ -203,7 +208,7 @@ def _maker(passages: Sequence[tuple[str, str]], place: int, role: str) -> int:
 
 def _dated(one: _Named, body: str, told: str) -> Fact | None:
     """The first date in a passage: of birth ("born"), of death ("died") or any ("")."""
-    for sentence in split_sentences(body):
+    for sentence in sentences_of(body):
         moment = _moment(sentence, _YEAR.search(sentence)) if not told else _life(sentence, told)
         if moment:
             return Fact(one.name, one.passage, sentence, moment)
@@ -220,8 +225,9 @@ def _life(sentence: str, told: str) -> Moment | None:
         years = [*_YEAR.finditer(parts[-1])]
         if years:
             return _moment(parts[-1], years[-1])
-    found = (_BORN if told == "born" else _DIED).search(sentence)
-    return (int(found[1]), 0, 0) if found else None
+    found = (_BORN if told == "born" else _DIED).finditer(sentence)
+    year = next((match[1] for match in found if match[1]), None)
+    return (int(year), 0, 0) if year else None
 
 
 def _moment(text: str, year: re.Match[str] | None) -> Moment | None:
@@ -239,7 +245,7 @@ def _moment(text: str, year: re.Match[str] | None) -> Moment | None:
 
 def _countries(one: _Named, body: str) -> Fact | None:
     """The countries in the first sentence that has any."""
-    for sentence in split_sentences(body):
+    for sentence in sentences_of(body):
         words = _WORD.findall(sentence.replace("U.S.", "US"))
         named = (*words, *(f"{first} {second}" for first, second in pairwise(words)))
         lands = (COUNTRIES.get(word.lower()) for word in named if word[0].isupper())

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.documents import split_sentences
 from backends.lexical import content_terms
 from router.answers.comparing import compare
 from router.answers.expected import OPEN, expected
+from router.answers.sentences import sentences_of
 from router.answers.short import STANDS_OUT, options, shares, terms_of
 
 # These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
@@ -129,7 +129,7 @@ def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list
     rest = [
         _Sentence(Quote(text, number), terms_of(text), place == 0)
         for number, (_, body) in enumerate(passages, start=1)
-        for place, text in enumerate(split_sentences(body))
+        for place, text in enumerate(sentences_of(body))
     ]
     order = {sentence.quote: place for place, sentence in reversed([*enumerate(rest)])}
     rarity = _rarity(rest)

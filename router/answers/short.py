@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from backends.documents import split_sentences
 from backends.lexical import content_terms
 from featurizer.plan_nouns import wanted
 from router.answers.candidates import (
@@ -27,6 +26,7 @@ from router.answers.candidates import (
 )
 from router.answers.countries import COUNTRIES
 from router.answers.expected import FREE, PERSON, PLACE, Expected
+from router.answers.sentences import sentences_of
 from router.answers.titles import head, plain
 from router.answers.weights import WEIGHTS
 
@@ -128,13 +128,16 @@ class _Passages:
         self.question = f" {plain(question)} "
         self.titles = [head(title) for title, _ in passages]
         self.title_terms = [frozenset(content_terms(title)) for title in self.titles]
-        bodies = [f" {plain(body)} " for _, body in passages]
         self.named = [bool(t) and f" {t} " in self.question for t in self.titles]
+        # A title has no two blanks in a row, so none goes from one passage to the next.
+        told = "".join(
+            f" {plain(body)} "
+            for (_, body), named in zip(passages, self.named, strict=True)
+            if named
+        )
         self.led_to = [
-            bool(title)
-            and not self.named[place]
-            and any(self.named[p] and f" {title} " in bodies[p] for p in range(len(bodies)))
-            for place, title in enumerate(self.titles)
+            bool(title) and not named and f" {title} " in told
+            for title, named in zip(self.titles, self.named, strict=True)
         ]
         subjects = (self.title_terms[place] for place, named in enumerate(self.named) if named)
         rest = asked.terms - frozenset().union(*subjects)
@@ -184,7 +187,7 @@ def _sentences(title: str, body: str) -> list[tuple[str, int]]:
     """Sentences with their offsets, without a title that the text repeats at its start."""
     again = bool(title) and body.startswith(f"{title} ") and _OPENING.match(body, len(title) + 1)
     end, found = len(title) if again else 0, []
-    for text in split_sentences(body[end:]):
+    for text in sentences_of(body[end:]):
         start = body.index(text, end)
         end = start + len(text)
         found.append((text, start))

@@ -1,7 +1,17 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.candidates import candidates, tokens_of
+from router.answers.candidates import (
+    _DATE,
+    _NUMBER,
+    DATE,
+    NUMBER,
+    AnswerCandidate,
+    candidates,
+    tokens_of,
+)
+from tests.counting import calls
 
 
 def found(sentence: str, kind: str) -> list[str]:
@@ -53,3 +63,33 @@ def test_candidates_are_stretches_of_the_sentence(sentence: str) -> None:
     for one in candidates(sentence, tokens):
         assert sentence[one.start :].startswith(one.text)
         assert 0 <= one.first < one.last <= len(tokens)
+
+
+def slow(sentence: str) -> list[AnswerCandidate]:
+    """Dates and numbers, each compared with all earlier ones and with all words."""
+    tokens = tokens_of(sentence)
+    found: list[AnswerCandidate] = []
+    for kind, pattern in ((DATE, _DATE), (NUMBER, _NUMBER)):
+        for match in pattern.finditer(sentence):
+            start, end = match.span()
+            if all(end <= one.start or one.start + len(one.text) <= start for one in found):
+                first = sum(token.end <= start for token in tokens)
+                last = max(first + 1, sum(token.start < end for token in tokens))
+                found.append(AnswerCandidate(match[0], kind, start, first, last))
+    return found
+
+
+PIECES = st.sampled_from([*"1 ,.-$%a\n", "2 May", "1900s", "12", "ten", "3rd century BC", "km"])
+
+
+@given(st.text(max_size=60) | st.lists(PIECES, max_size=40).map("".join))
+def test_dates_and_numbers_are_those_of_a_slow_search(sentence: str) -> None:
+    found = candidates(sentence, tokens_of(sentence))
+    assert [one for one in found if one.kind in (DATE, NUMBER)] == slow(sentence)
+
+
+@pytest.mark.parametrize("piece", ["1, ", "2 May ", "1-1-", "A ", "a "])
+def test_a_row_of_candidates_takes_no_longer_for_each(piece: str) -> None:
+    sentence = piece * 2_000
+    tokens = tokens_of(sentence)
+    assert calls(lambda: candidates(sentence, tokens)) < 20 * len(sentence)

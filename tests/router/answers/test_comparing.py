@@ -1,9 +1,13 @@
+import re
+from time import perf_counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.comparing import compare
+from router.answers.comparing import Moment, _life, _moment, compare
 from router.answers.expected import expected
+from tests.counting import calls
 
 PASSAGES = [
     ("Signs (1990 film)", "Signs is a 1990 American film directed by Ann Lee."),
@@ -57,8 +61,61 @@ def test_dates_that_were_run_together() -> None:
 
 
 @given(
-    st.text(alphabet="AB or and,?(19)-", max_size=40),
-    st.lists(st.tuples(st.text(alphabet="AB ()", max_size=6), st.text(max_size=40)), max_size=4),
+    st.text(alphabet="ABİ or and,?(19)-", max_size=40),
+    st.lists(st.tuples(st.text(alphabet="ABİ ()", max_size=6), st.text(max_size=40)), max_size=4),
 )
 def test_any_text_is_compared_or_not(question: str, passages: list[tuple[str, str]]) -> None:
     compare(question, expected(question), passages)
+
+
+@pytest.mark.parametrize("question", ["Ankara or İstanbul", "İstanbul or Ankara"])
+def test_a_name_whose_lower_case_is_longer(question: str) -> None:
+    passages = [
+        ("Ankara", "Ankara was founded in 1200."),
+        ("İstanbul", "İstanbul dates from 1100."),
+    ]
+    question = f"Which was founded earlier, {question}?"
+    found = compare(question, expected(question), passages)
+    assert found is not None
+    assert found.answer == "İstanbul"
+
+
+def slow_life(sentence: str, told: str) -> Moment | None:
+    """`_life` by patterns that try every way in which they could match."""
+    brackets = re.search(r"\(([^()]*\d{3}[^()]*)\)", sentence)
+    dash = r"\s*[–—-]\s*|(?<=\d{4})(?=[A-Z\d])"  # noqa: RUF001
+    year = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|[3-9]\d{2}(?!\d))")
+    parts = re.split(dash, brackets[1]) if brackets else []
+    if parts and told == "born" and (moment := _moment(parts[0], year.search(parts[0]))):
+        return moment
+    if len(parts) > 1 and told == "died" and (years := [*year.finditer(parts[-1])]):
+        return _moment(parts[-1], years[-1])
+    cue = "born" if told == "born" else "(?:died|death)"
+    found = re.search(rf"\b{cue}\b[^.;)]*?(?<!\d)(1\d{{3}}|20\d{{2}})", sentence, re.IGNORECASE)
+    return (int(found[1]), 0, 0) if found else None
+
+
+PIECES = st.sampled_from([*"() -\u2013.;A1", "5 May ", "1900", "2001", "born", "died"])
+
+
+@given(st.lists(PIECES, max_size=20).map("".join), st.sampled_from(["born", "died"]))
+def test_lives_are_those_of_a_slow_search(sentence: str, told: str) -> None:
+    assert _life(sentence, told) == slow_life(sentence, told)
+
+
+@pytest.mark.parametrize(
+    "text", ["(" + "1" * 20_000, "born " * 8_000, "died " * 8_000, " " * 20_000]
+)
+def test_no_text_is_read_over_and_over(text: str) -> None:
+    text = f"({text}1900 1)" if text.isspace() else text
+    before = perf_counter()
+    for told in ("born", "died"):
+        _life(text, told)
+    assert perf_counter() - before < 1  # it takes milliseconds
+
+
+def test_a_question_with_a_thousand_ors_is_split_at_a_few() -> None:
+    question = f"Which is first, {'a or ' * 1_000}b?"
+    passages = [("a", "a is of 1900."), ("b", "b is of 1901.")]
+    asked = expected(question)
+    assert calls(lambda: compare(question, asked, passages)) < 5_000

@@ -1,0 +1,21 @@
+"""The sentences of a passage that an answer is looked for in."""
+
+import re
+
+from backends.documents import split_sentences
+
+LONGEST = 2_000
+"""Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks
+of usual length are shorter."""
+_PIECE = re.compile(rf"\S.{{0,{LONGEST - 1}}}(?!\S)|\S{{{LONGEST}}}", re.DOTALL)
+
+
+def sentences_of(text: str) -> list[str]:
+    """Sentences of a text in order; too long ones in pieces, cut between words if possible."""
+    found = []
+    for sentence in split_sentences(text):
+        if len(sentence) <= LONGEST:
+            found.append(sentence)
+        else:
+            found += [piece.strip() for piece in _PIECE.findall(sentence)]
+    return found
