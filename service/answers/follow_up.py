@@ -47,10 +47,11 @@ def carried(question: str, history: Sequence[Message]) -> str:
         history: Earlier turns, oldest first.
     """
     last = {turn.role: turn.content for turn in history}
+    asked = question.lower()
     for role in ("user", "assistant"):
         text = _CITATION.sub("", last.get(role, ""))
         names = [one.text for one in candidates(text, tokens_of(text)) if one.kind == NAME]
-        new = [name for name in dict.fromkeys(names) if name.lower() not in question.lower()]
+        new = [name for name in dict.fromkeys(names) if name.lower() not in asked]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"
     return question

@@ -4,7 +4,7 @@ Without one, or if it fails, the answer is made of sentences of the passages; se
 `router.answers.extractive`.
 """
 
-from asyncio import timeout
+from asyncio import timeout, to_thread
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -111,7 +111,9 @@ class AnswerGenerator:
                             written.pieces.append(piece)
             except (GeneratorError, TimeoutError):
                 written.pieces.clear()
-        return follow_up.accepted(written.text) or follow_up.carried(question, history)
+        return follow_up.accepted(written.text) or await to_thread(
+            follow_up.carried, question, history
+        )
 
     async def complete(self, params: AnswerParams) -> GeneratedAnswer:
         """Generate a whole answer."""
@@ -144,7 +146,7 @@ class AnswerGenerator:
                 return
         answer.generator, answer.shown = EXTRACTIVE, len(params.passages)
         answer.finish_reason, answer.usage = "stop", {}
-        quotes = [] if params.is_chore else _quoted(params, answer)
+        quotes = [] if params.is_chore else await _quoted(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
         for piece in quotes or [UNDONE if params.is_chore else NOTHING_FOUND]:
             answer.pieces.append(piece)
@@ -172,9 +174,13 @@ class AnswerGenerator:
                 answer.note = f"degraded: the language model did not answer ({error})"
 
 
-def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
-    """Quotes with their citations as pieces; also sets the answer's `short` and `quotes`."""
-    found = extract(params.question, [(each.title, each.text) for each in params.passages])
+async def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
+    """Quotes with their citations as pieces; also sets the answer's `short` and `quotes`.
+
+    They are looked for in a thread, since long passages take longer than other requests may wait.
+    """
+    texts = [(each.title, each.text) for each in params.passages]
+    found = await to_thread(extract, params.question, texts)
     answer.short, answer.quotes = found.short, found.quotes
     pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in found.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]

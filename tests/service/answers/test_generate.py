@@ -1,11 +1,18 @@
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.answers.answer import Message
-from service.answers.generate import AnswerParams, conversation
+import service.answers.generate
+from router.answers.extractive import Extract, Quote
+from service.answers import follow_up
+from service.answers.answer import GeneratedAnswer, Message
+from service.answers.generate import AnswerGenerator, AnswerParams, conversation
+from service.http.metrics import Metrics
 from service.schemas.retrieve import PassageValue
 from service.settings import GeneratorSettings
 
@@ -55,3 +62,51 @@ def test_what_has_no_room_is_left_out_and_marked(with_model: GeneratorSettings) 
     assert len(sent) < 300
     whole = conversation(params, replace(with_model, context_tokens=0))[-1].content
     assert f"> {text}" in whole
+
+
+@pytest.fixture
+def go_on(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Quotes are found only once this is set, and never if that stops the event loop."""
+    event = Event()
+
+    def extract(_: str, __: Sequence[tuple[str, str]]) -> Extract:
+        return Extract("2004", 1.0, (Quote("Open.", 1),)) if event.wait(20) else Extract()
+
+    monkeypatch.setattr(service.answers.generate, "extract", extract)
+    return event
+
+
+@pytest.mark.anyio
+async def test_other_requests_go_on_while_quotes_are_looked_for(go_on: Event) -> None:
+    generator = AnswerGenerator(GeneratorSettings(), Metrics())
+    asyncio.get_running_loop().call_later(0.01, go_on.set)
+    answer = await generator.complete(AnswerParams("Is it open?", [passage("A", "Open.")]))
+    assert (answer.text, answer.short) == ("Open. [1]", "2004")
+
+
+@pytest.mark.anyio
+async def test_other_requests_go_on_while_names_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    event = Event()
+    monkeypatch.setattr(follow_up, "carried", lambda question, _: f"{question} ({event.wait(20)})")
+    generator = AnswerGenerator(GeneratorSettings(), Metrics())
+    asyncio.get_running_loop().call_later(0.01, event.set)
+    assert await generator.standalone("And it?", [Message("user", "Ada")]) == "And it? (True)"
+
+
+@pytest.mark.anyio
+async def test_who_leaves_does_not_wait_for_quotes(go_on: Event) -> None:
+    generator = AnswerGenerator(GeneratorSettings(), Metrics())
+    answer = GeneratedAnswer()
+
+    async def ask() -> None:
+        async for _ in generator.stream(
+            AnswerParams("Is it open?", [passage("A", "Open.")]), answer
+        ):
+            pass
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(ask(), 0.05)
+    go_on.set()
+    assert (answer.pieces, answer.quotes) == ([], ())
