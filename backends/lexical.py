@@ -61,6 +61,12 @@ _POSTINGS_AT_ONCE = 2**20
 _MOST_WORDS = 100_000
 """Words that the layers on a base may add before their numbers are assigned anew."""
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
+# A text is searched for words of so many letters together; for more, splitting it once is faster.
+# Some texts make a search slow, so letters times characters have a bound, and so has how often a
+# word may be found inside others.
+_MOST_LETTERS = 512
+_MOST_COMPARED = 2**22
+_MOST_INSIDE = 256
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -545,16 +551,22 @@ def occurrences(text: str, sought: Sequence[frozenset[str]]) -> list[bool]:
     """Whether a text has one of the words of each set, such as the `forms` of a term.
 
     Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
-    search for a string tells ten times faster than splitting the text does.
+    search for a string tells ten times faster than splitting the text does, if they are few.
     """
     folded = _fold(text)
-    # A character without spaces around it is a word, and a lone s may belong to a possessive.
-    if _POSSESSIVE_ENDING in chain.from_iterable(sought) or not (
-        folded.isascii() or _UNSPACED_WORD.search(folded) is None
+    letters = sum(map(len, chain.from_iterable(sought)))
+    found = None
+    # A lone s may belong to a possessive.
+    if (
+        letters <= _MOST_LETTERS
+        and letters * len(folded) <= _MOST_COMPARED
+        and _POSSESSIVE_ENDING not in chain.from_iterable(sought)
     ):
-        own = _words_of(folded)
-        return [not words.isdisjoint(own) for words in sought]
-    return [any(_stands_alone(word, folded) for word in words) for words in sought]
+        found = _searched(folded, sought)
+    if found is None:
+        own = set(_words_of(folded))
+        found = [not words.isdisjoint(own) for words in sought]
+    return found
 
 
 def content_terms(text: str) -> list[str]:
@@ -562,14 +574,30 @@ def content_terms(text: str) -> list[str]:
     return terms(text, "s", _FUNCTION_TERMS)
 
 
-def _stands_alone(word: str, folded: str) -> bool:
-    start = folded.find(word)
-    while start >= 0:
-        end = start + len(word)
-        if not (folded[start - 1 : start].isalnum() or folded[end : end + 1].isalnum()):
-            return True
-        start = folded.find(word, end)  # what begins inside this one follows a letter
-    return False
+def _is_joined(letter: str) -> bool:
+    """Whether a character belongs to the word that it touches."""
+    return letter.isalnum() and not _UNSPACED_WORD.match(letter)
+
+
+def _searched(folded: str, sought: Sequence[frozenset[str]]) -> list[bool] | None:
+    """`occurrences` by searching; None once words were found inside others too often."""
+    found, inside = [False] * len(sought), 0
+    for place, words in enumerate(sought):
+        for word in words:
+            start = folded.find(word)
+            while start >= 0 and not found[place]:
+                end = start + len(word)
+                beside = folded[start - 1 : start], folded[end : end + 1]
+                if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
+                    inside += 1
+                    if inside > _MOST_INSIDE:
+                        return None
+                    start = folded.find(word, end)  # what begins inside this one follows a letter
+                else:
+                    found[place] = True
+            if found[place]:
+                break
+    return found
 
 
 def _words(text: str) -> list[str]:

@@ -18,12 +18,14 @@ from backends.lexical import (
     LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
+    forms,
     occurrences,
     postings,
     terms,
 )
 from backends.numerics import RequestError
 from backends.types import Query, Ranking
+from tests.counting import calls
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())
 TEXTS = [
@@ -229,6 +231,30 @@ def test_words_are_found_where_the_text_has_them(text: str, others: list[str]) -
     sought = [frozenset(terms(one, "none")) for one in (*others, text, text[1:-1])]
     own = set(terms(text, "none"))
     assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
+
+
+@given(few_letters, st.lists(few_letters, max_size=4), st.sampled_from([1, 300]), st.booleans())
+def test_words_are_found_in_long_texts_and_for_long_questions(
+    text: str, others: list[str], times: int, many: bool
+) -> None:
+    text *= times
+    more = [f"{n:03}" for n in range(200 if many else 1)]
+    sought = [frozenset(terms(one, "none")) for one in (*others, text[:20], text[-20:], *more)]
+    own = set(terms(text, "none"))
+    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
+
+
+@pytest.mark.parametrize(
+    ("text", "sought"),
+    [
+        ("ab" * 15_000, ["ab", "ba", "abc"]),
+        ("".join(map(str, range(9_000))), [f"{n:02}" for n in range(100)]),
+        ("bridge " * 3_000, [f"w{n:04}" for n in range(2_000)]),
+    ],
+)
+def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[str]) -> None:
+    words = list(map(forms, sought))
+    assert calls(lambda: occurrences(text, words)) < 5_000
 
 
 def test_stopwords_are_compared_before_stemming() -> None:
