@@ -62,6 +62,7 @@ _MADE = {
 # Characters before a year that are searched for its day and month; penalty of a name without cue.
 _BEFORE = 20
 _FAR = 5_000
+_ARTICLES = ("", "the ")
 # How many places a question is split at: each is compared with all titles.
 _SPLITS = 20
 
@@ -141,6 +142,8 @@ def _by_date(
     lives = "born" if made or _AGE.search(rest) else ""
     told = "died" if _DEATH.search(rest) else lives
     one, other = (_dated(each, passages[each.passage][1], told) for each in two)
+    if told == "born" and one is None and other is None:  # what is older need not be alive
+        one, other = (_dated(each, passages[each.passage][1], "") for each in two)
     if one is None or other is None or one.value == other.value or not (early or late):
         return None
     is_late = late is not None and not (early and early.start() > late.start())
@@ -151,11 +154,21 @@ def _by_date(
 def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:
     """The two titles around an "or" or "and", with the longest names if there are several pairs."""
     text = question.rstrip(" ?")
-    heads = [{head(title), plain(title)} - {""} for title in titles]
+    heads = [
+        {
+            name.removeprefix(article)
+            for name in (head(title), plain(title))
+            for article in _ARTICLES
+        }
+        - {""}
+        for title in titles
+    ]
     found: dict[int, tuple[_Named, _Named]] = {}
     for split in islice(re.finditer(r"\s(?:or|and)\s", text), _SPLITS):
         left, right = text[: split.start()].rstrip(" ,"), text[split.end() :]
         first, second = _at_end(left, heads), _at_start(right, heads)
+        if second is None and right.lower().startswith("the "):
+            second = _at_start(right[4:], heads)
         if first and second and first.passage != second.passage:
             found.setdefault(len(first.name) + len(second.name), (first, second))
     return found[max(found)] if found else None

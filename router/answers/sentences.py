@@ -10,10 +10,16 @@ of usual length are shorter."""
 _PIECE = re.compile(rf"\S.{{0,{LONGEST - 1}}}(?!\S)|\S{{{LONGEST}}}", re.DOTALL)
 
 
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
+
 def sentences_of(text: str) -> list[str]:
-    """Sentences of a text in order; too long ones in pieces, cut between words if possible."""
+    """Sentences of a text in order; too long ones in pieces, cut between words if possible.
+
+    A blank line ends a sentence too: a heading has no full stop.
+    """
     found = []
-    for sentence in split_sentences(text):
+    for sentence in (one for part in _BLANK_LINE.split(text) for one in split_sentences(part)):
         if len(sentence) <= LONGEST:
             found.append(sentence)
         else:

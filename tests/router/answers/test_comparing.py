@@ -52,6 +52,25 @@ def test_what_is_not_known_is_not_answered(question: str) -> None:
     assert compare(question, expected(question), PASSAGES) is None
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which is older, the Iron Bridge or the Old Mill?",
+        "Which is older, Iron Bridge or Old Mill?",
+    ],
+)
+def test_things_are_as_old_as_their_date_and_an_article_is_no_part_of_their_names(
+    question: str,
+) -> None:
+    passages = [
+        ("The Iron Bridge", "The Iron Bridge was put up in 1779."),
+        ("Old Mill", "The Old Mill opened in 1883."),
+    ]
+    found = compare(question, expected(question), passages)
+    assert found is not None
+    assert found.answer.removeprefix("the ") == "Iron Bridge"
+
+
 def test_dates_that_were_run_together() -> None:
     passages = [("Ann", "Ann (17 September 19005 May 1985) sang."), ("Bob", "Bob (1950) sang.")]
     question = "Who is younger, Ann or Bob?"

@@ -12,6 +12,11 @@ def test_a_sentence_of_usual_length_stays_whole() -> None:
     assert sentences_of(text) == split_sentences(text)
 
 
+def test_a_blank_line_ends_a_sentence() -> None:
+    text = "The Kestrel\n\nThe Kestrel is a beam\nengine. It runs."
+    assert sentences_of(text) == ["The Kestrel", "The Kestrel is a beam\nengine.", "It runs."]
+
+
 @given(
     st.lists(WORD, max_size=5),
     st.sampled_from([1, 700, 3_000]),
