@@ -72,6 +72,7 @@ def index_folders(
 
 INDEX = "index"
 THRESHOLDS = "thresholds"
+BASE = "base"
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 
 
@@ -84,13 +85,13 @@ class Collection:
     Attributes:
         announce: Called by `load` with the opened session; deletions wait for it from then on.
         unavailable: Routes that the installation lacks, and why.
-        faults: Errors of `INDEX` and of `THRESHOLDS`; "" for none.
+        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
     """
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
         self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: ""}
+        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
         self.gone = ""
         self.announce: Callable[[Session], None] = lambda _: None
         self.unavailable: dict[Route, str] = {}
@@ -234,10 +235,11 @@ class Collection:
         outgrown = session.outgrown
         # A base that could not be kept is tried again once twice as many passages are on top.
         if outgrown > 2 * self._derived_for:
-            self._derived_for = outgrown
-            self._deriving = Deriving(session.folder, session.settings)
+            started = self._tried(BASE, lambda: _deriving(session))
+            if started is not None:
+                self._derived_for, self._deriving = outgrown, started
         elif not outgrown:
-            self._derived_for = 0
+            self._derived_for, self.faults[BASE] = 0, ""
 
     def _check_files(self, session: Session) -> None:
         """Update `gone`: whether the texts of passages can still be read."""
@@ -293,6 +295,16 @@ def _built(session: Session | None) -> Session | None:
     if session is not None:
         session.build()
     return session
+
+
+def _deriving(session: Session) -> Deriving:
+    try:
+        return Deriving(session.folder, session.settings)
+    except OSError as error:
+        raise ServiceError(
+            f"The index has outgrown its base, and no process can be started to make a later one "
+            f"({error}). Raise this server's limits of processes, memory or open files."
+        ) from None
 
 
 def give_back() -> None:

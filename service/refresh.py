@@ -4,9 +4,9 @@ import asyncio
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -49,6 +49,7 @@ class Refresher:
         self._models = models
         self._ring = ring
         self._key_fault = ""
+        self._told: dict[str, str] = {}
         self._metrics = metrics
         self._loaded = loaded
         self._is_written = asyncio.Event()
@@ -142,7 +143,8 @@ class Refresher:
             self._is_written.clear()
             for collection in self._collections.values():
                 await self._renew(collection)
-            self._reload_keys()
+            with self._logged("keys"):
+                self._reload_keys()
             # Renewing takes at most half of the time even if the index is written all the time,
             # and at most a fifth as long as the pause stays within `refresh_seconds`.
             spent = perf_counter() - started
@@ -156,8 +158,21 @@ class Refresher:
     async def _renew(self, collection: Collection) -> None:
         """Move a collection to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
-        if await loop.run_in_executor(self._beside, collection.renew):
-            self._show(collection)
+        with self._logged(f"collection {collection.name}"):
+            if await loop.run_in_executor(self._beside, collection.renew):
+                self._show(collection)
+
+    @contextmanager
+    def _logged(self, what: str) -> Iterator[None]:
+        """Log an error instead of raising it, once until it changes; the next round tries again."""
+        told = ""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - what else is followed is followed still
+            told = repr(error)
+            if told != self._told.get(what):
+                LOG.error("refresh failed", exc_info=error, extra={"of": what, "error": told})
+        self._told[what] = told
 
     def _show(self, collection: Collection, session: Session | None = None) -> None:
         """Tell other processes and the metrics which version is searched, or is about to be."""

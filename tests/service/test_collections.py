@@ -1,3 +1,4 @@
+import errno
 import gc
 import time
 import weakref
@@ -17,6 +18,7 @@ from router.session import Session
 from router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from router.types import Route, Thresholds
 from service.collections import (
+    BASE,
     INDEX,
     THRESHOLDS,
     Collection,
@@ -163,6 +165,28 @@ def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
     assert started(0) == 2
     assert started(5) == 3
     collection.close()
+
+
+def test_a_process_that_cannot_be_started_is_told_and_tried_again(
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    told: list[str] = []
+    monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["of"]))
+    library.settings, library.changed = load_settings(), 5
+    with monkeypatch.context() as patched:
+        patched.setattr(service.collections, "Deriving", refuse)
+        library.with_thresholds = Thresholds(0.1, 0.2)
+        assert collection.renew(), "what else is newer is used"
+        assert not collection.renew()
+    assert told == [BASE], "once, not at every look"
+    assert "no process can be started" in str(collection.facts()["error"])
+    monkeypatch.setattr(service.collections, "Deriving", FakeDeriving)
+    FakeDeriving.started = 0
+    assert not collection.renew()
+    assert (FakeDeriving.started, collection.error) == (1, "")
 
 
 ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")

@@ -1,4 +1,4 @@
-"""Which versions other processes search, whether they live or were killed."""
+"""Versions, thresholds and keys are followed, and it is known which version a process searches."""
 
 import os
 import subprocess
@@ -7,7 +7,36 @@ from pathlib import Path
 
 import pytest
 
+from service.collections import Collection
+from service.http.keys import Scope, new_key
 from service.refresh import ServedVersions
+from tests.live import until
+from tests.service.fakes import Library, Serve
+
+
+def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
+    serve: Serve, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Collection) -> bool:
+        raise RuntimeError("can't start new thread")
+
+    file = tmp_path / "keys.txt"
+    (secret, key), (other, stays) = (new_key(name, [Scope.ADMIN]) for name in ("ada", "bob"))
+    file.write_text(f"{key}\n{stays}\n")
+    client = serve(library, keys_file=file)
+    client.headers["x-api-key"] = other
+
+    def version() -> int:
+        (facts,) = client.get("/ready").json()["collections"]
+        return int(facts["index_version"])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Collection, "renew", broken)
+        library.newer = Library(version=2)
+        file.write_text(f"{stays}\n")
+        until(lambda: client.get("/v1/stats", headers={"x-api-key": secret}).status_code == 401)
+        assert version() == 1
+    until(lambda: version() == 2)
 
 
 def test_processes_that_live_are_waited_for(tmp_path: Path) -> None:
