@@ -14,7 +14,7 @@ from backends.errors import BackendError
 from featurizer.analyser import Analyser
 from featurizer.errors import FeaturizerError
 from router.deriving import Deriving
-from router.errors import RouterError
+from router.errors import RouterError, ShardError
 from router.model_files import read_info, read_policy
 from router.policy import Policy
 from router.session import Session
@@ -85,6 +85,7 @@ class Collection:
     Attributes:
         announce: Called by `load` with the opened session; deletions wait for it from then on.
         unavailable: Routes that the installation lacks, and why.
+        cold: Routes that are still to be asked for the first time.
         faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
     """
@@ -95,6 +96,7 @@ class Collection:
         self.gone = ""
         self.announce: Callable[[Session], None] = lambda _: None
         self.unavailable: dict[Route, str] = {}
+        self.cold: list[Route] = []
         self._open = open_
         self._session: Session | None = None
         self._deriving: Deriving | None = None
@@ -163,14 +165,15 @@ class Collection:
         """Open the index and warm it up with one question over each route.
 
         A route that the installation lacks, such as for want of a router model, is noted in
-        `unavailable` with the reason. Any other failure is kept in `error` and raised.
+        `unavailable` with the reason. If no shard answers, routes stay `cold`. Any other failure
+        is kept in `error` and raised.
         """
         started = perf_counter()
         try:
             session = self._open()
             session.build()
-            for route in USUAL:
-                self._warm(session, route)
+            self.cold = [*USUAL]
+            self._warm_up(session)
             if self.is_stored_here:
                 self.announce(session)
                 # A deletion until then did not wait for this process.
@@ -185,6 +188,10 @@ class Collection:
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
         if session.fault:
             LOG.error("index damaged", extra={"collection": self.name, "error": session.fault})
+
+    def warm_up(self) -> None:
+        """Ask one question over each route that is `cold`; in the thread that searches."""
+        self._warm_up(self.session)
 
     def renew(self) -> bool:
         """Move to the newest thresholds and the newest version while searches go on.
@@ -277,9 +284,20 @@ class Collection:
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
         return True
 
+    def _warm_up(self, session: Session) -> None:
+        try:
+            while self.cold:
+                self._warm(session, self.cold[0])
+                del self.cold[0]
+        except ShardError as error:  # it passes; questions say so until then
+            extra = {"collection": self.name, "routes": self.cold, "error": str(error)}
+            LOG.warning("not warmed up", extra=extra)
+
     def _warm(self, session: Session, route: Route) -> None:
         try:
             session.gateway.search([WARM_UP], route, 1)
+        except ShardError:
+            raise
         except (RouterError, FeaturizerError) as error:
             # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):

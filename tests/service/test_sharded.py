@@ -18,6 +18,7 @@ from router.errors import ShardError
 from router.session import Session
 from router.settings import load_settings
 from router.sharding.calls import FOREIGN, LATE, Shards
+from router.types import Route
 from service.app import build
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
@@ -165,6 +166,33 @@ def test_one_that_is_slow_at_each_call_holds_up_no_reply_beyond_its_deadline(
         # It is there for the next question, and for one with more time it is not too slow.
         found = ask(client, "dense", deadline_ms=20_000)
         assert (len(found["passages"]), "missing" in found) == (6, False)
+
+
+def test_shards_that_fail_while_it_loads_cost_it_no_route(
+    shards: tuple[list[str], ExitStack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, fails = ShardCalls.call, threading.Event()
+
+    def failing(self: ShardCalls, session: Session, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+        if fails.is_set() and name != "about":
+            raise ValueError(name)
+        return call(self, session, name, arguments)
+
+    monkeypatch.setattr(ShardCalls, "call", failing)
+    serve = ServeSettings(
+        shards=tuple(f"library={url}" for url in shards[0]), shard_ms=20_000, refresh_seconds=0.05
+    )
+    fails.set()
+    app = build(ServiceSettings(serve=serve))
+    with inside(app) as client:
+        reply = client.post("/v1/retrieve", json={"question": QUESTION, "route": "dense"})
+        assert reply.status_code != 409, reply.text
+        assert all(url in reply.text for url in shards[0]), "it says who is missing"
+        fails.clear()
+        collection = app.state.service.collections["library"]
+        until(lambda: not collection.cold)
+        assert Route.DENSE not in collection.unavailable
+        assert len(ask(client, "dense")["passages"]) == 6
 
 
 def test_one_of_other_models_is_not_asked(shards: tuple[list[str], ExitStack]) -> None:
