@@ -238,7 +238,7 @@ class ServedVersions:
             os.pwrite(self._descriptor, stated, 0)
 
     def behind(self, version: int) -> list[str]:
-        """Other processes that still search an older version."""
+        """Other processes that still search an older version, or whose file cannot be read."""
         if not self._folder.is_dir():
             return []
         names = [path.name for path in self._folder.iterdir() if not path.name.startswith(".")]
@@ -256,14 +256,16 @@ class ServedVersions:
     def _is_behind(self, name: str, version: int) -> bool:
         path = self._folder / name
         try:
-            descriptor = os.open(path, os.O_RDWR)
+            # Another user's file can only be read, and a shared lock takes no more, on NFS either.
+            with os.fdopen(os.open(path, os.O_RDONLY), "rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(file.read(20) or b"0") < version
+                with suppress(PermissionError):
+                    path.unlink(missing_ok=True)
+                return False
         except FileNotFoundError:
             return False
-        try:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink(missing_ok=True)
-                return False
-            return int(os.pread(descriptor, 20, 0) or b"0") < version
-        finally:
-            os.close(descriptor)
+        except OSError:
+            return True

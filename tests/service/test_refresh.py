@@ -1,5 +1,6 @@
 """Versions, thresholds and keys are followed, and it is known which version a process searches."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -72,3 +73,24 @@ def test_a_process_that_was_killed_is_waited_for_no_longer(tmp_path: Path) -> No
         process.wait()
         assert mine.behind(2) == []
     assert list((tmp_path / "jobs" / "readers").iterdir()) == []
+
+
+@pytest.mark.parametrize(("refused", "waited_for"), [(os.O_RDWR, (False, True)), (~0, (True,) * 2)])
+def test_another_users_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int, waited_for: tuple[bool, ...]
+) -> None:
+    """Its file can be read and not written, or not even read."""
+    mine, other = ServedVersions(tmp_path), ServedVersions(tmp_path)
+    opened = os.open
+
+    def as_nobody(path: Path, flags: int, *mode: int) -> int:
+        if refused == ~0 or flags & refused:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, flags, *mode)
+
+    other.announce(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", as_nobody)
+        assert tuple(bool(mine.behind(version)) for version in (3, 4)) == waited_for
+    other.leave()
+    assert mine.behind(4) == []
