@@ -113,7 +113,12 @@ class Store(BaseModel):
     name: str
     status: Literal["in_progress", "completed"]
     created_at: int = Field(default=0, description=_NO_TIME)
-    file_counts: FileCounts = Field(description="Number of passages, all of them `completed`.")
+    file_counts: FileCounts = Field(
+        description=(
+            "Number of passages, all of them `completed`. A key with a filter is told 0 if the "
+            "index is spread over other servers."
+        )
+    )
     metadata: dict[str, str] = Field(
         description=(
             "`index_version`, and with a router also `router`, `threshold_low` and "

@@ -21,6 +21,7 @@ from router.sharding.calls import FOREIGN, LATE, Shards
 from router.types import Route
 from service.app import build
 from service.errors import ServiceError
+from service.http.keys import Scope, new_key
 from service.settings import ServeSettings, ServiceSettings
 from service.sharded import HttpShard, ShardCalls, shard_urls
 from tests.live import inside, listening, until
@@ -223,6 +224,23 @@ def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
     for route in ("clue", "zoom"):
         reply = client.post("/v1/retrieve", json={"question": QUESTION, "route": route})
         assert (reply.status_code, "on a sharded index" in reply.text) == (409, True)
+
+
+def test_a_key_with_a_filter_is_told_which_collections_there_are(
+    shards: tuple[list[str], ExitStack], tmp_path: Path
+) -> None:
+    secret, key = new_key("ada", [Scope.READ], filter_={"type": "lt", "key": "n", "value": 3})
+    serve = ServeSettings(
+        indexes=(f"own={made(tmp_path / 'own', passages())}",),
+        shards=tuple(f"library={url}" for url in shards[0]),
+        keys=(str(key),),
+    )
+    with inside(build(ServiceSettings(serve=serve))) as client:
+        client.headers["x-api-key"] = secret
+        reply = client.get("/v1/vector_stores")
+        assert reply.status_code == 200, reply.text
+        told = {store["id"]: store["file_counts"]["total"] for store in reply.json()["data"]}
+        assert told == {"own": 3, "library": 0}
 
 
 def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitStack]) -> None:
