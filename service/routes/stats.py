@@ -83,7 +83,8 @@ async def stats(service: Served) -> StatsReply:
 
 
 def _files(collection: Collection) -> FilesValue | None:
-    if not (collection.is_ready and collection.has_index):
+    # They would tell a key with a filter how many passages it cannot see.
+    if ASKING.get().filter or not (collection.is_ready and collection.has_index):
         return None
     try:
         found = collection.session.files()

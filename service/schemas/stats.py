@@ -65,7 +65,7 @@ class ScoresValue(BaseModel):
         )
     )
     files: FilesValue | None = Field(
-        description="Files of the index; null if this server has no index."
+        description="Files of the index; null if this server has no index, or the key a filter."
     )
     error: str = Field(
         description=(
