@@ -111,7 +111,7 @@ def parse_filter_option(text: str | None) -> object | None:
     """Parse a filter of the command line: a comparison, such as year<1850, or JSON.
 
     Raises:
-        ServiceError: It is neither.
+        ServiceError: It is neither, or null.
     """
     if text is None:
         return None
@@ -129,6 +129,10 @@ def parse_filter_option(text: str | None) -> object | None:
             "--filter is neither a comparison, like 'year<1850', nor JSON, like "
             f'\'{{"type": "eq", "key": "year", "value": 1887}}\' ({error}).'
         ) from None
+    if parsed is None:
+        raise ServiceError(
+            "--filter is null, which filters nothing; write a filter, or leave it out."
+        )
     return parsed
 
 
