@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexOption, folder_of
 from service.errors import ServiceError
 
 _PATIENCE = 0.05  # seconds
@@ -23,7 +22,10 @@ def mcp(
             "Default: open the index here."
         ),
     ] = None,
-    index: IndexOption = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the index. Default: WYE_SERVE__INDEXES or WYE_INDEX."),
+    ] = None,
 ) -> None:
     """Offer search tools to an agent by the Model Context Protocol, over standard input."""
     if url is not None and index is not None:
@@ -58,13 +60,18 @@ async def _of_index(index: Path | None) -> None:
     from backends.store.index import PassageStore
     from service.app import build
     from service.mcp_tools import inside, run_stdio
+    from service.remote_collection import served
     from service.settings import load_settings
 
     settings = load_settings(index=index)
-    PassageStore.open(folder_of(settings))  # reports a missing index without a traceback
     # Whoever starts this can read the folder, so no key is needed, and no port is opened.
     own = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
-    app = build(settings.model_copy(update={"serve": own}))
+    if index is not None:
+        own = replace(own, indexes=(), shards=())
+    settings = settings.model_copy(update={"serve": own})
+    for folder in served(settings)[0].values():
+        PassageStore.open(folder)  # reports a missing index without a traceback
+    app = build(settings)
     async with app.router.lifespan_context(app), inside(app) as client:
         while (reply := await client.get("/ready")).is_error:
             for collection in reply.json()["collections"]:

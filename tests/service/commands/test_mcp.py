@@ -50,8 +50,12 @@ async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) 
     started = StdioServerParameters(
         command=sys.executable,
         args=["-c", WYE, "mcp", "--index", str(index)],
-        # Keys are for those who come over a network.
-        env={**os.environ, "WYE_SERVE__KEYS_FILE": str(tmp_path / "none.txt")},
+        # Keys are for those who come over a network, and other indexes for those who name none.
+        env={
+            **os.environ,
+            "WYE_SERVE__KEYS_FILE": str(tmp_path / "none.txt"),
+            "WYE_SERVE__INDEXES": f"other={tmp_path / 'other'}",
+        },
     )
     async with Client(stdio_client(started)) as client:
         asked = {"query": "Who designed the engine?", "k": 1}
@@ -64,6 +68,15 @@ async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) 
         read = await client.call_tool("fetch", {"id": "ada"})
         assert read.structured_content
         assert read.structured_content["text"] == "Ada Lovelace wrote of the engine."
+
+
+def test_without_an_index_it_checks_those_that_a_server_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("WYE_INDEX", raising=False)
+    monkeypatch.setenv("WYE_SERVE__INDEXES", f"other={tmp_path / 'other'}")
+    assert run(["mcp"]) == 2
+    assert f"There is no index at {tmp_path / 'other'}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
