@@ -171,8 +171,8 @@ class JobRunner:
                 await self._do(writer, waiting[0])
 
     async def _sweep(self, writer: CollectionWriter) -> None:
-        """Delete jobs that ended long ago."""
-        if await writer.off_loop(writer.jobs.jobs):
+        """Delete jobs that ended long ago, and what killed processes left."""
+        if await writer.off_loop(writer.jobs.has_any):
             with writer.jobs.claim() as is_ours:
                 if is_ours:
                     keep = self._settings.keep_seconds

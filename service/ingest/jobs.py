@@ -83,6 +83,10 @@ class JobStore(JobDatabase):
         """All jobs, in the order of acceptance."""
         return [self._job(row) for row in self.rows(f"{SELECT} ORDER BY rowid")]
 
+    def has_any(self) -> bool:
+        """Whether there is any job, accepted or not."""
+        return bool(self.rows("SELECT 1 FROM jobs LIMIT 1"))
+
     def unfinished(self) -> list[Job]:
         """Jobs that are queued or running, in the order of acceptance."""
         rows = self.rows(f"{SELECT} AND {_UNFINISHED} ORDER BY rowid")
@@ -167,6 +171,7 @@ class JobStore(JobDatabase):
 
     def sweep(self, keep_seconds: float) -> None:
         """Delete jobs that ended long ago, and the remains of killed processes."""
+        self.jobs()  # stores when those that cannot be read ended
         now = time.time()
         rows = self.rows(
             "SELECT id FROM jobs WHERE finished < ? OR (NOT is_accepted AND id < ?)",

@@ -21,9 +21,11 @@ from backends.store.migrate import migrate
 from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from router.session import Session
 from service.doctor import examine
+from service.ingest.job_database import insert_passages
 from service.ingest.jobs import JobStore
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import PATIENCE, Live, until
+from tests.service.conftest import BRIDGES
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 
@@ -246,6 +248,16 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Pa
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122
+
+
+def test_an_upload_that_a_killed_process_left_is_deleted(start: Serve, folder: Path) -> None:
+    with closing(JobStore(folder, "default")) as store:
+        with store.change() as database:
+            database.execute("INSERT INTO jobs (id) VALUES ('job-00000000000000aaaaaa')")
+            insert_passages(database, "job-00000000000000aaaaaa", enumerate(BRIDGES))
+        start()
+        until(lambda: store.rows("SELECT count(*) FROM passages") == [(0,)])
+        until(lambda: not store.rows("SELECT * FROM jobs"))
 
 
 def test_a_job_of_an_index_that_was_migrated_waits_for_a_server_with_its_models(
