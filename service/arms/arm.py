@@ -207,7 +207,7 @@ class RemoteArm:
         if reason := self.closed():
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
-        self.breaker.enter()
+        is_trial = self.breaker.enter()
         started = perf_counter()
         calls = _Calls(started + seconds)
         reason, outcome, found = "", "ok", RemoteHits(())
@@ -233,7 +233,7 @@ class RemoteArm:
         else:
             self.breaker.succeed()
         finally:
-            self.breaker.leave()
+            self.breaker.leave(is_trial=is_trial)
         spent = perf_counter() - started
         if reason:
             extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}

@@ -50,21 +50,23 @@ class Breaker:
             self.state == BreakerState.HALF_OPEN and not self._trying
         )
 
-    def enter(self) -> None:
-        """Note that a call begins."""
-        self._trying = self.state == BreakerState.HALF_OPEN
+    def enter(self) -> bool:
+        """Note that a call begins, and return whether it is the trial; `leave` ends it."""
+        is_trial = self.state == BreakerState.HALF_OPEN
+        self._trying = self._trying or is_trial
+        return is_trial
 
     def succeed(self) -> None:
         """Note that a call was answered."""
-        self.failures, self._opened, self._trying = 0, None, False
+        self.failures, self._opened = 0, None
 
     def fail(self) -> None:
         """Note that a call failed through the service's fault."""
         self.failures += 1
         if self.failures >= self._most or self.state == BreakerState.HALF_OPEN:
             self._opened = self._clock()
-        self._trying = False
 
-    def leave(self) -> None:
-        """Note that a call ended, whatever its outcome."""
-        self._trying = False
+    def leave(self, *, is_trial: bool) -> None:
+        """Note that a call ended, whatever its outcome; one that began earlier ends no trial."""
+        if is_trial:
+            self._trying = False
