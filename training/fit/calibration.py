@@ -19,18 +19,18 @@ class Bins:
     Attributes:
         score: (b,) mean score of each bin that is not empty, rising.
         outcome: (b,) share of label 1 in each.
-        weight: (b,) weight of each: its number of questions where all weigh 1.
+        count: (b,) number of questions in each, or the sum of their weights.
     """
 
     score: Float64
     outcome: Float64
-    weight: Float64
+    count: Int64 | Float64
 
     @property
     def error(self) -> float:
         """Expected calibration error: mean |outcome - score| over questions."""
         gaps = np.abs(self.outcome - self.score)
-        return float((gaps * self.weight).sum() / self.weight.sum())
+        return float((gaps * self.count).sum() / self.count.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def reliability(
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
     scores = expit(logits)
     own = np.ones(len(scores)) if weights is None else weights
-    width = _bins(scores, labels, own, np.minimum((scores * bins).astype(np.int64), bins - 1))
+    width = _bins(scores, labels, weights, np.minimum((scores * bins).astype(np.int64), bins - 1))
     order = np.argsort(scores, kind="stable")
     before = np.cumsum(own[order]) - own[order]
     groups = np.empty(len(scores), np.int64)
@@ -126,17 +126,17 @@ def reliability(
     _, same = np.unique(scores, return_inverse=True)
     lowest = np.full(same.max() + 1, bins)
     np.minimum.at(lowest, same, groups)
-    mass = _bins(scores, labels, own, lowest[same])
+    mass = _bins(scores, labels, weights, lowest[same])
     brier = float(np.average((scores - labels) ** 2, weights=own))
     loss = float(np.average(losses(logits, labels), weights=own))
     return Reliability(width, mass, width.error, mass.error, brier, loss)
 
 
-def _bins(scores: Float64, labels: Int64, weights: Float64, groups: Int64) -> Bins:
-    total = np.bincount(groups, weights)
-    used = total > 0
+def _bins(scores: Float64, labels: Int64, weights: Float64 | None, groups: Int64) -> Bins:
+    count = np.bincount(groups, weights)
+    used, each = count > 0, 1.0 if weights is None else weights
     return Bins(
-        score=np.bincount(groups, scores * weights)[used] / total[used],
-        outcome=np.bincount(groups, labels * weights)[used] / total[used],
-        weight=total[used],
+        score=np.bincount(groups, scores * each)[used] / count[used],
+        outcome=np.bincount(groups, labels * each)[used] / count[used],
+        count=count[used],
     )

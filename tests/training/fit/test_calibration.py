@@ -80,15 +80,15 @@ def test_the_error_is_that_of_its_definition(rows: list[tuple[float, int]], bins
     squares = [(score - label) ** 2 for score, label in zip(scores, labels, strict=True)]
     assert found.brier == pytest.approx(sum(squares) / len(squares))
     for table in (found.width, found.mass):
-        assert table.weight.sum() == len(rows)
-        assert len(table.weight) <= bins
+        assert table.count.sum() == len(rows)
+        assert len(table.count) <= bins
         assert (np.diff(table.score) > 0).all()
-        assert float(table.outcome @ table.weight) == pytest.approx(labels.sum())
+        assert float(table.outcome @ table.count) == pytest.approx(labels.sum())
 
 
 def test_groups_of_equal_size_have_it() -> None:
     logits, labels = sample(150, 1, 0)
-    assert reliability(logits, labels).mass.weight.tolist() == [10] * 15
+    assert reliability(logits, labels).mass.count.tolist() == [10] * 15
 
 
 @given(
@@ -103,12 +103,12 @@ def test_a_row_that_weighs_three_is_that_row_three_times(
     repeated = reliability(logits.repeat(times), labels.repeat(times), bins)
     for name in ("ece_width", "ece_mass", "brier", "nll"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), abs=1e-9)
-    assert weighted.mass.weight == pytest.approx(repeated.mass.weight)
+    assert weighted.mass.count == pytest.approx(repeated.mass.count)
 
 
 def test_equal_scores_are_one_group() -> None:
     found = reliability(np.zeros(60), np.array([0, 1] * 30))
-    assert found.mass.weight.tolist() == [60]
+    assert found.mass.count.tolist() == [60]
     assert found.ece_mass == 0
 
 
