@@ -3,8 +3,8 @@
 python -m backends.readers.extract < SOCKET
 
 A request is a file's extension and limits, with two open files. For each, the program forks a
-process that reads the first file and writes what it finds to the second, one JSON object per line.
-That process opens no other file, and the system ends it when it takes too much time or memory.
+process that reads the first file and writes what it finds to the second, in lines of JSON. That
+process opens no other file, and the system ends it when it takes too much time or memory.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from select import select
 from typing import BinaryIO
 
@@ -35,6 +35,9 @@ READERS: Mapping[str, tuple[Reader, str]] = {
 }
 """Extension -> reader, and the library that it loads, which takes long."""
 
+_BLOCKS = 4_096
+"""Blocks of a line: whoever reads it does nothing else while it is parsed."""
+
 
 def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> None:
     """Write the documents of a file, and an error, if there is one, as the last line."""
@@ -44,8 +47,7 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
     try:
         for found in READERS[suffix][0](source, limits):
-            # ASCII, since a damaged file may hold lone surrogates, which UTF-8 cannot encode.
-            target.write(json.dumps(asdict(found)).encode() + b"\n")
+            write(target, found)
         return
     except BadFileError as error:
         said = str(error)
@@ -55,7 +57,16 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
         said = "is nested too deeply"
     except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
         said = f"cannot be read as a {kind} file ({type(error).__name__})"
-    target.write(json.dumps(asdict(Found(error=said))).encode() + b"\n")
+    write(target, Found(error=said))
+
+
+def write(target: BinaryIO, found: Found) -> None:
+    """Write a document: its blocks as lists, `_BLOCKS` to a line, and the rest as an object."""
+    blocks = found.blocks
+    pieces = [blocks[start : start + _BLOCKS] for start in range(0, len(blocks), _BLOCKS)]
+    for part in (*pieces, asdict(replace(found, blocks=()))):
+        # ASCII, since a damaged file may hold lone surrogates, which UTF-8 cannot encode.
+        target.write(json.dumps(part).encode() + b"\n")
 
 
 def serve(requests: socket.socket) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from backends.readers.found import BadFileError, Found, Limits
+from backends.readers.found import BadFileError, Block, Found, Limits
 
 # Seconds to start and to stop, in addition to the limit of processor time.
 _GRACE = 20.0
@@ -114,8 +114,14 @@ def _found(target: BinaryIO, code: int, limits: Limits) -> Iterator[Found]:
                 "MB, or has too much content; split it"
             )
         target.seek(0)
+        blocks: list[Block] = []
         for line in target:
-            found = Found(**json.loads(line))
+            part = json.loads(line)
+            if isinstance(part, list):
+                blocks += part
+                continue
+            found = Found(**{**part, "blocks": blocks})
+            blocks = []
             if found.error and not found.line:
                 raise BadFileError(found.error)
             yield found

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -167,6 +168,8 @@ def bad_file(name: str, reason: str) -> Problem:
 
 async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passage]:
     """Read the documents in a file of any kind; a file that is one document has its name as id.
+
+    Consume them in another thread: a document is cleaned when it is reached.
 
     Raises:
         Problem: 422 if it cannot be read; for a bad line or row, not before that is reached.
@@ -345,7 +348,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
         await asyncio.to_thread(_copy, upload.file, path)
         documents = await read_file(path, name, reader)
         if id_ is not None:
-            documents = [_renamed(document, id_) for document in documents]
+            documents = map(partial(_renamed, id_), documents)
         streams.append(documents)
     return Sent(
         (with_metadata(document, metadata) for document in chain.from_iterable(streams)),
@@ -359,7 +362,7 @@ def _copy(source: BinaryIO, path: Path) -> None:
         shutil.copyfileobj(source, file)
 
 
-def _renamed(document: Passage, id_: str) -> Passage:
+def _renamed(id_: str, document: Passage) -> Passage:
     try:
         checked = parse_record({"id": id_, "text": document.text}).id
     except SourceError as error:

@@ -228,9 +228,14 @@ async def _passages(
     service: Service, staged: StagedFiles, file: StagedFile, metadata: Metadata
 ) -> list[Passage]:
     """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    (read,) = await read_file(staged.content(file), file.name, service.sandbox)
-    document = with_metadata(replace(read, id=file.id, document=file.id), metadata)
-    return await asyncio.to_thread(lambda: list(cut([document], None, service.settings.documents)))
+    read = await read_file(staged.content(file), file.name, service.sandbox)
+
+    def work() -> list[Passage]:
+        (whole,) = read
+        document = with_metadata(replace(whole, id=file.id, document=file.id), metadata)
+        return list(cut([document], None, service.settings.documents))
+
+    return await asyncio.to_thread(work)
 
 
 async def _state(service: Service, target: Collection, id_: str) -> StoreFile:

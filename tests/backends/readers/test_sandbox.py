@@ -1,5 +1,6 @@
 """Files in a process with limits: what it may take, and that it ends with whoever asked."""
 
+import io
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.readers.extract import READERS
+from backends.readers.extract import READERS, write
 from backends.readers.found import BadFileError, Limits
 from backends.readers.sandbox import Sandbox
 from tests.live import children, is_running, until
@@ -47,6 +48,19 @@ def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Pa
         sandbox.read(path, ".md")
     with pytest.raises(FileNotFoundError):
         sandbox.read(tmp_path / "none", ".md")
+
+
+def test_no_line_of_what_is_found_takes_long_to_parse(tmp_path: Path) -> None:
+    page = b"<h1>a</h1><p>b</p>" * 10_000
+    source, target = io.BytesIO(page), io.BytesIO()
+    for found in READERS[".html"][0](source, Limits()):
+        write(target, found)
+    assert max(map(len, target.getvalue().splitlines())) < 100_000
+    path = tmp_path / "x"
+    path.write_bytes(page)
+    with Sandbox(Limits()) as sandbox:
+        [whole] = sandbox.read(path, ".html")
+    assert [*map(tuple, whole.blocks)] == [(1, "a"), (0, "b")] * 10_000
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """As OpenAI's client uploads files and makes documents of them."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,8 +14,10 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.vector_stores import VectorStoreFile
 from starlette.testclient import TestClient
 
+from backends.documents import HeadedDocument, found_document
 from service.collections import Collection
 from service.http.keys import Scope, new_key
+from service.ingest import bodies
 from service.ingest.job import State
 from service.ingest.staged import MOST_FILES
 from service.settings import ServeSettings
@@ -156,6 +159,27 @@ def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> No
     assert found.last_error is not None
     assert (found.status, found.last_error.code) == ("failed", "server_error")
     assert found.last_error.message == "The disk is full."
+
+
+def test_no_document_of_a_file_is_made_on_the_event_loop(
+    ai: OpenAI, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def elsewhere(*found: Any) -> HeadedDocument:  # noqa: ANN401
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        made.append(found)
+        return found_document(*found)
+
+    monkeypatch.setattr(bodies, "found_document", elsewhere)
+    done = ai.vector_stores.files.upload_and_poll(
+        vector_store_id="default", file=("notes.md", NOTES)
+    )
+    assert done.status == "completed"
+    sent = client.post("/v1/documents", files={"file": ("notes.md", NOTES)}, data={"id": "own"})
+    assert sent.status_code == 201
+    assert len(made) == 2
 
 
 def test_files_of_a_batch_fail_each_for_itself(ai: OpenAI) -> None:
