@@ -29,6 +29,9 @@ _LETTERS_PER_WORD = 16
 # Characters that are processed at a time; other threads may run in between.
 _PIECE = 1 << 18
 
+# Characters that are looked at together for one that can be seen; most texts begin with one.
+_GLANCE = 256
+
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])""")  # noqa: RUF001
 _ABBREVIATION = re.compile(
@@ -265,7 +268,14 @@ def clean(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
-    return all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in map(unicodedata.category, text))
+    unseen: set[str] = set()  # each character is looked up once, however long the text is
+    for start in range(0, len(text), _GLANCE):
+        new = set(text[start : start + _GLANCE]) - unseen
+        kinds = map(unicodedata.category, new)
+        if not all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds):
+            return False
+        unseen |= new
+    return True
 
 
 def found_document(found: Found, id_: str, title: str) -> HeadedDocument:

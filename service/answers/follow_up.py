@@ -7,6 +7,7 @@ from backends.lexical import content_terms
 from featurizer.feature import words
 from router.answers.candidates import NAME, candidates, tokens_of
 from service.answers.answer import Message
+from service.schemas.common import LONGEST_QUESTION
 
 LONGEST = 512
 """Most characters of a question that a language model rewrote."""
@@ -43,13 +44,15 @@ def leans(question: str) -> bool:
 def carried(question: str, history: Sequence[Message]) -> str:
     """Append to the question the names of the last question or, if it has none, the last answer.
 
+    Of either, as much is read as of a question: its last `LONGEST_QUESTION` characters.
+
     Args:
         history: Earlier turns, oldest first.
     """
     last = {turn.role: turn.content for turn in history}
     asked = question.lower()
     for role in ("user", "assistant"):
-        text = _CITATION.sub("", last.get(role, ""))
+        text = _CITATION.sub("", last.get(role, "").strip()[-LONGEST_QUESTION:])
         names = [one.text for one in candidates(text, tokens_of(text)) if one.kind == NAME]
         new = [name for name in dict.fromkeys(names) if name.lower() not in asked]
         if new:

@@ -2,8 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.answers.candidates import AnswerCandidate, AnswerToken, candidates
+from service.answers import follow_up
 from service.answers.answer import Message
 from service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
+from service.schemas.common import LONGEST_QUESTION
 
 TALK = [
     Message("user", "Which river does Stari Most cross?"),
@@ -29,6 +32,26 @@ def test_the_names_of_the_last_question_are_carried_over() -> None:
     assert carried("Where is it?", lower) == "Where is it? (Stari Most, Neretva, Mostar)"
     assert carried("Is it Stari Most?", TALK[:1]) == "Is it Stari Most?"
     assert carried("Who designed it?", []) == "Who designed it?"
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_no_more_of_a_turn_is_read_than_of_a_question(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def seen(text: str, tokens: list[AnswerToken]) -> list[AnswerCandidate]:
+        read.append(text)
+        return candidates(text, tokens)
+
+    monkeypatch.setattr(follow_up, "candidates", seen)
+    long = (
+        "Tower Bridge was built. "
+        + "with stone " * 4_000
+        + "and which river does Stari Most cross?\n"
+    )
+    assert carried("Who designed it?", [Message(role, long)]) == "Who designed it? (Stari Most)"
+    assert max(map(len, read)) == LONGEST_QUESTION
 
 
 def test_what_a_model_is_told_cannot_begin_a_line() -> None:
