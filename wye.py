@@ -26,11 +26,11 @@ that a caller can correct is a `wye.Error`. Settings come from the environment, 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import CHUNK_WORDS, chunk_passage, clean_metadata, parse_record
+from backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
 from backends.readers.found import Limits
@@ -228,8 +228,9 @@ class Index:
 
         Args:
             documents: One or several. A document with a known id replaces the stored one; others
-                are added. A passage, as `wye.read` yields them, is stored as it is.
-            chunk_words: Longer documents are cut at sentence ends into passages of so many words.
+                are added. A passage, as `wye.read` yields them, is not cut.
+            chunk_words: Longer documents are cut at sentence ends into passages of so many words,
+                at least 1.
             progress: Called for every passage that is done.
 
         Returns:
@@ -366,7 +367,7 @@ class Index:
     ) -> list[Decision]:
         """As `route` for several questions at once."""
         return self._opened().gateway.decide(
-            questions, max_latency_ms=max_latency_ms, explain=explain, point=point
+            _several(questions), max_latency_ms=max_latency_ms, explain=explain, point=point
         )
 
     @_errors()
@@ -495,7 +496,11 @@ def read(
 
 def _several(texts: Iterable[str]) -> tuple[str, ...]:
     """Texts as a tuple; one that is not in a list counts as a whole, not letter by letter."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    several = (texts,) if isinstance(texts, str) else tuple(texts)
+    for text in several:
+        if not isinstance(text, str):
+            raise Error(f"{text!r:.80} is of type {type(text).__name__}; give a string.")
+    return several
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
@@ -506,10 +511,10 @@ def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
         )
     try:
         if isinstance(document, Passage):
-            clean_metadata(document.metadata)
-            yield document
+            yield checked_passage(document)
             return
-        yield from chunk_passage(parse_record(asdict(document)), words)
+        record = {name: getattr(document, name) for name in ("id", "title", "text", "metadata")}
+        yield from chunk_passage(parse_record(record), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error
 

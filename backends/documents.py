@@ -5,7 +5,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from backends.errors import SourceError
@@ -119,7 +119,12 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
 
     Where headings are known, a chunk begins at one if possible, and the headings that it stands
     under are appended to its title, as in "Handbook > Install > Linux".
+
+    Raises:
+        SourceError: `words` is below 1.
     """
+    if words < 1:
+        raise SourceError(f"chunk_words is {words}; a passage has at least 1 word")
     parts: list[tuple[tuple[str, ...], str]]
     if isinstance(passage, HeadedDocument) and count_words(passage.text) > words:
         parts = [
@@ -253,6 +258,17 @@ def parse_record(record: object) -> Passage:
         raise SourceError("text is empty")
     title = " ".join(clean(_string(record, "title")).split())
     return Passage(_id(record), title, text, clean_metadata(record.get("metadata")))
+
+
+def checked_passage(passage: Passage) -> Passage:
+    """A passage that is not to be cut, cleaned as a document is.
+
+    Raises:
+        SourceError: It cannot be stored; says which field and why.
+    """
+    said = {"id": passage.id, "title": passage.title, "text": passage.text}
+    made = parse_record({**said, "metadata": passage.metadata})
+    return replace(made, document=_id({"id": passage.document}), chunk=passage.chunk)
 
 
 def clean(text: str) -> str:

@@ -228,11 +228,16 @@ class DocumentSource:
             limits: Limits for reading a file that is neither text nor lines.
             on_bad: Called for every line and file that gives no passage; by default the first is an
                 error.
+
+        Raises:
+            SourceError: `chunk_words` is below 1.
         """
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
                 is_whole = file.suffix in (*LINES, PARQUET)
-                words = chunk_words or (LONGEST_WORDS if is_whole else CHUNK_WORDS)
+                words = LONGEST_WORDS if is_whole else CHUNK_WORDS
+                if chunk_words is not None:
+                    words = chunk_words
                 given = {**self._place(file), **(metadata or {})}
                 found = 0
                 for document in self._documents(file, sandbox, on_bad):

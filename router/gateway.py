@@ -549,8 +549,10 @@ def check(questions: Sequence[str], k: int) -> None:
     """Refuse a request that no route can answer; `search` calls this itself.
 
     Raises:
-        QuestionError: A question is empty or not Unicode text, or k is below 1.
+        QuestionError: A question is empty or not Unicode text, or k is no whole number from 1.
     """
+    if not hasattr(k, "__index__"):
+        raise QuestionError(f"k is {k!r:.40}; ask for a whole number of hits.")
     if k < 1:
         raise QuestionError(f"k is {k}; ask for at least 1 hit.")
     for number, question in enumerate(questions, start=1):

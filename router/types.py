@@ -44,7 +44,7 @@ def route_named(name: str) -> Route:
     try:
         return Route(name)
     except ValueError:
-        meant = suggestion(name, Route)
+        meant = suggestion(str(name), Route)
     raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import wye
 from backends.errors import FilterError, IndexNotFoundError
+from router.gateway import Gateway
 from router.model_files import save_policy
 from router.policy import Policy
 from router.settings import RoutingSettings
@@ -191,6 +192,29 @@ def test_a_document_called_as_a_part_of_another_is_stored_beside_it(index: wye.I
     assert len(index) == 4
 
 
+def test_a_passage_is_stored_as_a_document_is_but_whole(index: wye.Index, tmp_path: Path) -> None:
+    index.add(wye.Passage("p", "A\ttitle", "txt \ud800 ?", {"a": "\ud800"}, "of", 3))
+    (tmp_path / "a.md").write_text("# Top\n\nOne two.\n\n## Sub\n\nThree four.\n" * 9)
+    read = list(wye.read(tmp_path / "a.md", chunk_words=9))
+    index.add(read)
+    stored = index._session.passages(["p", *(one.id for one in read)])
+    assert stored.pop("p") == wye.Passage("p", "A title", "txt  ?", {"a": ""}, "of", 3)
+    assert stored == {one.id: one for one in read}
+
+
+def test_a_lone_question_is_one_however_it_is_asked(
+    index: wye.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(index.search_many(RIVER, route="lexical")) == 1
+    monkeypatch.setattr(Gateway, "decide", lambda _, questions, **_options: [*questions])
+    assert [*index.route_many(RIVER)] == [RIVER]  # type: ignore[comparison-overlap]
+
+
+def test_a_name_that_no_passage_can_have_deletes_none(index: wye.Index) -> None:
+    assert index.delete(["\ud800", "tower"], documents=["\udcff"]) == ["tower"]
+    assert index.delete(["\ud800"]) == []
+
+
 def test_a_closed_index_says_so(index: wye.Index) -> None:
     index.close()
     uses: list[Callable[[], object]] = [
@@ -212,6 +236,8 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
     broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")
     file.write_text("")
+    note = tmp_path / "note.txt"
+    note.write_text("A note.")
     like, yeer = {"type": "like"}, {"type": "eq", "key": "yeer", "value": 1566}
     mistakes: list[tuple[str, type[Exception] | None, Callable[[], object]]] = [
         ("There is no index at", IndexNotFoundError, lambda: wye.open(tmp_path / "nowhere")),
@@ -224,6 +250,23 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
         ("A dict cannot be added; give a list of wye", None, lambda: index.add([{"id": "d"}])),  # type: ignore[list-item]
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
         ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),
+        (
+            "chunk_words is -1;",
+            None,
+            lambda: index.add(wye.Document("d", "", "x y"), chunk_words=-1),
+        ),
+        ("chunk_words is 0; a passage", None, lambda: index.add(BRIDGES, chunk_words=0)),
+        ("chunk_words is 0", None, lambda: list(wye.read(note, chunk_words=0))),
+        ("text is empty", None, lambda: index.add(wye.Passage("d", "", "\u200b"))),
+        ("_id is empty", None, lambda: index.add(wye.Passage("", "", "x"))),
+        ("_id is empty", None, lambda: index.add(wye.Passage("a", "", "x", {}, " "))),
+        ("unpaired surrogate", None, lambda: index.add(wye.Passage("\ud800", "", "x"))),
+        ("_id is a boolean", None, lambda: index.add(wye.Passage(True, "", "x"))),  # type: ignore[arg-type]
+        ("title is a number", None, lambda: index.add(wye.Passage("a", 3, "x"))),  # type: ignore[arg-type]
+        ("k is 1.5; ask for a whole", None, lambda: index.search("x", k=1.5)),  # type: ignore[arg-type]
+        ("no route 'None'", None, lambda: index.search("x", route=None)),  # type: ignore[arg-type]
+        ("1 is of type int; give a string", None, lambda: index.delete([1])),  # type: ignore[list-item]
+        ("3 is of type int; give a string", None, lambda: index.search_many([3])),  # type: ignore[list-item]
         ("is a file; an index is a folder", None, lambda: wye.create(file)),
     ]
     for says, cause, mistake in mistakes:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 
 from backends.files import canonical_json
 from backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
+
+_LONE = re.compile(r"[\ud800-\udfff]")
 
 SCHEMA_VERSION = "1"
 VERSION_KEY = b"wye.schema"
@@ -180,10 +183,13 @@ def _vectors(column: pa.FixedSizeListArray) -> Float32:
 
 
 def any_of(column: str, values: Collection[str]) -> str:
-    """SQL for "column is one of values"; DataFusion's strings need only quotes escaped."""
-    if not values:
+    """SQL for "column is one of values"; DataFusion's strings need only quotes escaped.
+
+    No row has a value with a lone surrogate, and the query could not be encoded with it.
+    """
+    quoted = ["'" + value.replace("'", "''") + "'" for value in values if not _LONE.search(value)]
+    if not quoted:
         return "FALSE"
-    quoted = ("'" + value.replace("'", "''") + "'" for value in values)
     return f"{column} IN ({', '.join(quoted)})"
 
 
