@@ -246,7 +246,8 @@ async def _forced(
         (call,) = calls.values()
         if not call.reason:
             return _alone(arms[0], call, asked), RemoteOutcome(calls, way=way_of([arms[0].name]))
-        result = await find(replace(params, route=Route.FUSION), asked.left)
+        money = None if params.max_cost is None else max(0.0, params.max_cost - call.spent)
+        result = await find(replace(params, route=Route.FUSION, max_cost=money), asked.left)
         return result, RemoteOutcome(calls)
     asking = asyncio.ensure_future(_ask(arms, asked))
     try:

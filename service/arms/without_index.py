@@ -57,7 +57,12 @@ async def search(
     own = _SimpleSearch(simple, whole, item, seconds, decide, budget)
     left = params.max_cost
     if left is not None and params.route != Route.GRAPH:
-        left = max(0.0, left - simple.config.price)
+        # First the price of each arm, then the simple arm's retries, then those of the others.
+        price = simple.config.price
+        spare = max(0.0, left - price - sum(arm.config.price for arm in others))
+        most = min(left, simple.most_cost, price + spare)
+        own.params = replace(whole, max_cost=most)
+        left -= most
     result = await gate.search(
         others,
         replace(whole, max_cost=left),
@@ -117,6 +122,8 @@ class _SimpleSearch:
         """The arm's list, with a decision by it if the router is asked."""
         del seconds  # the first call may take all the time
         if self._asking is None:
+            if self.params.route == Route.GRAPH:  # the arm in the graph's place failed
+                self.params = replace(self.params, max_cost=params.max_cost)
             self._asking = asyncio.ensure_future(self._find())
         return replace(await self._asking, params=params)
 

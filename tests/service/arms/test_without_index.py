@@ -170,6 +170,28 @@ def test_limits_hold_for_both(start: Start, remote: Remote, second: Remote) -> N
     assert (len(remote.asked), len(second.asked)) == (1, 0)
 
 
+@pytest.mark.parametrize("limit", [(0.5, 0.0), (1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (9.0, 4.0)])
+@pytest.mark.parametrize("route", ["auto", "fusion"])
+def test_calls_that_are_made_twice_are_within_the_limit(
+    start: Start, remote: Remote, second: Remote, route: str, limit: tuple[float, float]
+) -> None:
+    most, spent = limit
+    twice = {"price": 1.0, "hedge_ms": 20}
+    client = start(simple=twice, graph=twice)
+    remote.seconds = second.seconds = 0.3
+    remote.mode = second.mode = "slow"
+    assert ask(client, route=route, max_cost=most)["spent"] == spent
+
+
+def test_what_a_failed_graph_cost_is_not_spent_again(start: Start, second: Remote) -> None:
+    client = start(simple={"price": 1.0}, graph={"price": 1.0, "timeout_ms": 100})
+    second.mode = "hang"
+    for most, spent in ((1.0, 1.0), (1.9, 1.0), (2.0, 2.0)):
+        reply = ask(client, route="graph", max_cost=most)
+        assert reply["spent"] == spent
+        assert bool(reply["passages"]) == (spent == 2.0)
+
+
 def test_a_simple_arm_alone_will_do(start: Start) -> None:
     client = start(with_graph=False)
     for route in ("auto", "hybrid", "fusion"):
