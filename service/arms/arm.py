@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -15,7 +15,7 @@ from backends.errors import FilterError
 from backends.filters import Columns, Fixed, parse_filter
 from router.types import Route
 from service.arms.breaker import Breaker, BreakerState
-from service.arms.cache import Cache
+from service.arms.cache import Cache, Key
 from service.arms.embedding import Encode
 from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
 from service.logs import LOG
@@ -364,7 +364,7 @@ def _look_at(call: "asyncio.Future[RemoteHits]") -> None:
         call.exception()
 
 
-def _key(question: str, k: int, filter_: object | None) -> Hashable:
+def _key(question: str, k: int, filter_: object | None) -> Key:
     """Key of the cache; an API key's own filter differs from an equal one of a request."""
     return question, k, isinstance(filter_, Fixed), json.dumps(filter_, sort_keys=True)
 

@@ -7,9 +7,13 @@ from time import monotonic
 
 from service.arms.types import RemoteHit, RemoteHits
 
+Key = tuple[Hashable, ...]
+
 
 class Cache:
     """Answers by question, dropped in the order of last use; used by one event loop.
+
+    A key is a tuple of what makes an answer the same, such as the question and the filter.
 
     Attributes:
         bytes: Memory that they take, estimated.
@@ -27,14 +31,14 @@ class Cache:
         self._entries = entries
         self._most_bytes = most_bytes
         self._clock = clock
-        self._kept: OrderedDict[Hashable, tuple[float, int, RemoteHits]] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[float, int, RemoteHits]] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
         """How many answers are kept, including expired ones."""
         return len(self._kept)
 
-    def get(self, key: Hashable) -> RemoteHits | None:
+    def get(self, key: Key) -> RemoteHits | None:
         """The answer kept for a key; None if there is none or it has expired."""
         found = self._kept.get(key)
         if found is None:
@@ -46,11 +50,11 @@ class Cache:
         self._kept.move_to_end(key)
         return hits
 
-    def put(self, key: Hashable, hits: RemoteHits) -> None:
+    def put(self, key: Key, hits: RemoteHits) -> None:
         """Keep an answer, unless it alone exceeds the limit of bytes."""
         if key in self._kept:
             self._drop(key)
-        size = getsizeof(key) + sum(map(_size, hits.hits))
+        size = sum(map(getsizeof, (key, *key))) + sum(map(_size, hits.hits))
         if not self._seconds or size > self._most_bytes:
             return
         self._kept[key] = (self._clock() + self._seconds, size, hits)
@@ -58,7 +62,7 @@ class Cache:
         while len(self._kept) > self._entries or self.bytes > self._most_bytes:
             self._drop(next(iter(self._kept)))
 
-    def _drop(self, key: Hashable) -> None:
+    def _drop(self, key: Key) -> None:
         _, size, _ = self._kept.pop(key)
         self.bytes -= size
 
