@@ -117,7 +117,7 @@ class StagedFiles:
 
     def file(self, id_: str) -> StagedFile | None:
         """A file by id; None if there is none, it has expired, or its content is incomplete."""
-        file: StagedFile | None = self._read(f"{id_}.json", _FILE)
+        file: StagedFile | None = self._read(id_, "json", _FILE)
         if file is None or time.time() >= self.expires(file):
             return None
         with suppress(FileNotFoundError):
@@ -144,7 +144,7 @@ class StagedFiles:
 
     def attachment(self, id_: str, store: str) -> Attachment | None:
         """The result of attaching a file; None if unknown."""
-        found: Attachment | None = self._read(f"{id_}.{store}.attached", _ATTACHMENT)
+        found: Attachment | None = self._read(id_, f"{store}.attached", _ATTACHMENT)
         return found
 
     def detach(self, id_: str, store: str) -> None:
@@ -162,18 +162,18 @@ class StagedFiles:
 
     def batch(self, id_: str, store: str) -> FileBatch | None:
         """A batch by id; None if the collection has none with that id."""
-        found: FileBatch | None = self._read(f"{id_}.json", _BATCH)
+        found: FileBatch | None = self._read(id_, "json", _BATCH)
         return found if found and found.store == store else None
 
     def _write(self, name: str, value: StagedFile | Attachment | FileBatch) -> None:
         with _writing(), write_atomically(self._folder / name) as file:
             file.write(json.dumps(asdict(value)).encode())
 
-    def _read(self, name: str, kind: TypeAdapter[Any]) -> Any:  # noqa: ANN401 - of that kind
-        if not _ID.fullmatch(name.partition(".")[0]):
+    def _read(self, id_: str, suffix: str, kind: TypeAdapter[Any]) -> Any:  # noqa: ANN401 - of that kind
+        if not _ID.fullmatch(id_):
             return None
         try:
-            return kind.validate_json((self._folder / name).read_bytes())
+            return kind.validate_json((self._folder / f"{id_}.{suffix}").read_bytes())
         except (FileNotFoundError, ValueError):
             return None
 

@@ -253,6 +253,18 @@ def test_what_cannot_be_attached_is_refused(ai: OpenAI) -> None:
         )
 
 
+def test_an_id_that_goes_on_is_no_upload(ai: OpenAI, client: TestClient) -> None:
+    file = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants").id
+    store = "/v1/vector_stores/default"
+    for odd in (f"{file}.{'a' * 400}", f"{file}.json/x", f"{file}.", f"file-{'0' * 24}.%00"):
+        assert client.get(f"{store}/files/{odd}").status_code == 404
+        assert client.delete(f"{store}/files/{odd}").json()["deleted"] is False
+        assert client.get(f"/v1/files/{odd[:64]}").status_code == 404
+    for odd in (f"{file}.json/x", f"{file}.x\0"):
+        assert client.post(f"{store}/files", json={"file_id": odd}).status_code == 404
+    assert ai.files.retrieve(file).id == file
+
+
 @pytest.mark.parametrize("left", [None, b"", NOTES[:30]])
 def test_a_file_that_lost_content_is_gone(ai: OpenAI, folder: Path, left: bytes | None) -> None:
     file = ai.files.create(file=("notes.md", NOTES), purpose="assistants")
