@@ -34,6 +34,7 @@ from service.schemas.documents import (
     DocumentReply,
     DocumentSummary,
     JobValue,
+    StoredId,
     StoredPassage,
     WrittenReply,
 )
@@ -45,6 +46,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
+KnownId = Annotated[StoredId, Path()]
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
@@ -134,12 +136,11 @@ async def listed(
     service: Served,
     collection: Named = None,
     after: Annotated[
-        str,
-        Query(max_length=512, description="`next` of the page before; empty for the first page."),
+        str, Query(description="`next` of the page before; empty for the first page.")
     ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most documents on a page.")] = 100,
     prefix: Annotated[
-        str, Query(max_length=512, description="Lists and counts only ids that begin with this.")
+        str, Query(description="Lists and counts only ids that begin with this.")
     ] = "",
 ) -> DocumentPage:
     """Lists the documents of the newest version, ascending by id."""
@@ -207,7 +208,7 @@ async def put(
 @router.get(
     "/{document:path}", dependencies=READ, summary="Read a document", operation_id="get_document"
 )
-async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
+async def get(document: KnownId, service: Served, collection: Named = None) -> DocumentReply:
     """Returns a document of the newest version with its passages."""
     found = await read_from(service, collection, document)
     return DocumentReply(
@@ -224,7 +225,7 @@ async def get(document: Id, service: Served, collection: Named = None) -> Docume
     summary="Delete a document",
     operation_id="delete_document",
 )
-async def delete(document: Id, service: Served, collection: Named = None) -> DeletedReply:
+async def delete(document: KnownId, service: Served, collection: Named = None) -> DeletedReply:
     """Deletes a document with all its passages; an unknown id is no error.
 
     After the reply, no new question to this process finds it; with `everywhere` true, none to any

@@ -23,7 +23,7 @@ from service.ingest.writer import WriteResult
 from service.routes.documents import delete_from, page_of, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
-from service.schemas.documents import DocumentId
+from service.schemas.documents import StoredId
 from service.schemas.files import Attach, AttachMany, BatchValue
 from service.schemas.vector_stores import (
     FileCounts,
@@ -39,7 +39,7 @@ from service.service import Served, Service, gone
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
-FileId = Annotated[DocumentId, Path()]
+FileId = Annotated[StoredId, Path()]
 BatchId = Annotated[str, Path(max_length=64)]
 
 _STATES: Mapping[State, StoreFileStatus] = {
@@ -54,7 +54,7 @@ _STATES: Mapping[State, StoreFileStatus] = {
 async def files(
     store: StoreId,
     service: Served,
-    after: Annotated[str, Query(max_length=512)] = "",
+    after: str = "",
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     wanted: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
 ) -> StoreFileList:

@@ -19,6 +19,9 @@ DocumentId = Annotated[
         description="Unique in its collection. Storing a document under a known id replaces it.",
     ),
 ]
+StoredId = Annotated[
+    str, Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too.")
+]
 MetadataField = Annotated[
     dict[str, Any],
     Field(
@@ -208,7 +211,7 @@ class DeleteRequest(Strict):
 
     filter: Filter = None
     documents: Annotated[
-        list[DocumentId],
+        list[StoredId],
         Field(
             default_factory=list,
             max_length=MOST_NAMED,
@@ -216,7 +219,7 @@ class DeleteRequest(Strict):
         ),
     ]
     ids: Annotated[
-        list[DocumentId],
+        list[StoredId],
         Field(
             default_factory=list,
             max_length=MOST_NAMED,

@@ -9,8 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
+from backends.types import Passage
+from router.session import Session
 from service.http.keys import Scope, new_key
-from service.settings import ServeSettings
+from service.settings import ServeSettings, ServiceSettings
 from tests.live import until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
@@ -229,6 +231,27 @@ def test_a_client_that_leaves_while_it_sends_is_no_fault_of_the_server(
     client.portal.call(partial(client.app, scope, receive, send))
     assert 400 <= sent[0]["status"] < 500
     assert "internal" not in caplog.text
+
+
+def test_what_the_library_stored_under_a_long_id_is_reachable(start: Serve, folder: Path) -> None:
+    long = "a/" + "x" * 600
+    session = Session.open(ServiceSettings(), folder)
+    session.ingest([Passage(long, "", "A bridge."), Passage(f"{long}#0000", "", "A bridge.")])
+    session.close()
+    client = start()
+    page = client.get("/v1/documents", params={"limit": 2}).json()
+    assert page["next"].startswith(long)
+    rest = client.get("/v1/documents", params={"limit": 9, "after": page["next"]}).json()
+    assert {one["id"] for one in rest["data"]} == {"mostar", "tower"}
+    files = client.get("/v1/vector_stores/default/files", params={"after": page["next"]}).json()
+    assert [one["id"] for one in files["data"]] == ["mostar", "tower"]
+    assert client.get("/v1/documents", params={"prefix": long}).json()["total"] == 2
+    assert client.get(f"/v1/documents/{long}").json()["id"] == long
+    assert client.get(f"/v1/vector_stores/default/files/{long}").json()["id"] == long
+    assert client.delete(f"/v1/documents/{long}").json()["deleted"] == 1
+    named = client.post("/v1/documents/delete", json={"ids": [f"{long}#0000"]}).json()
+    assert named["deleted"] == 1
+    assert client.put(f"/v1/documents/{long}", json={"text": "A bridge."}).status_code == 422
 
 
 def test_bodies_have_limits(start: Serve) -> None:
