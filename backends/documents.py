@@ -243,8 +243,8 @@ def parse_record(record: object) -> Passage:
 
     Args:
         record: Has `_id` or `id` (a string, or an integer, which becomes one) and `text`; may have
-            `title` and `metadata` (flat: strings, numbers, booleans, null or lists of them, of at
-            most `METADATA_BYTES`).
+            `title` (at most `LONGEST_TITLE` characters) and `metadata` (flat: strings, numbers,
+            booleans, null or lists of them, of at most `METADATA_BYTES`).
 
     Raises:
         SourceError: The record is not like that; says which field and why.
@@ -256,7 +256,11 @@ def parse_record(record: object) -> Passage:
     text = clean(_string(record, "text"))
     if is_blank(text):
         raise SourceError("text is empty")
-    title = " ".join(clean(_string(record, "title")).split())
+    title = _title(record)
+    if len(title) > LONGEST_TITLE:  # every passage of the document has it
+        raise SourceError(
+            f"title has {len(title):,} characters; at most {LONGEST_TITLE:,} are stored"
+        )
     return Passage(_id(record), title, text, clean_metadata(record.get("metadata")))
 
 
@@ -266,9 +270,9 @@ def checked_passage(passage: Passage) -> Passage:
     Raises:
         SourceError: It cannot be stored; says which field and why.
     """
-    said = {"id": passage.id, "title": passage.title, "text": passage.text}
-    made = parse_record({**said, "metadata": passage.metadata})
-    return replace(made, document=_id({"id": passage.document}), chunk=passage.chunk)
+    made = parse_record({"id": passage.id, "text": passage.text, "metadata": passage.metadata})
+    title = _title({"title": passage.title})  # with headings it may be longer than a document's
+    return replace(made, title=title, document=_id({"id": passage.document}), chunk=passage.chunk)
 
 
 def clean(text: str) -> str:
@@ -313,7 +317,7 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
     passage = parse_record(
         {
             "id": found.id or id_,
-            "title": found.title[:LONGEST_TITLE] or title,
+            "title": (found.title or title)[:LONGEST_TITLE],
             "text": joined(blocks),
             "metadata": found.metadata,
         }
@@ -337,6 +341,11 @@ def _id(record: Mapping[str, object]) -> str:
             f"_id {value!r:.80} contains a control character or an unpaired surrogate"
         )
     return value
+
+
+def _title(record: Mapping[str, object]) -> str:
+    """The title of a record, cleaned, on one line."""
+    return " ".join(clean(_string(record, "title")).split())
 
 
 def _string(record: Mapping[str, object], key: str) -> str:

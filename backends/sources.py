@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from backends.documents import (
     CHUNK_WORDS,
+    LONGEST_TITLE,
     LONGEST_WORDS,
     chunk_passage,
     clean,
@@ -404,7 +405,7 @@ def text_document(name: str, content: bytes) -> Passage:
         SourceError: The content is empty, or not UTF-8.
     """
     text = clean(_decode(content)).strip()
-    return parse_record({"id": name, "title": PurePath(name).stem, "text": text})
+    return parse_record({"id": name, "title": PurePath(name).stem[:LONGEST_TITLE], "text": text})
 
 
 def _require_read(name: str) -> None:

@@ -11,19 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.documents import (
+    LONGEST_TITLE,
     LONGEST_WORDS,
     HeadedDocument,
+    checked_passage,
     chunk_passage,
     chunk_text,
     clean,
     count_words,
+    found_document,
     is_blank,
     joined,
     parse_record,
     split_sentences,
 )
 from backends.errors import SourceError
-from backends.readers.found import Block
+from backends.readers.found import Block, Found
+from backends.sources import text_document
 from backends.store.schema import content_hash
 from backends.types import Passage
 from backends.words import title_names
@@ -48,6 +52,18 @@ def test_whatever_the_record_it_can_be_stored_or_is_refused(value: object, meta:
     assert passage.id.strip()
     content_hash(passage)  # which encodes everything as UTF-8
     assert clean(passage.text) == passage.text
+
+
+def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
+    longest = "t" * LONGEST_TITLE
+    assert parse_record({"id": "x", "text": "y", "title": f" {longest}\n"}).title == longest
+    with pytest.raises(SourceError, match="at most 1,024 are stored"):
+        parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
+    for found in (Found(f"{longest}t", [(0, "y")]), Found("", [(0, "y")])):
+        assert found_document(found, "x", f"{longest}t").title == longest
+    assert text_document(f"{longest}t.txt", b"y").title == longest
+    chunk = Passage("x#0001", f"{longest} > Heading", "y", {}, "x", 1)
+    assert checked_passage(chunk) == chunk
 
 
 @given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))

@@ -87,6 +87,10 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         ('{"_id": "x", "text": " \\n\\u0000\\ud83d "}', "text is empty"),
         ('{"_id": "x", "text": ["y"]}', "text is a list, not a string"),
         ('{"_id": "x", "text": "y", "title": 3}', "title is a number, not a string"),
+        (
+            json.dumps({"_id": "x", "text": "y", "title": "t" * 1_025}),
+            "title has 1,025 characters; at most 1,024",
+        ),
         ('{"_id": "x", "text": "y", "metadata": []}', "metadata is a list, not an object"),
         ('{"_id": "x", "text": "y", "metadata": {"k": {}}}', "metadata 'k' holds an object"),
         ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
