@@ -7,8 +7,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from service.commands.options import (
     ArmsOption,
@@ -24,7 +22,7 @@ from service.commands.options import (
     questions_of,
 )
 from service.errors import ServiceError
-from service.terminal import excerpt, messages, output, passage_line, say
+from service.terminal import messages, output, say
 
 if TYPE_CHECKING:
     import wye
@@ -139,8 +137,8 @@ def _ask_server(
     if as_json:
         typer.echo(rounded_json(replies))
         return
-    for reply in replies:
-        _show_reply(output(), reply)
+    found = [_hits_of(address, reply) for reply in replies]
+    _show(found, explain=bool(params["explain"]), as_json=False)
 
 
 def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
@@ -171,17 +169,59 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
         ) from None
 
 
-def _show_reply(console: Console, reply: Mapping[str, Any]) -> None:
-    route = reply["route"]
-    facts = f"{route['path']}, {reply['timings_ms']['total']:.1f} ms"
-    console.print(Text(reply["question"], style="bold"), Text(facts, style="dim"))
-    for note in (reply["degraded"], route["summary"]):
-        if note:
-            console.print(Text(f"  {note}"))
-    for passage in reply["passages"]:
-        shown = (passage[name] for name in ("rank", "score", "title", "id", "relevance"))
-        console.print(passage_line(*shown))
-        console.print(excerpt(passage["text"]))
-    if not reply["passages"]:
-        console.print(Text("  nothing found", style="yellow"))
-    console.print()
+def _hits_of(address: str, answered: object) -> "wye.Hits":
+    """The hits of a server's reply and how they were found, without the plan, which it lacks.
+
+    Raises:
+        ServiceError: It is no such reply.
+    """
+    from pydantic import ValidationError
+
+    from backends.types import RankedHit, Ranking, Source
+    from router.types import Decision, FusedHit, Reply, Route, Thresholds
+    from service.schemas.retrieve import RetrieveReply
+    from wye import Hit, Hits
+
+    try:
+        found = RetrieveReply.model_validate(answered)
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ServiceError(
+            f"{address} answered, but not as this version's `wye serve` does (see `{field}`)."
+        ) from None
+    hits, ranked = [], []
+    for one in found.passages:
+        own = (one.title, one.text, one.metadata, one.relevance)
+        hits.append(Hit(one.id, one.rank, one.score, *own))
+        sources = tuple(
+            Source(at.arm, at.rank, at.score, at.share)
+            for at in one.sources
+            if at.share is not None  # it is None if nothing was fused
+        )
+        ranked.append((FusedHit if sources else RankedHit)(one.id, one.score, one.rank, sources))
+    route = found.route
+    limits = route.thresholds
+    decision = Decision(
+        route.path,
+        route.score,
+        logit=None,
+        thresholds=Thresholds(limits["low"], limits["high"]) if limits else None,
+        reason=route.reason,
+        model=route.model,
+        contributions=tuple(route.contributions or ()),
+        nearest_change=route.nearest_change,
+        summary=route.summary,
+    )
+    reply = Reply(
+        found.question,
+        route.path,
+        Ranking(route.path, ranked, degraded=found.degraded),
+        arms={},
+        seconds={"total": found.timings_ms["total"] / 1000},
+        version=found.index.version,
+        explanation=found.explanation,
+        decision=decision if route.asked == Route.AUTO else None,
+        chain=found.steps or (),
+        answerability=found.answerability,
+    )
+    return Hits(hits, reply)

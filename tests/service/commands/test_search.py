@@ -1,13 +1,19 @@
 """`wye search --url`: a running server is asked; all else of the command is in `test_cli`."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
 
 import pytest
 
+from router.session import Session
 from service.app import build
 from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings
+from service.settings import ServeSettings, ServiceSettings, load_settings
+from tests.fakes import ReadingAnalyser
 from tests.live import listening
 from tests.service.fakes import Library
 
@@ -39,6 +45,45 @@ def test_a_server_is_asked_with_the_key_of_the_environment(
     assert code == 2
     assert "answered 401: " in err
     assert "API key is unknown" in err
+
+
+def test_what_a_server_finds_is_printed_as_what_is_found_here(
+    folder: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    wye: Wye,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(folder.parent, "words", 8.0)))
+    monkeypatch.setattr("service.render.show_plan", lambda *_: None)  # replies have none
+    settings = load_settings()
+    app = build(settings, {"default": partial(Session.open, settings, folder)})
+    with listening(app) as url:
+        for route, explain in product(("auto", "dense", "graph", "steps"), ((), ("--explain",))):
+            asked = "search", "What does the Old Bridge of Mostar span?", "--route", route, *explain
+            (code, here, _), there = wye(*asked, "--index", folder), wye(*asked, "--url", url)
+            assert (code, there[0], _untimed(there[1])) == (0, 0, _untimed(here))
+            is_auto = route == "auto"
+            assert ("route fusion  score 0.500  handmade/v1" in here, "●" in here) == (is_auto,) * 2
+            assert ("lexical 1" in here) == (route in {"auto", "steps"})
+            assert ("Why: what each" in here) == (is_auto and bool(explain))
+
+
+def _untimed(text: str) -> str:
+    return re.sub(r"\d+\.\d ms", "", text)
+
+
+def test_a_question_that_a_server_has_no_answer_to_is_told(url: str, wye: Wye) -> None:
+    code, out, _ = wye("search", "A cake of the bridge", "--url", url)
+    assert (code, "probably not in this corpus (probability of an answer 0.05)" in out) == (0, True)
+
+
+def test_another_program_at_the_address_is_told(
+    url: str, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.commands.search._post", lambda *_: {"question": "Mostar"})
+    code, _, err = wye("search", "Mostar", "--url", url)
+    assert (code, "answered, but not as this version's `wye serve` does" in err) == (2, True)
 
 
 def test_what_the_server_refuses_is_told(url: str, wye: Wye) -> None:
