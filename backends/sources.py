@@ -216,6 +216,7 @@ class DocumentSource:
         metadata: Metadata | None = None,
         limits: Limits | None = None,
         on_bad: OnBad = refuse,
+        on_note: Callable[[str], None] = lambda _: None,
     ) -> Iterator[Passage]:
         """All passages, in the order of file names and of lines.
 
@@ -229,6 +230,7 @@ class DocumentSource:
             limits: Limits for reading a file that is neither text nor lines.
             on_bad: Called for every line and file that gives no passage; by default the first is an
                 error.
+            on_note: Called once for a table whose text or title is a column of another name.
 
         Raises:
             SourceError: `chunk_words` is below 1.
@@ -241,7 +243,7 @@ class DocumentSource:
                     words = chunk_words
                 given = {**self._place(file), **(metadata or {})}
                 found = 0
-                for document in self._documents(file, sandbox, on_bad):
+                for document in self._documents(file, sandbox, on_bad, on_note):
                     whole = replace(document, metadata={**given, **document.metadata})
                     for passage in chunk_passage(whole, words):
                         found += 1
@@ -249,7 +251,9 @@ class DocumentSource:
                 self._done += file.passages
                 self._found += found
 
-    def _documents(self, file: _File, sandbox: Sandbox, on_bad: OnBad) -> Iterator[Passage]:
+    def _documents(
+        self, file: _File, sandbox: Sandbox, on_bad: OnBad, on_note: Callable[[str], None]
+    ) -> Iterator[Passage]:
         def note(bad: BadLine) -> None:
             on_bad(replace(bad, file=file.shown))
 
@@ -262,7 +266,7 @@ class DocumentSource:
                 elif file.suffix == TEXT:
                     yield text_document(file.name, path.read_bytes())
                 else:
-                    yield from self._found_in(file, path, sandbox, note)
+                    yield from self._found_in(file, path, sandbox, note, on_note)
         except _RefusedError:
             raise
         except OSError as error:
@@ -271,7 +275,12 @@ class DocumentSource:
             note(BadLine("", None, str(error)))
 
     def _found_in(
-        self, file: _File, path: Path, sandbox: Sandbox, on_bad: OnBad
+        self,
+        file: _File,
+        path: Path,
+        sandbox: Sandbox,
+        on_bad: OnBad,
+        on_note: Callable[[str], None],
     ) -> Iterator[Passage]:
         met: set[str] = set()
         for found in sandbox.read(path, file.suffix):
@@ -279,6 +288,8 @@ class DocumentSource:
                 title = PurePath(file.name).stem
                 yield found_document(found, file.name, title)
                 continue
+            if found.note:
+                on_note(f"{file.shown}: {found.note}.")
             try:
                 yield _once(found_document(found, f"{file.name}:{found.line}", ""), met)
             except SourceError as error:

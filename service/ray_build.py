@@ -70,7 +70,7 @@ def build(
 
     Args:
         files: Sources of one file each.
-        options: Arguments of `DocumentSource.passages`, except `on_bad`.
+        options: Arguments of `DocumentSource.passages`, except `on_bad` and `on_note`.
         address: A running cluster; "" takes RAY_ADDRESS, or starts one on this machine.
         actors: Most processes that analyse; None for one per processor of the cluster.
 

@@ -46,6 +46,8 @@ class Found:
         id: Empty if the file has none.
         line: 1-based line in a file of several documents; 0 for a file of one.
         error: Why this is no document; empty if it is one.
+        note: On the first row of a table: its columns that were taken for text and title, if one
+            has another name or none is the title.
     """
 
     title: str = ""
@@ -54,6 +56,7 @@ class Found:
     id: str = ""
     line: int = 0
     error: str = ""
+    note: str = ""
 
 
 def document(

@@ -4,6 +4,7 @@ import csv as csv_module
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
@@ -14,6 +15,9 @@ from backends.readers.markup import decoded
 _MOST_PARTS = 10_000
 # A line after the last one, to notice a quote that is still open there.
 _END = "\0end\0"
+TITLES = ("title", "name", "heading")
+"""Columns of a table that can be the title, the first that there is."""
+_SHOWN_COLUMNS = 8
 
 
 def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
@@ -112,8 +116,9 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     """A CSV file with one document per row.
 
     The first row names the columns. The text is `text`, or else the column with the most
-    characters; `id` (or `_id`) and `title` are optional; all other columns are metadata. Values of
-    a column in which all are numbers or booleans are converted to these.
+    characters, and the title the first of `TITLES`; this and `id` (or `_id`) are optional; all
+    other columns are metadata. Values of a column in which all are numbers or booleans are
+    converted to these.
 
     Raises:
         BadFileError: It has no header, a field is too long, or a quote is never closed.
@@ -151,12 +156,27 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     folded = [name.casefold() for name in names]
     roles = {
         "text": folded.index("text") if "text" in folded else lengths.index(max(lengths)),
-        "title": folded.index("title") if "title" in folded else -1,
+        "title": next((folded.index(name) for name in TITLES if name in folded), -1),
         "id": next((folded.index(name) for name in ("_id", "id") if name in folded), -1),
     }
     rest = [place for place in range(len(names)) if place not in roles.values()]
+    note = _roles_in_words(names, roles)
     for line, row in islice(rows(), 1, None):
-        yield _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
+        found = _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
+        yield replace(found, note=note) if note else found
+        note = ""
+
+
+def _roles_in_words(names: Sequence[str], roles: dict[str, int]) -> str:
+    """Which columns are the text and the title; "" if they are called so."""
+    names = [f"{name:.40}" for name in names]
+    text, title = (names[roles[name]] if roles[name] >= 0 else "" for name in ("text", "title"))
+    if (text.casefold(), title.casefold()) == ("text", "title"):
+        return ""
+    if title:
+        return f'text from "{text}", title from "{title}"'
+    listed = ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
+    return f'text from "{text}", no title; of {listed} none is called {" or ".join(TITLES)}'
 
 
 def _row_document(

@@ -121,7 +121,7 @@ def ingest_files(
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Args:
-        reading: Arguments of `DocumentSource.passages`, except `on_bad`.
+        reading: Arguments of `DocumentSource.passages`, except `on_bad` and `on_note`.
 
     Raises:
         BackendError: A source is missing, or of a kind that is not read.
@@ -133,7 +133,10 @@ def ingest_files(
     # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, reading)
     passages = _once_each(
-        chain.from_iterable(one.passages(**reading, on_bad=bad.note) for one in found), bad
+        chain.from_iterable(
+            one.passages(**reading, on_bad=bad.note, on_note=bad.table) for one in found
+        ),
+        bad,
     )
     first = next(passages, None)
     if first is None:
@@ -237,12 +240,12 @@ def _pair(option: str) -> "tuple[str, Scalar]":
 
 
 class BadLines:
-    """Counts lines that cannot be read, and shows the first of them."""
+    """Counts lines that cannot be read and tables to be told about, and shows the first of them."""
 
     def __init__(self, *, strict: bool = False) -> None:
         """Count bad lines, or raise at the first if `strict`."""
         self.is_strict = strict
-        self._count = 0
+        self._count = self._tables = 0
 
     def __len__(self) -> int:
         """How many bad lines there were."""
@@ -258,6 +261,12 @@ class BadLines:
         if self._count <= SHOWN_BAD_LINES:
             say(f"Skipped: {bad}")
 
+    def table(self, note: str) -> None:
+        """Say which columns of a table are text and title, of the first tables."""
+        self._tables += 1
+        if self._tables <= SHOWN_BAD_LINES:
+            say(note)
+
     def left_out(self, count: Mapping[str, int]) -> None:
         """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
         from backends.sources import SUFFIXES, in_words
@@ -272,9 +281,10 @@ class BadLines:
         say(f"Left out: {in_words(count)}.")
 
     def summarise(self) -> None:
-        """Say how many bad lines there were beyond those shown."""
-        if self._count > SHOWN_BAD_LINES:
-            say(f"Skipped: {self._count - SHOWN_BAD_LINES} more.")
+        """Say how many there were beyond those shown."""
+        for what, count in (("Skipped", self._count), ("Tables of other columns", self._tables)):
+            if count > SHOWN_BAD_LINES:
+                say(f"{what}: {count - SHOWN_BAD_LINES} more.")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:

@@ -81,13 +81,36 @@ def test_a_row_is_a_document() -> None:
     assert (one.id, one.title, one.blocks, one.line) == ("1", "One", [(0, "Hello, text")], 2)
     assert one.metadata == {"year": 1999, "zip": "01234", "ok": True}
     assert (two.title, two.metadata) == ("", {"zip": "9", "ok": False})
-    [longest] = rows("name;said\nAnna;A longer text; \n".replace("; \n", "\n"))
-    assert (longest.blocks, longest.metadata) == ([(0, "A longer text")], {"name": "Anna"})
+    [longest] = rows("who;said\nAnna;A longer text; \n".replace("; \n", "\n"))
+    assert (longest.blocks, longest.metadata) == ([(0, "A longer text")], {"who": "Anna"})
     assert [found.error for found in rows("text,a\nx,1,2\n,1\ny\n")] == [
         "has 3 fields, but the header has 2",
         "text is empty",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "title", "note"),
+    [
+        ("Title,name,text", "a", ""),
+        ("heading,Name,text", "bb", 'text from "text", title from "Name"'),
+        ("price,heading,about", "bb", 'text from "about", title from "heading"'),
+        ("price,sku,name", "long", 'text from "name", title from "name"'),
+        (
+            "price,sku,about",
+            "",
+            'text from "about", no title; of price, sku, about none is called title or name or '
+            "heading",
+        ),
+    ],
+)
+def test_a_name_is_a_title_and_columns_of_other_names_are_told_once(
+    header: str, title: str, note: str
+) -> None:
+    first, second = rows(f"{header}\na,bb,long\na,bb,long\n")
+    assert (first.title, first.blocks, first.note) == (title, [(0, "long")], note)
+    assert (second.title, second.note) == (title, "")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,20 @@ def test_when_strict_nothing_is_written_if_anything_is_left_out(
     assert wye("index", folder, "--index", tmp_path / "i", "--strict")[0] == 0
 
 
+def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, wye: Run) -> None:
+    source = tmp_path / "products.csv"
+    source.write_text("name,description,price\nZephyr,A light wind jacket,9\nBora,A warm one,8\n")
+    code, out, err = wye("index", source, "--index", tmp_path / "i")
+    assert (code, "2 added" in out) == (0, True)
+    assert err.count(f'{source}: text from "description", title from "name".\n') == 1
+    for place in range(25):
+        (tmp_path / f"{place}.csv").write_text("note,year\nA text,1894\n")
+    _, _, err = wye("index", tmp_path, "--index", tmp_path / "i")
+    assert (err.count("note, year"), "Tables of other columns: 6 more." in err) == (20, True)
+    _, out, _ = wye("search", "Zephyr", "--route", "lexical", "--index", tmp_path / "i", "-k", "1")
+    assert "Zephyr  products.csv:2" in out
+
+
 def test_a_pair_that_is_none_is_refused(folder: Path, tmp_path: Path, wye: Run) -> None:
     code, _, err = wye("index", folder, "--index", tmp_path / "i", "--metadata", "year")
     assert (code, "KEY=VALUE" in err, (tmp_path / "i").exists()) == (2, True, False)
