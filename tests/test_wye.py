@@ -1,4 +1,5 @@
 import doctest
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,26 @@ def test_the_example_of_the_module_does_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert doctest.testmod(wye) == (0, 7)
+
+
+def test_it_is_imported_in_the_folder_above_a_clone(tmp_path: Path) -> None:
+    """There the clone's folder, `wye`, looks like a package as well."""
+    root, clone, site = Path(wye.__file__).parent, tmp_path / "wye", tmp_path / "site"
+    clone.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "wye.py"):
+        shutil.copy(root / name, clone)
+
+    def python(folder: Path, *words: str) -> str:
+        return subprocess.run(
+            [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, check=True, text=True
+        ).stdout.strip()
+
+    python(clone, "-c", f"from setuptools import build_meta as b; b.build_editable({str(site)!r})")
+    [wheel] = site.glob("*.whl")
+    shutil.unpack_archive(wheel, site, "zip")
+    found = f"import site; site.addsitedir({str(site)!r}); import importlib.util as i; print("
+    found += "i.find_spec('wye').origin)"
+    assert python(tmp_path, "-S", "-c", found) == str(clone / "wye.py")
 
 
 def test_it_imports_nothing_of_what_stands_above_it() -> None:
