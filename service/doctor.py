@@ -273,10 +273,7 @@ def refuse_taken_address(host: str, port: int) -> None:
 
 def _address(settings: ServiceSettings) -> str:
     serve = settings.serve
-    try:
-        refuse_taken_address(serve.host, serve.port)
-    except ServiceError as error:
-        return f"! {error}"
+    refuse_taken_address(serve.host, serve.port)
     return f"{serve.host} port {serve.port} is free."
 
 

@@ -116,7 +116,7 @@ def test_an_address_that_is_taken() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    holds(found, Health.WARNING, "choose another --port")
+    holds(found, Health.BAD, "choose another --port")
 
 
 def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
