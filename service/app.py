@@ -174,7 +174,8 @@ def build(
         own = not _OWN.isdisjoint(router.tags)
         app.include_router(router, dependencies=[Depends(problems.refuse_unknown)] if own else [])
     app.state.mcp = McpEndpoint(app)
-    app.router.routes.append(Route(MCP, app.state.mcp, methods=["GET", "POST", "DELETE"]))
+    # A GET would open a stream, and a DELETE end a session; there is neither.
+    app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
     mount_console(app, CONSOLE)
     app.add_middleware(
         Edge,

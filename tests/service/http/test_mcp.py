@@ -153,5 +153,7 @@ async def test_what_is_no_message_is_refused(url: str) -> None:
                 "/mcp", content=content, headers={"content-type": "application/json"}
             )
             assert 400 <= reply.status_code < 500, (content, reply.text)
-        assert (await http.put("/mcp")).status_code == 405
+        for method in ("GET", "DELETE", "PUT"):
+            reply = await http.request(method, "/mcp")
+            assert (reply.status_code, reply.headers["allow"]) == (405, "POST"), method
         assert (await http.post("/mcp", content=b"{}")).status_code in (400, 415)
