@@ -222,7 +222,7 @@ def _outcome(decision: Decision, names: str) -> str:
     towards = [name for name, push in pushes.items() if push > 0]
     away = [name for name, push in pushes.items() if push < 0]
     more = sum(pushes.values()) > 0
-    sides = [("for", towards), ("against", away)]
+    sides = [("against", away), ("for", towards)]
     speaks = _speaks([(side, names) for side, names in (sides if more else sides[::-1]) if names])
     match decision.route:
         case Route.FUSION:
@@ -237,12 +237,12 @@ def _outcome(decision: Decision, names: str) -> str:
 
 
 def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """What speaks for the graph and what against it, the stronger side first."""
-    first = [
-        f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {side} the graph"
-        for side, names in sides[:1]
-    ]
-    return ", ".join(first + [f"{_listed(names)} {side} it" for side, names in sides[1:]])
+    """What speaks for the graph and what against it, the stronger side last."""
+    told: list[str] = []
+    for side, names in sides:
+        how = f"more strongly {side} it" if told else f"{side} the graph"
+        told.append(f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {how}")
+    return "; ".join(told)
 
 
 def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[str, float]:

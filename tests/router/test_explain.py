@@ -175,13 +175,13 @@ def test_it_says_in_words_what_a_question_names(seeds: list[SeedStats], says: st
         ),
         (
             decided(Route.FUSION, seed_title_value=-0.2, words=0.9),
-            "How it is built speaks for the graph, what it names against it, but not enough to ask "
-            "it alone, so all arms are asked.",
+            "What it names speaks against the graph; how it is built speaks more strongly for it, "
+            "but not enough to ask it alone, so all arms are asked.",
         ),
         (
             decided(Route.DENSE, words=0.2, dense_best=-0.9),
-            "What the first passages hold speaks against the graph, how it is built for it, so "
-            "dense search is enough.",
+            "How it is built speaks for the graph; what the first passages hold speaks more "
+            "strongly against it, so dense search is enough.",
         ),
         (
             decided(Route.HYBRID, words=0.2),
