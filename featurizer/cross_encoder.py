@@ -22,7 +22,7 @@ from featurizer.bert import (
     read_tokenizer,
     states_graph,
 )
-from featurizer.errors import ModelError, UnsupportedModelError
+from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from featurizer.types import Float32
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _ByPyTorch:
         except ImportError as error:
             raise ModelError(
                 f"The cross-encoder in {folder} needs PyTorch and sentence-transformers, which are "
-                f"not installed ({error}): pip install 'wye[torch]'."
+                f"not installed ({error}); {how_to_install('torch')}."
             ) from error
         try:
             self._model: Any = Model(str(folder), device="cpu", local_files_only=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featurizer.errors import ModelError, UnsupportedModelError
+from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from featurizer.types import Float32, Span, Steps
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class _ByPyTorch:
         except ImportError as error:
             raise ModelError(
                 f"The encoder in {folder} needs PyTorch and sentence-transformers, which are not "
-                f"installed ({error}): pip install 'wye[torch]'."
+                f"installed ({error}); {how_to_install('torch')}."
             ) from error
         # With several threads a product is summed in another order.
         torch.set_num_threads(1)

@@ -15,3 +15,8 @@ class TreeError(FeaturizerError):
 
 class UnsupportedModelError(ModelError):
     """Our own code cannot run a model, but the library that made it can."""
+
+
+def how_to_install(extra: str) -> str:
+    """How to install an extra of Wye, for the end of an error; no registry has the package."""
+    return f"run `.venv/bin/pip install -e '.[{extra}]'` in the checkout of Wye"

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from featurizer.constituency.transitions import Transition
-from featurizer.errors import ModelError, UnsupportedModelError
+from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from featurizer.types import Float32
 
 VECTORS = "vectors"
@@ -212,8 +212,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         import torch  # noqa: PLC0415 - takes seconds and hundreds of MB, and only .pt files need it
     except ImportError as error:
         raise ModelError(
-            f"{path} needs PyTorch to be read, which is not installed ({error}): "
-            "pip install 'wye[torch]'."
+            f"{path} needs PyTorch to be read, which is not installed ({error}); "
+            f"{how_to_install('torch')}."
         ) from error
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -247,8 +247,8 @@ def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
     if found:
         said = ", ".join(f"{key}={value}" for key, value in sorted(found.items()))
         raise UnsupportedModelError(
-            f"The numpy decoder cannot run {path} ({said}). Stanza can: install the extra "
-            "'stanza' to use it, or choose a one-layer in-order LSTM model."
+            f"The numpy decoder cannot run {path} ({said}). Stanza can: "
+            f"{how_to_install('stanza')}, or choose a one-layer in-order LSTM model."
         )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from featurizer.constituency.checkpoint import read_checkpoint
 from featurizer.constituency.decoder import Decoder, Words
 from featurizer.constituency.tree import Tree, flat_tree
-from featurizer.errors import ModelError, UnsupportedModelError
+from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Parse, Syntax
 
@@ -91,8 +91,8 @@ class StanzaParser:
             from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
         except ImportError as error:
             raise ModelError(
-                f"{model} needs Stanza, which is not installed ({error}): "
-                "pip install 'wye[stanza]'."
+                f"{model} needs Stanza, which is not installed ({error}); "
+                f"{how_to_install('stanza')}."
             ) from error
         args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
         try:

@@ -168,9 +168,9 @@ def _ingest_on_cluster(
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise ServiceError(
-            "Ray is not installed. It comes with the extra `ray`: pip install 'wye[ray]'."
-        ) from None
+        from featurizer.errors import how_to_install
+
+        raise ServiceError(f"Ray is not installed; {how_to_install('ray')}.") from None
     found = _looked_through(sources, bad, reading)
     bar = Bar(lambda: sum(source.expected for source in found))
     files = [file for source in found for file in source.split()]

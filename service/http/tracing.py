@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, NoOpTracerProvider, Span, Tracer
 
+from featurizer.errors import how_to_install
 from service.errors import ServiceError
 from service.search import SearchResult
 
@@ -96,7 +97,7 @@ def _exporter(kind: Literal["otlp", "console"]) -> "SpanExporter":
     except ImportError:
         raise ServiceError(
             "WYE_SERVE__TRACES is otlp, but its exporter is not installed; "
-            "install Wye with the extra otlp."
+            f"{how_to_install('otlp')}."
         ) from None
     exporter: SpanExporter = OTLPSpanExporter()
     return exporter

@@ -43,6 +43,13 @@ def test_every_path_that_is_named_exists(document: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_nothing_says_to_install_wye_from_a_registry_that_lacks_it() -> None:
+    folders = ("backends", "docs", "featurizer", "notebooks", "router", "service", "training")
+    texts = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.is_file()]
+    found = [path for path in [*DOCUMENTS, *texts] if b"install 'wye" in path.read_bytes()]
+    assert found == []
+
+
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/tour.md"])
 def test_every_name_that_is_said_to_be_in_a_file_is_there(document: str) -> None:
     """Written `path/to/file.py:Class.method`."""

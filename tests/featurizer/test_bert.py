@@ -294,7 +294,7 @@ def test_without_pytorch_it_says_what_to_install(
 ) -> None:
     folder = make("mpnet")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ModelError, match=r"needs PyTorch .* pip install 'wye\[torch\]'"):
+    with pytest.raises(ModelError, match=r"needs PyTorch .*pip install -e '\.\[torch\]'"):
         Encoder(EncoderSettings(model=str(folder)))
 
 

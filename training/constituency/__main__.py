@@ -10,6 +10,7 @@ import typer
 from rich import print as say
 
 from featurizer.constituency.parser import MODEL_FILE
+from featurizer.errors import how_to_install
 from training.constituency.evaluation import evaluate, write_card
 from training.constituency.model_files import compress, export, save_vectors
 from training.constituency.recipe import Recipe
@@ -48,7 +49,7 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
         from training.constituency.fit import fit  # noqa: PLC0415
     except ImportError as error:
         raise TrainingError(
-            f"Training a constituency model needs Stanza ({error}): pip install 'wye[stanza]'."
+            f"Training a constituency model needs Stanza ({error}); {how_to_install('stanza')}."
         ) from error
     # One thread fixes the order of sums, so runs are repeatable; the matrices are too small to
     # gain from more.

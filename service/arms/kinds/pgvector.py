@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from backends.errors import FilterError
 from backends.filters import Comparison
+from featurizer.errors import how_to_install
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import translated
 from service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
@@ -70,7 +71,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
             import psycopg  # noqa: PLC0415 - of the extra arms
         except ImportError:
             raise ServiceError(
-                "kind: pgvector needs another package: `pip install 'wye[arms]'`"
+                f"kind: pgvector needs another package; {how_to_install('arms')}"
             ) from None
         self._psycopg = psycopg
         self._password = secret_of(config.password_env, "password_env")

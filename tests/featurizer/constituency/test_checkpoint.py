@@ -89,7 +89,7 @@ def test_without_pytorch_a_pt_file_says_what_it_needs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "model.pt").write_text("an archive")
-    with pytest.raises(ModelError, match=r"model\.pt needs PyTorch.*wye\[torch\]"):
+    with pytest.raises(ModelError, match=r"model\.pt needs PyTorch.*pip install -e '\.\[torch\]'"):
         read_checkpoint(tmp_path / "model.pt", tmp_path / "vectors.pt")
 
 
