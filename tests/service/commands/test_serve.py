@@ -329,7 +329,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
         assert ("Serving" in said, said.count("\n")) == (False, 1)
         run(["doctor", "--index", "/nowhere", "--port", port])
     found = capsys.readouterr().out
-    assert f"warning  address: 127.0.0.1 port {port} cannot be used" in found
+    assert f"BAD      address: 127.0.0.1 port {port} cannot be used" in found
 
 
 @pytest.mark.usefixtures("fake_models")
