@@ -58,7 +58,7 @@ Collection = Annotated[
     str, typer.Option("--arms-of", help="Collection of the arms file. Default: its first.")
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Agree to the price of remote arms, which is printed first.")
+    bool, typer.Option("--yes", help="Agree to the calls of remote arms, which are printed first.")
 ]
 Pace = Annotated[
     float,

@@ -54,7 +54,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         price_received: Annotated[
             float, typer.Option(min=0, help="Price of a million reply tokens.")
         ] = 0.0,
-        yes: Annotated[bool, typer.Option("--yes", help="Agree to the price.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", help="Agree to what will be asked.")] = False,
         drop: Annotated[
             bool, typer.Option("--drop", help="Delete what was extracted, and ask nothing.")
         ] = False,

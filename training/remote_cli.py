@@ -29,7 +29,7 @@ class AskingTerms:
     Attributes:
         ms_per_price: Milliseconds that a unit of price counts as.
         per_second: Most questions in a second; 0 sets no limit.
-        yes: Agree to the price without being asked.
+        yes: Agree to the calls without being asked.
     """
 
     collection: str
@@ -50,7 +50,7 @@ def remote_answers(  # noqa: PLR0917 - of two commands
     *,
     splits: Sequence[str] = _SPLITS,
 ) -> "Iterator[RemoteAnswers]":
-    """Ask remote arms what is missing in the cache, once the user agreed to the price.
+    """Ask remote arms what is missing in the cache, once the user agreed to it.
 
     Raises:
         TrainingError: The user did not agree, or only some of the sources have an index.
@@ -78,7 +78,7 @@ def remote_answers(  # noqa: PLR0917 - of two commands
 
 
 def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
-    """Print an estimate, and ask the user to agree to its price if it has one.
+    """Print an estimate, and have the user agree to it; calls without a known price may cost too.
 
     Raises:
         TrainingError: The user did not agree.
@@ -86,12 +86,12 @@ def confirmed(estimate: "Estimate | Extent", *, yes: bool) -> None:
     if not estimate:
         return
     typer.echo(str(estimate), err=True)
-    if yes or not estimate.price:
+    if yes:
         return
     if not sys.stdin.isatty():
-        raise TrainingError(f"{estimate} There is no terminal to confirm at; agree with --yes.")
-    if not typer.confirm("Ask them?"):
-        raise TrainingError("No arm was asked.")
+        raise TrainingError("There is no terminal to confirm at; agree with --yes.")
+    if not typer.confirm("Go on?", err=True):
+        raise TrainingError("Nothing was asked.")
 
 
 def answers_file(cache: Path) -> Path:

@@ -62,9 +62,9 @@ def index(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def refine(wye: Wye, index: Path, endpoint: LanguageModel) -> Callable[..., tuple[int, str, str]]:
-    def call(*arguments: str) -> tuple[int, str, str]:
+    def call(*arguments: str, agree: bool = True) -> tuple[int, str, str]:
         given = ("--generator-url", endpoint.url, "--generator-model", "reader")
-        return wye("refine", "--index", index, *given, *arguments)
+        return wye("refine", "--index", index, *given, *arguments, *(["--yes"] if agree else []))
 
     return call
 
@@ -172,12 +172,11 @@ def test_the_price_is_told_first_and_nobody_to_be_asked_agrees_to_nothing(
     refine: Wye, endpoint: LanguageModel
 ) -> None:
     prices = ("--price-sent", "1000", "--price-received", "2000")
-    code, _, err = refine("units", *prices)
-    assert code == 2
-    assert "to receive, which cost about 1." in err
-    assert "agree with --yes" in err
-    assert endpoint.requests == []
-    code, out, _ = refine("units", *prices, "--yes")
+    for given, told in ((prices, "to receive, which cost about 1."), ((), "to receive.\n")):
+        code, _, err = refine("units", *given, agree=False)
+        assert (code, told in err, "agree with --yes" in err) == (2, True, True)
+        assert endpoint.requests == []
+    code, out, _ = refine("units", *prices)
     assert code == 0
     assert "30 tokens sent and 12 received, which cost 0.054." in out
 
@@ -264,7 +263,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
 
     endpoint.say = kills
     command = ["refine", "units", "--index", str(index), "--at-once", "1"]
-    given = ["--generator-url", endpoint.url, "--generator-model", "reader"]
+    given = ["--generator-url", endpoint.url, "--generator-model", "reader", "--yes"]
     running.append(subprocess.Popen([sys.executable, "-c", KILLED, *command, *given]))
     assert running[0].wait(120) == -signal.SIGKILL
     assert len(endpoint.requests) == 4

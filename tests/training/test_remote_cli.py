@@ -150,7 +150,7 @@ def test_relevance_is_fitted_beside_an_index_as_well(
     far.reply = by_words
     file = arms_file(tmp_path, table(far.url, price=0.0, same_ids=True))
     assert run(["index", str(DEMO), "--index", "index"]) == 0
-    asked = ["--questions", str(DEMO), "--arms", str(file), "--cache", "cache"]
+    asked = ["--questions", str(DEMO), "--arms", str(file), "--cache", "cache", "--yes"]
     assert run(["train", "--relevance", *asked, "--index", "index", "--name", "beside"]) == 0
     file.write_text('relevance = "models/relevance-beside"\n' + file.read_text("utf-8"), "utf-8")
     with inside(build(ServiceSettings(index=tmp_path / "index", arms=file))) as client:
@@ -161,11 +161,19 @@ def test_relevance_is_fitted_beside_an_index_as_well(
             assert known == [is_known] * 3  # these models have no curves of their own
 
 
+@pytest.mark.parametrize(("price", "told"), [(0.02, "costs 1.2"), (0.0, "has no known price")])
 def test_nobody_to_be_asked_agrees_to_nothing(
-    town: list[str], servers: tuple[Remote, Remote], capsys: pytest.CaptureFixture[str]
+    town: list[str],
+    servers: tuple[Remote, Remote],
+    capsys: pytest.CaptureFixture[str],
+    price: float,
+    told: str,
 ) -> None:
+    write_arms(Path(), *servers, price=price)
     assert run(["train", *town]) == 2
-    assert "agree with --yes" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"'dear' 60 questions: that {told} and takes an unknown time." in err
+    assert "agree with --yes" in err
     assert [one.asked for one in servers] == [[], []]
 
 

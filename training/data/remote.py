@@ -71,7 +71,7 @@ class Estimate:
 
     Attributes:
         calls: Arm -> number of questions to ask it.
-        price: Price of all calls, without retries.
+        price: Price of all calls, without retries; 0 if the arms file gives none.
         seconds: Time of all calls; None if an arm was never timed.
     """
 
@@ -85,7 +85,8 @@ class Estimate:
     def __str__(self) -> str:
         told = " and ".join(f"'{name}' {count} questions" for name, count in self.calls.items())
         time = "an unknown time" if self.seconds is None else f"about {self.seconds:.0f} s"
-        return f"Asks {told}: that costs {self.price:g} and takes {time}."
+        price = f"costs {self.price:g}" if self.price else "has no known price"
+        return f"Asks {told}: that {price} and takes {time}."
 
 
 @dataclass
