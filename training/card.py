@@ -6,6 +6,7 @@ from router.passage_evidence import PASSAGE_NAMES
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.away import MEASURED
 from training.evaluation.compare import AUTO, QUALITY
+from training.labels import ENOUGH
 from training.markdown import code, fill, gain_spread, share, spread, table
 from training.report import CROSSFIT, Report
 from training.report_text import away_section, gap, probes_markdown, stepping
@@ -45,6 +46,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         command=code(report.command),
         data=_data(report, provenance),
         away=away_section(report),
+        enough=ENOUGH,
         disagreements=sum(one.disagreements for one in learned_from),
     )
 
@@ -85,7 +87,7 @@ def _evaluation(report: Report) -> str:
         )
         for system, cells in found.means.items()
     ]
-    said = f"{gap(found)} Its AUC on disagreements is {share(found.auc)}."
+    said = f"{gap(found)} Its AUC is {share(found.auc)}."
     if found.calibration:
         said += f" ECE on test: {share(found.calibration.ece_mass)}."
     return "\n\n".join(

@@ -22,7 +22,7 @@ from training.evaluation.measures import ALL_EVIDENCE, MEASURES
 CUTOFF = 5
 """How many passages a reader is given."""
 ENOUGH = 50
-"""With fewer questions, a router hardly generalises."""
+"""With fewer questions on which the arms disagree, a router hardly generalises."""
 ANSWER = "answer-in-context@5"
 """Success: one of the first passages contains an answer, word for word."""
 BETTER = "better-ndcg@10"
@@ -46,29 +46,34 @@ CHOICES = (HELPS, "all-gold@5", "any-gold@5", ANSWER, BETTER)
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Questions that a router learns from: as published, those on which only one arm succeeds.
+    """What a router learns of questions, and on which of them the arms disagree.
+
+    As published, it learns from those alone.
 
     Attributes:
-        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where it
-            does not matter.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where nothing
+            is learned.
         stakes: (n,) each question's weight; 0 where nothing is learned.
-        both: On how many questions both arms succeed.
+        better: (n,) 1 where the graph is better, 0 where the simple arm is, -1 where both are
+            worth the same.
+        both: On how many of the latter both arms succeed, or find anything relevant.
         neither: On how many neither does.
     """
 
     labels: Int64
     stakes: Float64
+    better: Int64
     both: int
     neither: int
 
     def __len__(self) -> int:
-        """Number of questions with a label."""
-        return int((self.labels >= 0).sum())
+        """Number of questions on which the arms disagree."""
+        return int((self.better >= 0).sum())
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt what is learned from these, each with advice."""
-        graph = int((self.labels == 1).sum())
+        graph = int((self.better == 1).sum())
         simple = len(self) - graph
         said = []
         if not len(self):
@@ -85,7 +90,7 @@ class Disagreement:
         if len(self) and not (graph and simple):
             winner = "graph" if graph else "simple"
             said.append(
-                f"Whenever the arms disagree, the {winner} arm succeeds: always taking it loses "
+                f"Whenever the arms disagree, the {winner} arm is better: always taking it loses "
                 "nothing here. Add questions on which the other is better, or leave the router out."
             )
         return tuple(said)
@@ -100,18 +105,19 @@ class Disagreement:
             raise FitError(" ".join(self.warnings))
 
 
-def disagreement_of(simple: Mask, graph: Mask, stakes: Float64 | None = None) -> Disagreement:
+def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
     """Disagreements from known outcomes, such as those of `training.judge`.
 
     Args:
         simple: (n,) whether the simple arm succeeds.
         graph: (n,) whether the graph arm does.
-        stakes: (n,) each question's weight; None for equal weights.
     """
     apart = simple != graph
+    better = np.where(apart, graph, -1).astype(np.int64)
     return Disagreement(
-        labels=np.where(apart, graph, -1).astype(np.int64),
-        stakes=np.where(apart, 1.0 if stakes is None else stakes, 0.0),
+        labels=better,
+        stakes=apart.astype(np.float64),
+        better=better,
         both=int((simple & graph).sum()),
         neither=int((~simple & ~graph).sum()),
     )
@@ -145,8 +151,14 @@ def compared(
     """Label questions of any split, for the evaluation of a router."""
     ours, graph = _worth(evaluation_set, simple, success, fusion)
     if success == HELPS:
-        helps = graph > ours + MARGIN
-        return disagreement_of(~helps, helps, np.abs(graph - ours) + LEAST_STAKE)
+        helps, apart = graph > ours + MARGIN, np.abs(graph - ours) > MARGIN
+        return Disagreement(
+            labels=helps.astype(np.int64),
+            stakes=np.abs(graph - ours) + LEAST_STAKE,
+            better=np.where(apart, helps, -1).astype(np.int64),
+            both=int((~apart & (ours > 0)).sum()),
+            neither=int((~apart & (ours <= 0)).sum()),
+        )
     if success == BETTER:
         return disagreement_of(ours > graph, graph > ours)
     return disagreement_of(ours == 1, graph == 1)

@@ -24,7 +24,7 @@ OUTCOMES: Mapping[str, int] = {
     "both or neither": -1,
     "only the graph succeeds": 1,
 }
-"""Outcome -> label."""
+"""Outcome -> `better` of `training.labels.Disagreement`."""
 BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -40,11 +40,15 @@ _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 """Drops date and version, so that only numbers change the bytes."""
 
 
-def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
-    """Outcome -> (BINS,) number of questions by score, in bins of equal width."""
+def histogram(scores: Float64, better: Int64) -> dict[str, Int64]:
+    """Outcome -> (BINS,) number of questions by score, in bins of equal width.
+
+    Args:
+        better: (n,) as in `training.labels.Disagreement`.
+    """
     return {
-        outcome: np.histogram(scores[labels == label], bins=BINS, range=(0, 1))[0]
-        for outcome, label in OUTCOMES.items()
+        outcome: np.histogram(scores[better == which], bins=BINS, range=(0, 1))[0]
+        for outcome, which in OUTCOMES.items()
     }
 
 

@@ -34,8 +34,8 @@ class QuestionCounts:
 
     Attributes:
         origin: Name of the replay: the dataset itself, or a union that contains it.
-        simple: Number of questions on which only the simple arm succeeds.
-        graph: Number on which only the graph succeeds.
+        simple: Number of questions on which the simple arm is better.
+        graph: Number on which the graph is.
     """
 
     origin: str
@@ -47,7 +47,7 @@ class QuestionCounts:
 
     @property
     def disagreements(self) -> int:
-        """Number of questions on which exactly one arm succeeds."""
+        """Number of questions on which one arm is better."""
         return self.simple + self.graph
 
 
@@ -60,8 +60,8 @@ class Report:
         comparison: Comparison of the last two kinds of scorer; None if the kind was given.
         selection: The scorer's d features.
         importances: (d,) mean |contribution| to the logit on dev.
-        dev_auc: AUC on the disagreements of dev.
-        calibration: Set of questions -> calibration over its disagreements.
+        dev_auc: AUC on the questions of dev with a label.
+        calibration: Set of questions -> calibration over those with a label.
         scores: Set of questions -> outcome -> histogram of scores.
         solutions: Simple route that was tried -> its thresholds.
         fixed: Route -> outcome of always taking it: each of the three, and steps.
@@ -128,6 +128,7 @@ def make_report(
     choices, trained, policy = fitted.choices, fitted.trained, fitted.policy
     questions, labels, logits = fitted.training.questions, fitted.training.labels, fitted.logits
     outcomes, known = fitted.outcomes[policy.simple], labels >= 0
+    better = labels if fitted.training.better is None else fitted.training.better
     report = Report(
         title=title,
         schema_id=schema_id,
@@ -135,7 +136,7 @@ def make_report(
         versions=versions,
         seconds=seconds,
         choices=choices,
-        data=count_questions(questions, labels),
+        data=count_questions(questions, better),
         recipe=trained.recipe,
         members=len(fitted.scorer.members),
         comparison=fitted.comparison,
@@ -143,7 +144,7 @@ def make_report(
         importances=importances(fitted.scorer, questions.features[fitted.training.dev]),
         dev_auc=trained.dev_auc,
         calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
-        scores={CROSSFIT: histogram(logistic(logits), labels)},
+        scores={CROSSFIT: histogram(logistic(logits), better)},
         policy=policy,
         solutions=fitted.solutions,
         stability=stability(
@@ -166,9 +167,9 @@ def make_report(
     calibrated = {} if evaluation.calibration is None else {TEST: evaluation.calibration}
     return replace(
         report,
-        data=report.data + count_questions(held_out.questions, test.labels),
+        data=report.data + count_questions(held_out.questions, test.better),
         calibration={**report.calibration, **calibrated},
-        scores={**report.scores, TEST: histogram(test.scores, test.labels)},
+        scores={**report.scores, TEST: histogram(test.scores, test.better)},
         stages_ms=stage_latency(held_out.questions),
         evaluation=evaluation,
         parts={n: summarise(test, rows) for n, rows in parts(test).items()},
@@ -192,11 +193,15 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
     yield from learning_curve(pool, names, recipe, seed=fitted.choices.seed)
 
 
-def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:
-    """Count the questions of every replay and dataset, by the (n,) labels of `training.labels`."""
+def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
+    """Count the questions of every replay and dataset.
+
+    Args:
+        better: (n,) as in `training.labels.Disagreement`.
+    """
     found, start = [], 0
     for replay in questions.replays:
-        own = labels[start : start + len(replay)]
+        own = better[start : start + len(replay)]
         start += len(replay)
         for dataset in np.unique(replay.groups).tolist():
             rows = replay.groups == dataset

@@ -159,7 +159,7 @@ def _data(data: Sequence[QuestionCounts]) -> str:
         own = [one for one in data if one.split == split]
         sums = (sum(getattr(one, name) for one in own) for name in ("questions", "simple", "graph"))
         rows.append(QuestionCounts("all", "all", split, *sums))
-    counts = ("questions", "disagreements", "only simple", "only graph", "graph's share")
+    counts = ("questions", "disagreements", "simple better", "graph better", "graph's share")
     return table(
         ("replay", "dataset", "split", *counts),
         [
@@ -179,7 +179,7 @@ def _learned(choices: Choices) -> str:
         return (
             "A router learns from every question whether fusion, in steps where it has a plan, "
             "answers it better than the simple route, by nDCG@10; a question counts by how far "
-            "they are apart."
+            "they are apart. Disagreements are questions on which they are apart."
         )
     return (
         "A router learns from disagreements: questions on which exactly one of the simple and the "

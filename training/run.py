@@ -121,8 +121,8 @@ class TrainingRun:
                 if source.index is not None and (said := lacking(dataset, source.index)):
                     say(f"Warning: {said}")
         say(
-            f"{judged} judged questions in train and dev. A router learns from those on which the "
-            f"arms disagree and needs about {ENOUGH}, which may take several hundred in all."
+            f"{judged} judged questions in train and dev. A router needs about {ENOUGH} on which "
+            "the arms disagree, which may take several hundred in all."
         )
         training = self._training_set(say)
         with self.clock.stage("training"):
@@ -232,9 +232,9 @@ class TrainingRun:
     ) -> HeldOutOutcomes:
         choices, training = self._choices, fitted.training
         if self._reader is None:
-            labels = compared(questions, self._simple, choices.success, choices.fusion).labels
+            found = compared(questions, self._simple, choices.success, choices.fusion)
         else:
-            labels = disagreement_of(*self._read(self._reader, questions)).labels
+            found = disagreement_of(*self._read(self._reader, questions))
         rivals: Mapping[str, RouterScores] = {}
         if baselines:
             rivals = fit_baselines(
@@ -250,7 +250,7 @@ class TrainingRun:
         return run_systems(
             questions,
             RouterScores(_scores(fitted, questions), fitted.policy),
-            labels,
+            found,
             fusion=choices.fusion,
             baselines=rivals,
             published=published,
@@ -286,7 +286,7 @@ class TrainingRun:
         choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
         learned = fitted.training.questions
         labels = compared(learned, Route.DENSE, choices.success, fusion).labels
-        asked = replace(fitted.training, labels=labels, stakes=None)
+        asked = replace(fitted.training, labels=labels, stakes=None, better=None)
         try:
             router = fit(asked, NAMES, choices)
         except FitError:
@@ -344,7 +344,7 @@ def write_router(
             "success": choices.success,
             "kind": fitted.trained.recipe.kind,
             "questions": len(training.questions),
-            "disagreements": int((training.labels >= 0).sum()),
+            "disagreements": sum(one.disagreements for one in report.data if one.split != TEST),
             "features computed": len(training.questions.names),
             "versions": report.versions,
         },

@@ -31,11 +31,11 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 def fitted() -> Fitted:
     choices = Choices(kind="linear", simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
-    labels = compared(questions, D, choices.success, choices.fusion).labels
+    found = compared(questions, D, choices.success, choices.fusion)
     replays = questions.replays
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     names = tuple(f"f{column}" for column in range(WIDTH))
-    return fit(TrainingSet(questions, dev, labels), names, choices)
+    return fit(TrainingSet(questions, dev, found.labels, better=found.better), names, choices)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +47,7 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         return run_systems(
             asked,
             RouterScores(fitted.scorer.scores(asked.features), fitted.policy),
-            compared(asked, D, success, fusion).labels,
+            compared(asked, D, success, fusion),
             fusion=fusion,
             baselines={},
         )

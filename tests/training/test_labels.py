@@ -66,7 +66,22 @@ def test_a_question_counts_by_what_is_at_stake(replays: list[TrainingReplay]) ->
     found = disagreements(replays, Route.HYBRID, HELPS, FUSION)
     assert found.stakes == pytest.approx(np.abs(fused - text) + LEAST_STAKE)
     assert found.labels.tolist() == (fused > text + 1e-6).astype(int).tolist()
+    assert len(found) == (np.abs(fused - text) > 1e-6).sum() < 100
+    assert ((found.better >= 0) <= (found.better == found.labels)).all()
+    assert found.both + found.neither == 100 - len(found)
     assert {*disagreements(replays, D, BETTER, FUSION).stakes.tolist()} == {0.0, 1.0}
+
+
+def test_equal_rankings_are_no_disagreement() -> None:
+    same = dict.fromkeys((D, L, G), "abc")
+    found = disagreements(
+        [replay_of(replayed("both", "a", same), replayed("neither", "x", same))],
+        Route.HYBRID,
+        HELPS,
+        FUSION,
+    )
+    assert (found.labels.tolist(), len(found), found.both, found.neither) == ([0, 0], 0, 1, 1)
+    assert found.warnings[0].startswith("The arms never disagree: both succeed on 1 questions and")
 
 
 def test_the_better_ranking_labels_more_than_success_does(replays: list[TrainingReplay]) -> None:
@@ -126,7 +141,7 @@ def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
 def test_one_side_alone_is_said_and_refused() -> None:
     everything = np.array([True] * 4)
     found = disagreement_of(everything, ~everything)
-    assert "the simple arm succeeds: always taking it loses nothing" in found.warnings[-1]
+    assert "the simple arm is better: always taking it loses nothing" in found.warnings[-1]
     with pytest.raises(FitError, match="Add questions on which the other is better"):
         found.require_both()
 

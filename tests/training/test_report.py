@@ -1,11 +1,13 @@
 """The numbers of a training report."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from router.scorer import Linear, Scorer, Standard
 from training.fit.router import Fitted
-from training.report import Report, count_questions, importances
+from training.report import Report, count_questions, importances, make_report
 
 
 def test_questions_are_counted_by_replay_dataset_and_split(
@@ -20,11 +22,27 @@ def test_questions_are_counted_by_replay_dataset_and_split(
         ("other", "test", 20),
     ]
     assert report.data[:4] == unjudged.data
-    assert sum(one.graph for one in unjudged.data) == (fitted.training.labels == 1).sum()
-    assert sum(one.simple for one in unjudged.data) == (fitted.training.labels == 0).sum()
+    better = fitted.training.better
+    assert better is not None
+    assert sum(one.graph for one in unjudged.data) == (better == 1).sum()
+    assert sum(one.simple for one in unjudged.data) == (better == 0).sum()
     first = fitted.training.questions.only(np.arange(300) < 3)
     (counts,) = count_questions(first, np.array([1, -1, 0]))
     assert (counts.questions, counts.simple, counts.graph) == (3, 1, 1)
+
+
+def test_what_is_learned_from_and_worth_the_same_is_no_disagreement(fitted: Fitted) -> None:
+    better = np.where(np.arange(300) < 7, 1, -1)
+    found = make_report(
+        replace(fitted, training=replace(fitted.training, better=better)),
+        None,
+        title="",
+        schema_id="",
+        command="",
+        seconds={},
+        versions={},
+    )
+    assert sum(one.disagreements for one in found.data) == 7
 
 
 def test_importance_is_the_mean_size_of_a_contribution() -> None:

@@ -98,8 +98,12 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
         f"Use it with WYE_ROUTER__MODEL={trained.models / 'town' / 'v2'}\n"
     )
     assert "No dataset has a test split, so the router was not evaluated." in err
-    assert re.match(r"\d+ judged questions in train and dev. A router learns from those on", err)
-    assert re.search(r"The arms disagree on \d+ of \d+ questions\.\n", err)
+    assert re.match(r"\d+ judged questions in train and dev. A router needs about 50 on", err)
+    told = re.search(r"The arms disagree on (\d+) of (\d+) questions\.\n", err)
+    assert told is not None
+    assert 0 < int(told[1]) <= int(told[2])
+    card = (trained.models / "town" / "v2" / "CARD.md").read_text("utf-8")
+    assert card.endswith(f"this one had {told[1]}.\n")
     assert trained.replay("train").stat().st_mtime_ns == before
 
 
@@ -107,7 +111,7 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
     before = sorted(trained.models.rglob("*"))
     code, out, err = wye(*trained.train("--simple", "dense", "--success", "any-gold@5"))
     assert (code, out) == (2, "")
-    assert "the graph arm succeeds: always taking it loses nothing here. Add questions" in err
+    assert "the graph arm is better: always taking it loses nothing here. Add questions" in err
     few = write_town(tmp_path / "few", streets=8)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")

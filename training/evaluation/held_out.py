@@ -29,6 +29,7 @@ from training.evaluation.compare import (
 )
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import Reliability, reliability
+from training.labels import Disagreement
 
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
@@ -68,7 +69,8 @@ class HeldOutOutcomes:
         groups: (n,) dataset of each question.
         origins: (n,) replay of each question.
         scores: (n,) the router's scores.
-        labels: (n,) 1, 0, or -1 where the arms agree, by the success that the router learned.
+        labels: (n,) labels, by the success that the router learned.
+        better: (n,) as in `training.labels.Disagreement`.
         codes: (n,) codes of the routes that auto takes.
     """
 
@@ -77,6 +79,7 @@ class HeldOutOutcomes:
     origins: NDArray[np.str_]
     scores: Float64
     labels: Int64
+    better: Int64
     codes: Int64
 
 
@@ -107,7 +110,7 @@ class HeldOutEvaluation:
 def run_systems(
     questions: EvaluationSet,
     router: RouterScores,
-    labels: Int64,
+    found: Disagreement,
     *,
     fusion: FusionSettings,
     baselines: Mapping[str, RouterScores],
@@ -117,7 +120,7 @@ def run_systems(
     """Compute every system's outcomes.
 
     Args:
-        labels: (n,) labels as in `training.labels.Disagreement`.
+        found: The questions' labels.
         baselines: Baselines by name, with thresholds solved as the router's are.
         published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
@@ -165,7 +168,9 @@ def run_systems(
     systems[AUTO] = auto
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
     groups, origins = questions.groups, questions.origins
-    return HeldOutOutcomes(systems, groups, origins, router.scores, labels, taken)
+    return HeldOutOutcomes(
+        systems, groups, origins, router.scores, found.labels, found.better, taken
+    )
 
 
 def by_rank(fusion: FusionSettings) -> FusionSettings:
@@ -208,13 +213,13 @@ class Summary:
     """The final evaluation, summarised over some questions.
 
     Attributes:
-        disagreements: Number of questions on which exactly one arm succeeds.
+        disagreements: Number of questions on which one arm is better.
         differences: System -> measure -> paired difference auto - system.
         shares: System -> shares of its routes; only the router's if some questions are left out.
         gap_closed: Measure -> how much of the gap from the best fixed route to the oracle the
             router closes; NaN if there is no gap.
-        auc: AUC of the router's scores on the disagreements; NaN if these are one-sided.
-        calibration: Calibration of the router's scores on the disagreements; None without any.
+        auc: AUC of the router's scores on the questions with a label; NaN if these are one-sided.
+        calibration: Calibration of the router's scores on these; None without any.
     """
 
     questions: int
@@ -250,7 +255,7 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
     shares = shares or {AUTO: shares_of(outcomes.codes[chosen])}
     return Summary(
         questions=int(chosen.sum()),
-        disagreements=len(labels),
+        disagreements=int((outcomes.better[chosen] >= 0).sum()),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
         latency_ms={name: percentiles(one.latency_ms[chosen]) for name, one in systems.items()},

@@ -134,6 +134,7 @@ class TrainingSet:
         labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
         warnings: Reasons to doubt what is learned from them.
         stakes: (n,) each question's weight; None for equal weights.
+        better: (n,) as in `training.labels.Disagreement`; None if the labels say the same.
     """
 
     questions: EvaluationSet
@@ -141,13 +142,14 @@ class TrainingSet:
     labels: Int64
     warnings: tuple[str, ...] = ()
     stakes: Float64 | None = None
+    better: Int64 | None = None
 
     @classmethod
     def of(cls, questions: EvaluationSet, found: Disagreement) -> "TrainingSet":
         """Label questions."""
         replays = questions.replays
         dev = np.repeat([one.split == "dev" for one in replays], [len(one) for one in replays])
-        return cls(questions, dev, found.labels, found.warnings, found.stakes)
+        return cls(questions, dev, found.labels, found.warnings, found.stakes, found.better)
 
     def only(self, rows: Mask) -> "TrainingSet":
         """Some of the questions."""

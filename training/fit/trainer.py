@@ -162,8 +162,8 @@ def train(
     for split, part in (("training", examples), ("dev", dev)):
         if part.one_sided:
             raise FitError(
-                f"On all {len(part)} disagreements of the {split} split the same arm wins; add "
-                "questions that the other one answers better, or another success metric."
+                f"On all {len(part)} questions to learn from of the {split} split the same arm "
+                "wins; add questions that the other one answers better, or another success metric."
             )
     if dev.features.shape[1] != examples.features.shape[1]:
         raise FitError("Training and dev questions have different numbers of features.")

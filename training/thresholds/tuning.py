@@ -158,9 +158,9 @@ class Tuning:
 
     @cached_property
     def labels(self) -> Int64:
-        """(n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else."""
+        """(n,) 1 where the graph is better, 0 where the simple arm is, -1 else."""
         simple = self.model.policy.simple
-        return compared(self.evaluation_set, simple, self.success, self.fusion).labels
+        return compared(self.evaluation_set, simple, self.success, self.fusion).better
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:

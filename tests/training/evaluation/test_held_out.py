@@ -23,6 +23,7 @@ from training.evaluation.held_out import (
     run_systems,
     summarise,
 )
+from training.labels import Disagreement
 
 if TYPE_CHECKING:
     pass
@@ -53,7 +54,7 @@ def outcomes_of(evaluation_set: EvaluationSet, labels: np.ndarray | None = None)
     return run_systems(
         evaluation_set,
         RouterScores(SCORES, POLICY),
-        everything,
+        Disagreement(everything, np.ones(40), everything, 0, 0),
         fusion=FusionSettings(),
         baselines={"upside-down": baseline},
     )
@@ -129,7 +130,7 @@ def test_a_summary_has_every_system_measure_and_question(
     assert list(found.differences) == [name for name in outcomes.systems if name != AUTO]
     assert (found.questions, found.disagreements) == (
         rows.sum(),
-        (outcomes.labels[rows] >= 0).sum(),
+        (outcomes.better[rows] >= 0).sum(),
     )
     auto = outcomes.systems[AUTO].values[rows].mean(axis=0)
     for name, cells in found.means.items():
