@@ -51,6 +51,15 @@ from training.markdown import fill, table
 HITS = 10
 FOLDS = 5
 BATCH = 32
+_FOREIGN = (
+    "Each was asked of its index, of a copy without its relevant passages, and of the indexes of "
+    "other families. Only the first has an answer."
+)
+_NO_FOREIGN = (
+    "Each was asked of its index, and of a copy without its relevant passages. Only the first has "
+    "an answer. No questions of other corpora were asked, so how well they are told apart is not "
+    "known."
+)
 FEWEST = 100
 """An index is asked about as many questions of other families as of its own, at least this many."""
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
@@ -323,12 +332,15 @@ def _table(
 
 
 def risk_table(found: Observations, chances: Float64) -> str:
-    """Table of the shares of answerable and unanswerable questions answered, by threshold."""
+    """Table of the shares of answerable and unanswerable questions answered, by threshold.
+
+    A dash stands where there is no such question, or no answer is as likely as the threshold.
+    """
     own, rows = found.outcomes == 1, []
     for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
         given = chances >= least
-        shares = [given[own].mean(), given[~own].mean(), own[given].mean()]
-        rows.append([f"{least:g}", *(f"{share:.3f}" for share in shares)])
+        parts = given[own], given[~own], own[given]
+        rows.append([f"{least:g}", *(f"{part.mean():.3f}" if len(part) else "-" for part in parts)])
     return table(["abstain_below", "of those with", "of those without", "right to"], rows)
 
 
@@ -360,6 +372,7 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(found, settings.fusion.depth, made_with)
     fusion = of_answers([one for one in found if one.route == Route.FUSION])
+    is_foreign = any(one.kind == "foreign" for one in found)
     card = fill(
         "relevance.md",
         name=out.name,
@@ -368,6 +381,8 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         made_with=made_with,
         bins=BINS,
         families=", ".join(sorted({one.family for one in found})),
+        asked=_FOREIGN if is_foreign else _NO_FOREIGN,
+        against=", and\nagainst questions of other families" if is_foreign else "",
         passages=passage_table(found),
         answers=answer_table(found),
         risks=risk_table(fusion, fusion.left_out()),

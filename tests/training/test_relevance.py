@@ -80,6 +80,8 @@ def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_a
     assert chances[answers.outcomes == 1].mean() > 0.8
     assert chances[answers.outcomes == 0].mean() < 0.2
     assert "| 0.5 | " in risk_table(answers, chances)
+    unsure = risk_table(answers, np.full(len(chances), 0.6))
+    assert "| 0.7 | 0.000 | 0.000 | - |" in unsure
 
 
 def test_every_family_counts_the_same() -> None:
@@ -142,6 +144,7 @@ def test_the_same_examples_give_the_same_model_to_the_byte(
     assert written[0] == written[1]
     assert set(load_relevance(out).answers) == set(ROUTES)
     assert "| fusion | third |" in written[0][1].decode()
+    assert "against questions of other families" in written[0][1].decode()
     (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
     done = CliRunner().invoke(app, [pair, "--out", str(out), "--test"])
     assert done.exit_code == 0, done.output
@@ -159,7 +162,11 @@ def test_wye_train_fits_it_for_the_questions_of_one_corpus(
     assert run([*command, "--models", models, "--name", "mine"]) == 0
     folder = Path(models) / "relevance-mine"
     assert f"Use it with WYE_RELEVANCE__MODEL={folder}\n" in capsys.readouterr().out
-    assert "train and dev splits of demo." in (folder / "CARD.md").read_text(encoding="utf-8")
+    card = (folder / "CARD.md").read_text(encoding="utf-8")
+    assert "train and dev splits of demo." in card
+    assert "No questions of other corpora were asked, so" in card
+    assert "other families." not in card.partition("## How good")[0]
+    assert "questions of other families" not in card
 
     def relevance() -> list[float | None]:
         with wye.open(index) as opened:
