@@ -449,7 +449,7 @@ def questions_of_log(
 
     found = logged_questions(paths, collection)
     count = keep_logged(found, arms, KeptAnswers(answers_file(cache)))
-    typer.echo(f"{len(found)} questions have feedback; {count} answers are in the log.", err=True)
+    typer.echo(f"Questions with feedback: {len(found)}; answers in the log: {count}.", err=True)
     return str(write_logged(found, arms, cache / "logs" / f"log-{collection or 'default'}"))
 
 

@@ -169,20 +169,23 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             )
         settings = router_settings(router)
         replay = LogReplay.load(from_log, settings, collection)
-        show_replay(console, replay, try_ or [])
-        if index is not None:
+        if index is None:
+            show_replay(console, replay, try_ or [])
+            if not bounded or not _keep_bounds(console, replay, goal, out):
+                return
+        else:
             from training.log_replay.feedback import replay_feedback, save_retuned
             from training.log_replay.show import show_feedback_replay
 
+            list(map(replay.candidate, try_ or []))  # mistakes are told before a replay takes time
             tuning, dataset = replay_feedback(
                 replay, index, settings, cache=cache, measure=quality, progress=progress()
             )
+            show_replay(console, replay, try_ or [])
             found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
             show_feedback_replay(console, replay, tuning, dataset, found, most=moved)
             if out is not None:
                 save_retuned(out, replay, tuning, found)
-        elif not bounded or not _keep_bounds(console, replay, goal, out):
-            return
         if out is None:
             console.print("Nothing is written; --out FILE writes the proposed thresholds.")
         else:

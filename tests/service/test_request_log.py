@@ -78,7 +78,7 @@ def test_a_log_is_tuned_from(
     assert "1 route named by the caller" in out
     assert "1 no decision: the router failed, was late, or had no passages" in out
     assert "1 incomplete line" in out
-    assert "Feedback is on 3 requests; 1 different questions have passages" in out
+    assert "Requests with feedback: 3; different questions with passages" in out
     assert "1 an unknown request, or that of another key" in out
     assert "as served -> now 0" in out
     assert "now -> 0,1 dense fusion 4 40.0%" in out

@@ -274,7 +274,7 @@ def test_a_log_with_feedback_and_shadows_is_learned_from(
     options = ["--arms", str(arms), *town[-2:], "--yes", "--no-elsewhere", "--name", "logged"]
     assert run(["train", "--from-log", str(log), *options]) in {0, 1}
     told = capsys.readouterr().err
-    assert f"{BRIDGES} questions have feedback; {BRIDGES} answers are in the log." in told
+    assert f"Questions with feedback: {BRIDGES}; answers in the log: {BRIDGES}." in told
     assert (len(cheap.asked), len(dear.asked)) == (2 * BRIDGES, BRIDGES)  # nothing dear again
     assert load_passage_router(tmp_path / "models" / "logged" / "v1").policy.simple == "hybrid"
     assert run(["train", "--from-log", str(log)]) == 2

@@ -49,17 +49,20 @@ def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
     )
 
 
-def require_enough(found: int, of: str) -> None:
+def require_enough(found: int, what: str) -> None:
     """Check that there are enough questions to solve thresholds on.
+
+    Args:
+        what: What kind of questions they are, in the plural.
 
     Raises:
         LogError: There are fewer than `NEEDED`.
     """
     if found < NEEDED:
         raise LogError(
-            f"{found} {of}, and thresholds need {NEEDED}: thresholds solved on fewer are often "
-            "worse than the present ones. Collect more feedback that names passages, or leave "
-            "--index out and bound --max-latency-ms or --max-graph-share."
+            f"Thresholds need {NEEDED} {what}, and the log has {found}: solved on fewer, they are "
+            "often worse than the present ones. Collect more feedback that names passages, or "
+            "leave --index out and bound --max-latency-ms or --max-graph-share."
         )
 
 
@@ -82,11 +85,11 @@ def replay_feedback(
         TrainingError: The replay or the features cannot be made.
     """
     log = found.log
-    require_enough(len(log.feedback.questions), "questions have feedback that names passages")
+    require_enough(len(log.feedback.questions), "questions with feedback that names passages")
     with Session.open(settings, index) as session:
         dataset = feedback_dataset(log, set(session.snapshot.corpus.ids))
         require_enough(
-            len(dataset.questions), f"questions have marked passages that '{index}' still has"
+            len(dataset.questions), f"questions with marked passages that '{index}' still has"
         )
         folder = cache / "logs" / place_of(index)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -107,8 +107,8 @@ def _log(replay: LogReplay) -> Iterator[str]:
     yield from ("**Routes**", _times(replay), "**Scores**", _scores(replay))
     if feedback.requests:
         yield (
-            f"Feedback is on {feedback.requests:,} requests; {len(feedback.questions):,} different "
-            "questions have passages marked as answers."
+            f"Requests with feedback: {feedback.requests:,}; different questions with passages "
+            f"marked as answers: {len(feedback.questions):,}."
         )
         yield from _reasons("Feedback that does not count:", feedback.left_out)
 

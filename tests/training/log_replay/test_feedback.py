@@ -141,11 +141,12 @@ def test_too_little_feedback_writes_nothing(tune: Wye, tmp_path: Path, log: Path
     out = tmp_path / "thresholds.json"
     code, printed, err = tune("--out", out, path=few)
     assert (code, out.exists()) == (2, False)
-    assert f"What becomes of {NEEDED - 1} requests" in printed
+    assert printed == ""  # no tables before the refusal
     assert err.startswith(
-        f"Error: {NEEDED - 1} questions have feedback that names passages, and thresholds need "
-        f"{NEEDED}: thresholds solved on fewer are often worse than"
+        f"Error: Thresholds need {NEEDED} questions with feedback that names passages, and the "
+        f"log has {NEEDED - 1}: solved on fewer, they are often worse than"
     )
+    assert "two numbers" in tune("--try", "a,b")[2]  # before anything is replayed
     assert not (tmp_path / "cache").exists()
 
 
@@ -220,6 +221,7 @@ def test_what_was_marked_is_what_is_relevant(write_log: Callable[..., Path]) -> 
 
 
 def test_too_few_are_refused() -> None:
-    require_enough(NEEDED, "questions are judged")
-    with pytest.raises(LogError, match=rf"^{NEEDED - 1} questions are judged, and thresholds need"):
-        require_enough(NEEDED - 1, "questions are judged")
+    require_enough(NEEDED, "judged questions")
+    said = rf"^Thresholds need {NEEDED} judged questions, and the log has {NEEDED - 1}:"
+    with pytest.raises(LogError, match=said):
+        require_enough(NEEDED - 1, "judged questions")

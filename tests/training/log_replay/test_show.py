@@ -41,7 +41,7 @@ def test_what_was_read_is_told(console: Console, replay: LogReplay) -> None:
     )
     assert "Compared with the thresholds 0.400 and 0.600 (19)." in text
     assert "1 route named by the caller" in text
-    assert "Feedback is on 2 requests; 1 different questions have passages" in text
+    assert "Requests with feedback: 2; different questions with passages" in text
     assert "1 an unknown request, or that of another key" in text
     assert not rows(console, "lexical")
     assert rows(console, "dense") == ["dense 8 8 4.5 4.0 8.0 50.0 50.0"]
