@@ -1,6 +1,5 @@
 """A folder with the files that the documents' commands name, and the tools that they use."""
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -42,7 +41,7 @@ NOTES = {
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has indexes, `my-corpus`, an encoder, `DATASET`, a router `mine/v1`, and files to upload."""
+    """Has indexes, `my-corpus`, an encoder, `mine/v1`, judged questions, and files."""
     made = tmp_path_factory.mktemp("documents")
     assert run(["index", str(DEMO), "--index", str(made / "demo-index")]) == 0
     for name in ("docs-index", "wiki-index", "old-index"):
@@ -56,22 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")
         (made / name).write_text(text, encoding="utf-8")
     (made / "my_store.py").write_text(STORE, encoding="utf-8")
-    _write_part_of_the_demo(made / "DATASET", questions=6)
+    shutil.copytree(ROOT / "service" / "demo_steps", made / "service" / "demo_steps")
     return made
-
-
-def _write_part_of_the_demo(dataset: Path, questions: int) -> None:
-    """Write the first judged questions and the passages that answer them, in BEIR's layout."""
-    head, *judged = (DEMO / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
-    ids = list(dict.fromkeys(line.split("\t")[0] for line in judged))[:questions]
-    kept = [line for line in judged if line.split("\t")[0] in ids]
-    gold = {line.split("\t")[1] for line in kept}
-    (dataset / "qrels").mkdir(parents=True)
-    (dataset / "qrels" / "test.tsv").write_text("\n".join([head, *kept]), encoding="utf-8")
-    for name, wanted in (("queries", set(ids)), ("corpus", gold)):
-        lines = (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [line for line in lines if json.loads(line)["_id"] in wanted]
-        (dataset / f"{name}.jsonl").write_text("\n".join(rows), encoding="utf-8")
 
 
 @pytest.fixture

@@ -73,6 +73,8 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
 
 def _read_questions(folder: Path) -> dict[str, Question]:
     path = folder / "queries.jsonl"
+    if not folder.is_dir():
+        raise DatasetError(f"There is no folder '{folder}'; name one in BEIR's layout.")
     if not path.is_file():
         raise DatasetError(
             f"'{folder}' has no queries.jsonl; name a folder in BEIR's layout "

@@ -67,6 +67,11 @@ def test_faults_name_file_and_line(
         read_dataset(folder(tmp_path, queries, qrels), "test")
 
 
+def test_a_folder_that_is_missing_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"^There is no folder '.*nowhere'; name one in"):
+        read_dataset(tmp_path / "nowhere", "test")
+
+
 def test_an_unknown_split_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no split 'dev'.*its splits: test"):
         read_dataset(folder(tmp_path), "dev")
