@@ -62,11 +62,22 @@ class SpacyParser:
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
         self._own: Pipeline | None = None
+        self._renewal: Thread | None = None
 
     def _loaded(self) -> Pipeline:
-        """The pipeline, loaded on first use: a dense search does not need it."""
-        self._own = Pipeline(self._pipeline) if self._own is None else self._own.fresh()
+        """The pipeline, loaded on first use: a dense search does not need it.
+
+        Once it has grown, another one is loaded beside it, which takes a second.
+        """
+        if self._own is None:
+            self._own = Pipeline(self._pipeline)
+        elif self._own.has_grown and (self._renewal is None or not self._renewal.is_alive()):
+            self._renewal = Thread(target=self._renew, daemon=True)
+            self._renewal.start()
         return self._own
+
+    def _renew(self) -> None:
+        self._own = Pipeline(self._pipeline)
 
     @property
     def is_loaded(self) -> bool:
@@ -334,5 +345,6 @@ def _start_worker(pipeline: str) -> None:
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
-    _worker_pipeline[0] = _worker_pipeline[0].fresh()
+    if _worker_pipeline[0].has_grown:
+        _worker_pipeline[0] = Pipeline(_worker_pipeline[0].name)
     return list(parse_with(_worker_pipeline[0], texts))

@@ -103,7 +103,7 @@ class Pipeline:
 
     def __init__(self, name: str) -> None:
         """Load a pipeline; see `load_pipeline`."""
-        self._name = name
+        self.name = name
         self.nlp = load_pipeline(name)
         self._words_at_first = len(self.nlp.vocab.strings)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]
@@ -124,13 +124,13 @@ class Pipeline:
             if own is not None and faster.fits(own):
                 self.components[self.components.index(own)] = faster(own)
 
-    def fresh(self) -> "Pipeline":
-        """This pipeline, loaded anew once its vocabulary has `NEW_WORDS` more words than at first.
+    @property
+    def has_grown(self) -> bool:
+        """Whether its vocabulary has `NEW_WORDS` more words than at first, so load another one.
 
         spaCy keeps every word that it ever read, some 300 bytes each.
         """
-        new = len(self.nlp.vocab.strings) - self._words_at_first
-        return Pipeline(self._name) if new > NEW_WORDS else self
+        return len(self.nlp.vocab.strings) - self._words_at_first > NEW_WORDS
 
     def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:
         """Apply all components to documents, in order."""

@@ -3,6 +3,7 @@
 import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -174,6 +175,9 @@ class Collection:
             session.build()
             self.cold = [*USUAL]
             self._warm_up(session)
+            if self.cold:
+                extra = {"collection": self.name, "routes": self.cold}
+                LOG.warning("not warmed up, since no shard answers", extra=extra)
             if self.is_stored_here:
                 self.announce(session)
                 # A deletion until then did not wait for this process.
@@ -285,13 +289,10 @@ class Collection:
         return True
 
     def _warm_up(self, session: Session) -> None:
-        try:
+        with suppress(ShardError):  # it passes; questions say so until then
             while self.cold:
                 self._warm(session, self.cold[0])
                 del self.cold[0]
-        except ShardError as error:  # it passes; questions say so until then
-            extra = {"collection": self.name, "routes": self.cold, "error": str(error)}
-            LOG.warning("not warmed up", extra=extra)
 
     def _warm(self, session: Session, route: Route) -> None:
         try:

@@ -161,8 +161,8 @@ class Refresher:
         with self._logged(f"collection {collection.name}"):
             if await loop.run_in_executor(self._beside, collection.renew):
                 self._show(collection)
-                if collection.cold:
-                    await self._models.call(collection.warm_up)
+            if collection.cold:
+                await self._models.call(collection.warm_up)
 
     @contextmanager
     def _logged(self, what: str) -> Iterator[None]:

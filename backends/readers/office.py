@@ -154,9 +154,12 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
             lengths[place] += len(cell)
             typed[place] &= not cell.strip() or not isinstance(scalar(cell.strip()), str)
     folded = [name.casefold() for name in names]
+    longest = folded.index("text") if "text" in folded else lengths.index(max(lengths))
+    titles = [folded.index(name) for name in TITLES if name in folded]
     roles = {
-        "text": folded.index("text") if "text" in folded else lengths.index(max(lengths)),
-        "title": next((folded.index(name) for name in TITLES if name in folded), -1),
+        "text": longest,
+        # A name that is the text is not its title as well.
+        "title": next((at for at in titles if at != longest or folded[at] == "title"), -1),
         "id": next((folded.index(name) for name in ("_id", "id") if name in folded), -1),
     }
     rest = [place for place in range(len(names)) if place not in roles.values()]
@@ -175,6 +178,8 @@ def _roles_in_words(names: Sequence[str], roles: dict[str, int]) -> str:
         return ""
     if title:
         return f'text from "{text}", title from "{title}"'
+    if not {name.casefold() for name in names}.isdisjoint(TITLES):
+        return f'text from "{text}", no title'
     listed = ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
     return f'text from "{text}", no title; of {listed} none is called {" or ".join(TITLES)}'
 

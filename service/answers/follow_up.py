@@ -44,15 +44,17 @@ def leans(question: str) -> bool:
 def carried(question: str, history: Sequence[Message]) -> str:
     """Append to the question the names of the last question or, if it has none, the last answer.
 
-    Of either, as much is read as of a question: its last `LONGEST_QUESTION` characters.
+    As much is read as of a question: the last `LONGEST_QUESTION` characters of a question, the
+    first of an answer, which begins with its subject.
 
     Args:
         history: Earlier turns, oldest first.
     """
     last = {turn.role: turn.content for turn in history}
     asked = question.lower()
-    for role in ("user", "assistant"):
-        text = _CITATION.sub("", last.get(role, "").strip()[-LONGEST_QUESTION:])
+    read = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
+    for role, part in read.items():
+        text = _CITATION.sub("", last.get(role, "").strip()[part])
         names = [one.text for one in candidates(text, tokens_of(text)) if one.kind == NAME]
         new = [name for name in dict.fromkeys(names) if name.lower() not in asked]
         if new:

@@ -315,8 +315,11 @@ def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
     assert parser.parse_questions([question], tokens=True) == before
     assert parser._own is first
     parser.parse_questions([" ".join(f"abc{number}x" for number in range(40))])
-    assert parser.parse_questions([question], tokens=True) == before
+    assert parser.parse_questions([question], tokens=True) == before  # begins to load another
+    assert parser._renewal is not None
+    parser._renewal.join()
     assert parser._own is not first
+    assert parser.parse_questions([question], tokens=True) == before
     assert next(iter(parser.parse_many([question]))).sentences == before[0].sentences
 
 

@@ -96,7 +96,8 @@ def test_a_row_is_a_document() -> None:
         ("Title,name,text", "a", ""),
         ("heading,Name,text", "bb", 'text from "text", title from "Name"'),
         ("price,heading,about", "bb", 'text from "about", title from "heading"'),
-        ("price,sku,name", "long", 'text from "name", title from "name"'),
+        ("price,sku,name", "", 'text from "name", no title'),
+        ("price,sku,title", "long", 'text from "title", title from "title"'),
         (
             "price,sku,about",
             "",

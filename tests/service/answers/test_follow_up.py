@@ -34,9 +34,9 @@ def test_the_names_of_the_last_question_are_carried_over() -> None:
     assert carried("Who designed it?", []) == "Who designed it?"
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
+@pytest.mark.parametrize(("role", "name"), [("user", "Stari Most"), ("assistant", "Tower Bridge")])
 def test_no_more_of_a_turn_is_read_than_of_a_question(
-    role: str, monkeypatch: pytest.MonkeyPatch
+    role: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
 
@@ -50,7 +50,7 @@ def test_no_more_of_a_turn_is_read_than_of_a_question(
         + "with stone " * 4_000
         + "and which river does Stari Most cross?\n"
     )
-    assert carried("Who designed it?", [Message(role, long)]) == "Who designed it? (Stari Most)"
+    assert carried("Who designed it?", [Message(role, long)]) == f"Who designed it? ({name})"
     assert max(map(len, read)) == LONGEST_QUESTION
 
 
