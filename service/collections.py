@@ -292,6 +292,8 @@ class Collection:
         with suppress(ShardError):  # it passes; questions say so until then
             while self.cold:
                 self._warm(session, self.cold[0])
+                if not (self.is_stored_here or session.count):
+                    break  # all shards were left out before it asked any
                 del self.cold[0]
 
     def _warm(self, session: Session, route: Route) -> None:
