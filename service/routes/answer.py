@@ -8,13 +8,12 @@ from fastapi.sse import format_sse_event
 
 from service.answers.answer import GeneratedAnswer, Message
 from service.answers.generate import AnswerParams
-from service.batching import unless_gone
 from service.http.auth import READ
 from service.http.replies import answer_value, event_stream, headers, retrieve_reply
 from service.routes.retrieve import params_of
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
-from service.service import Served, Service, gone
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
 
@@ -59,7 +58,7 @@ async def answer(
     if asked.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))
-    generated = await unless_gone(gone(request), service.generator.complete(answering))
+    generated = await service.generator.complete(answering)
     value = answer_value(generated, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 

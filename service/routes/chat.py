@@ -12,7 +12,6 @@ from router.types import Route
 from service.answers.answer import Message
 from service.answers.chat import Completion, broken_off, is_chore
 from service.answers.generate import AnswerParams
-from service.batching import unless_gone
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
@@ -20,7 +19,7 @@ from service.routes.retrieve import params_of
 from service.schemas.chat import ChatRequest
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.retrieve import RetrieveReply
-from service.service import Served, Service, gone
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
@@ -108,7 +107,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage
         return event_stream(completion.chunks(service.generator, usage=usage), told)
-    generated = await unless_gone(gone(request), service.generator.complete(answering))
+    generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
     return JSONResponse(completion.whole(generated), headers=told)

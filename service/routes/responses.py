@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse
 from service.answers.chat import broken_off
 from service.answers.generate import AnswerParams
 from service.answers.responses import ResponseWriter
-from service.batching import unless_gone
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
@@ -16,7 +15,7 @@ from service.routes.chat import SYSTEM, route_of, turns_of
 from service.routes.retrieve import params_of
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.responses import SEARCH, InputItem, ResponseRequest, Tool
-from service.service import Served, gone
+from service.service import Served
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], dependencies=READ)
 
@@ -84,7 +83,7 @@ async def create(asked: ResponseRequest, request: Request, service: Served) -> R
     writer = ResponseWriter(request_id_of(request.scope), asked, answering, retrieval)
     if asked.stream:
         return event_stream(writer.events(service.generator), headers(retrieval))
-    generated = await unless_gone(gone(request), service.generator.complete(answering))
+    generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
     return JSONResponse(writer.whole(generated), headers=headers(retrieval))

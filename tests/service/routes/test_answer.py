@@ -1,11 +1,7 @@
-import asyncio
 import json
-from collections.abc import MutableMapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
@@ -187,49 +183,3 @@ def test_a_follow_up_is_rewritten_by_the_model(
     endpoint.script = [(401, {})]
     body = client.post("/v1/answer", json=IT).json()
     assert body["retrieval"]["question"] == "Where is it? (Stari Most)"
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("/v1/answer", RIVER),
-        (
-            "/v1/chat/completions",
-            {"model": "wye-graph", "messages": [{"role": "user", "content": RIVER["question"]}]},
-        ),
-        ("/v1/responses", {"model": "wye-graph", "input": RIVER["question"]}),
-    ],
-)
-def test_no_answer_is_written_for_a_client_that_left(
-    serve: Serve,
-    library: Library,
-    endpoint: Endpoint,
-    with_model: GeneratorSettings,
-    asked: tuple[str, dict[str, Any]],
-) -> None:
-    path, body = asked
-    client = serve(library, generator=with_model)
-    endpoint.script = ["stall"]
-    coming = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-    sent = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        if coming:
-            return coming.pop()
-        while not endpoint.seen:
-            await asyncio.sleep(0.01)
-        return {"type": "http.disconnect"}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    scope: MutableMapping[str, Any] = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "query_string": b"",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-    }
-    assert client.portal is not None
-    client.portal.call(partial(client.app, scope, receive, send))
-    assert sent[0]["status"] == 499
