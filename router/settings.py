@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -22,6 +22,7 @@ from backends.trigraph.retriever import PRESETS, TriGraphSettings
 from featurizer.analyser import AnalyserSettings
 from router.errors import ModelFileError, SettingsError
 from router.fusion import FusionSettings
+from router.removed import setting
 
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"
@@ -141,49 +142,22 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 }
 
 
-def retire(part: str, names: str, instead: str) -> dict[str, str]:
-    """Retire variables: fields that only presets, tests and benchmarks set.
-
-    Args:
-        part: Part of the settings, such as "GRAPH__SEEDS".
-        names: Names of the variables, separated by blanks.
-        instead: A sentence on what to do instead.
-
-    Returns:
-        Variable -> that sentence.
-    """
-    return {f"{PREFIX}{part}{SEPARATOR}{name}": instead for name in names.split()}
-
-
-FIXED = "It is fixed now; unset it."
-_PRESET = "WYE_PRESET (default or published) sets it now; unset it."
-_FITTED = "It was fitted together with the others and is fixed now; unset it."
-RETIRED: Mapping[str, str] = {
-    **retire("ANALYSER", "TITLE_IN_TEXT", _PRESET),
-    **retire("INGEST", "BATCH_PASSAGES", FIXED),
-    **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
-    **retire("LEXICAL", "STOPWORDS", FIXED),
-    **retire(
-        "GRAPH",
-        "SENTENCES_PER_ENTITY SUMMED SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
-        "PASSAGE_WEIGHT DEGREE_POWER TITLE_WEIGHT",
-        _PRESET,
-    ),
-    **retire("GRAPH", "TOLERANCE WALK LOCAL_FROM", FIXED),
-    **retire("GRAPH__ASSEMBLY", "TITLE_ENTITIES LINK_TEXT", _PRESET),
-    **retire(
-        "GRAPH__SEEDS",
-        "VOCABULARY LOWER_CASE_WORD LOWER_CASE_NAME NOUN_PHRASE NEAREST SIMILARITY_FLOOR",
-        _PRESET,
-    ),
-    **retire("FUSION", "LEXICAL_SHARE GRAPH_SCALE", _FITTED),
-    **retire(
-        "FUSION__GRAPH_WEIGHT",
-        "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 GRAPH_LEXICAL_SHARE",
-        _FITTED,
-    ),
-}
-"""Retired variable -> what to do instead."""
+_FIXED = """
+ANALYSER__TITLE_IN_TEXT INGEST__BATCH_PASSAGES INGEST__ENTITY_VECTORS LEXICAL__STOPWORDS
+GRAPH__SENTENCES_PER_ENTITY GRAPH__SUMMED GRAPH__SIMILARITY_WEIGHT GRAPH__LEXICAL_WEIGHT
+GRAPH__LEXICAL_WEIGHT_TITLED GRAPH__PASSAGE_WEIGHT GRAPH__DEGREE_POWER GRAPH__TITLE_WEIGHT
+GRAPH__TOLERANCE GRAPH__WALK GRAPH__LOCAL_FROM GRAPH__ASSEMBLY__TITLE_ENTITIES
+GRAPH__ASSEMBLY__LINK_TEXT GRAPH__SEEDS__VOCABULARY GRAPH__SEEDS__LOWER_CASE_WORD
+GRAPH__SEEDS__LOWER_CASE_NAME GRAPH__SEEDS__NOUN_PHRASE GRAPH__SEEDS__NEAREST
+GRAPH__SEEDS__SIMILARITY_FLOOR FUSION__LEXICAL_SHARE FUSION__GRAPH_SCALE FUSION__GRAPH_WEIGHT__BIAS
+FUSION__GRAPH_WEIGHT__SEED_TITLE_UNIQUENESS FUSION__GRAPH_WEIGHT__GRAPH_MARGIN_5
+FUSION__GRAPH_WEIGHT__GRAPH_LEXICAL_SHARE SERVE__BATCH GENERATOR__RETRIES
+GENERATOR__LONGEST_WAIT_SECONDS GENERATOR__PASSAGE_CHARACTERS GENERATOR__HISTORY DOCUMENTS__FILES
+DOCUMENTS__JOBS DOCUMENTS__CHANGES DOCUMENTS__WAIT_SECONDS DOCUMENTS__KEEP_SECONDS
+DOCUMENTS__GROUP_PASSAGES DOCUMENTS__UNPACKED_MB DOCUMENTS__PAGES
+"""
+FIXED = frozenset(PREFIX + name for name in _FIXED.split())
+"""Fields that only presets, options of commands, tests and benchmarks set: no variable does."""
 
 
 class Settings(BaseSettings):
@@ -207,7 +181,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter=SEPARATOR, frozen=True, extra="forbid"
     )
-    retired: ClassVar[Mapping[str, str]] = RETIRED
 
     index: Path | None = None
     preset: str = "default"
@@ -268,7 +241,7 @@ KEY = "WYE_KEY"
 
 
 def refuse_unknown(model: type[S]) -> None:
-    """Refuse a variable with our prefix that sets nothing: a retired or misspelt one.
+    """Refuse a variable with our prefix that sets nothing: a removed or misspelt one.
 
     Variables of parts that only a layer above knows are left to that layer.
 
@@ -283,8 +256,8 @@ def refuse_unknown(model: type[S]) -> None:
         name = given.upper()
         if not name.startswith(PREFIX) or name in known or name == KEY:
             continue
-        if name in model.retired:
-            raise SettingsError(f"{given} is no longer a setting. {model.retired[name]}")
+        if removed := setting(name):
+            raise SettingsError(f"{given} is set. {removed}")
         if above and (name + SEPARATOR).startswith(above):
             continue
         advice = suggestion(name, known) or f" {LIST} lists them all."
@@ -365,7 +338,7 @@ def variables(model: type[S]) -> list[Variable]:
             parts.extend(_of_part(variable, default))
         else:
             own.append(Variable(variable, _first_line(model), _written(default), docs[name]))
-    return own + [variable for variable in parts if variable.name not in model.retired]
+    return own + [variable for variable in parts if variable.name not in FIXED]
 
 
 def attribute_docs(docstring: str | None) -> dict[str, str]:

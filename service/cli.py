@@ -11,6 +11,7 @@ from typer.core import TyperArgument, TyperOption
 
 from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
+from router import removed
 from router.errors import RouterError
 from service.commands.delete import delete
 from service.commands.demo import demo
@@ -121,7 +122,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 for success, 2 for a user's mistake or a file that cannot be read or
         written, 130 after Ctrl-C, otherwise the command's own.
     """
-    app, errors = build(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if instead := removed.command(words):
+        say(f"Error: {instead}")
+        return USER_ERROR
+    app, errors = build(words)
     try:
         app(arguments, prog_name="wye")
     except errors as error:

@@ -5,16 +5,15 @@
 
 import ipaddress
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr
 
 from backends.readers.found import Limits
 from router.errors import SettingsError
-from router.settings import FIXED, RETIRED, Settings, load, markdown, retire
+from router.settings import Settings, load, markdown
 
 LONGEST_DEADLINE_MS = 60_000
 """The most time that a request may ask for."""
@@ -203,17 +202,6 @@ class ServiceSettings(Settings):
         arms: File that declares remote arms, see docs/guides/remote-arms.md; `wye serve` takes
             wye.toml in the working folder if there is one.
     """
-
-    retired: ClassVar[Mapping[str, str]] = {
-        **RETIRED,
-        **retire("SERVE", "BATCH", FIXED),
-        **retire("GENERATOR", "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY", FIXED),
-        **retire(
-            "DOCUMENTS",
-            "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES UNPACKED_MB PAGES",
-            FIXED,
-        ),
-    }
 
     serve: ServeSettings = Field(default_factory=ServeSettings)
     generator: GeneratorSettings = Field(default_factory=GeneratorSettings)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from backends.errors import suggestion
+from router.removed import FIELDS
 from router.types import Route
 from service.arms.arm import RemoteArm
 from service.arms.kinds import KINDS
@@ -180,6 +181,7 @@ def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydan
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         meant = suggestion(key, known) or f" The keys are {', '.join(known)}."
+        meant = " " + FIELDS[key] if key in FIELDS else meant
         return f"{where} {key}: there is no such key.{meant}"
     if fault["type"] == "missing":
         return f"{where} {key}: it is missing."

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
 from featurizer.errors import FeaturizerError
 from router.errors import QuestionError, RouterError
+from router.removed import FIELDS, address
 from service.errors import ServiceError
 from service.logs import LOG
 
@@ -46,6 +47,7 @@ _TITLES: Mapping[int, str] = {
     405: "Method not allowed",
     406: "Not in that form",
     409: "Conflict",
+    410: "Removed",
     413: "The request is too long",
     415: "Not in that form",
     421: "Wrong host",
@@ -143,7 +145,8 @@ async def refuse_unknown(request: Request) -> None:
     for name in request.query_params:
         if name not in known:
             listed = f" The parameters are {', '.join(known)}." if known else " There is none here."
-            says = f"There is no such parameter.{suggestion(name, known) or listed}"
+            meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, known) or listed
+            says = f"There is no such parameter.{meant}"
             at = f"query.{name:.60}"
             raise Problem(422, "validation", f"{at}: {says}", errors=[{"at": at, "says": says}])
 
@@ -208,6 +211,8 @@ def install(app: FastAPI) -> None:
 def answer(error: Exception, scope: Scope) -> Response:
     """The reply to a request that ends with an exception; an unexpected one is logged."""
     problem = problem_of(error)
+    if problem.slug == "not-found" and (removed := address(scope.get("path", ""))):
+        problem = Problem(410, "removed", removed)
     request_id = request_id_of(scope)
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})

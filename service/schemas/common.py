@@ -19,6 +19,7 @@ from backends.documents import is_blank
 from backends.errors import suggestion
 from backends.filters import parse_filter
 from router.errors import QuestionError
+from router.removed import FIELDS
 from router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
@@ -51,8 +52,9 @@ def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
     """The same fault; for an unknown field it suggests the fields that may have been meant."""
     said = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        known = f"The fields are {', '.join(fields)}."
-        said = f"There is no such field.{suggestion(str(fault['loc'][0]), fields) or ' ' + known}"
+        name, known = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
+        meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or known
+        said = f"There is no such field.{meant}"
     kind = PydanticCustomError(fault["type"], said)
     return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
 

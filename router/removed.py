@@ -1,0 +1,45 @@
+"""What Wye no longer has: each name with one sentence on what to do instead.
+
+A row is added where something is removed, and everybody who still uses its name is told the
+sentence: on the command line, when settings are loaded, and by the server.
+"""
+
+from collections.abc import Mapping, Sequence
+
+COMMANDS: Mapping[str, str] = {}
+"""Command, or command and option as in "train --report"."""
+
+SETTINGS: Mapping[str, str] = {}
+"""Variable, or what several begin with, as in WYE_GENERATOR."""
+
+ADDRESSES: Mapping[str, str] = {}
+"""HTTP address, with all addresses below it."""
+
+FIELDS: dict[str, str] = {}
+"""Field of a request, parameter of an address, or key of an arms file."""
+
+
+def command(words: Sequence[str]) -> str:
+    """What to do instead of a command line, as a sentence; "" if nothing in it was removed."""
+    options = {word.partition("=")[0] for word in words if word.startswith("-")}
+    name = next((word for word in words if not word.startswith("-")), "")
+    for removed, instead in COMMANDS.items():
+        first, *rest = removed.split()
+        if first == name and options.issuperset(rest):
+            return f"`wye {removed}` was removed. {instead}"
+    return ""
+
+
+def setting(name: str) -> str:
+    """What to do instead of setting a variable, as a sentence; "" if it was not removed."""
+    return _below(SETTINGS, name, "__")
+
+
+def address(path: str) -> str:
+    """What to do instead of calling an address, as a sentence; "" if it was not removed."""
+    return _below(ADDRESSES, path, "/")
+
+
+def _below(table: Mapping[str, str], name: str, separator: str) -> str:
+    under = (key for key in table if (name + separator).startswith(key + separator))
+    return next((f"{key} was removed. {table[key]}" for key in under), "")
