@@ -146,9 +146,10 @@ class Refresher:
             with self._logged("keys"):
                 self._reload_keys()
             # Renewing takes at most half of the time even if the index is written all the time,
-            # and at most a fifth as long as the pause stays within `refresh_seconds`.
+            # and at most a fifth as long as the pause stays within its usual length. That is half
+            # of `refresh_seconds`, so that a commit is searched in that time, opening included.
             spent = perf_counter() - started
-            usual = self._serve.refresh_seconds
+            usual = self._serve.refresh_seconds / 2
             pause = max(spent, min(4 * spent, usual))
             await asyncio.sleep(pause)
             with suppress(TimeoutError):

@@ -100,7 +100,7 @@ class ServeSettings:
         batch: Most questions that are processed together.
         queue: Most questions that may wait; further ones are refused at once.
         deadline_ms: Time for finding passages if a request gives none; at most a minute.
-        refresh_seconds: How often to look for a newer version of an index, and for newer
+        refresh_seconds: Within how long to follow a newer version of an index, and newer
             thresholds and keys.
         shutdown_seconds: Time to finish accepted requests after being told to stop.
         request_log: File to which every answered question is written as a line of JSON, for

@@ -4,14 +4,19 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from backends.store.documents import Removal, remove
+from backends.types import Passage
 from service.collections import Collection
 from service.http.keys import Scope, new_key
 from service.refresh import ServedVersions
+from service.settings import ServeSettings
 from tests.live import until
+from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
 
 
@@ -38,6 +43,32 @@ def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
         until(lambda: client.get("/v1/stats", headers={"x-api-key": secret}).status_code == 401)
         assert version() == 1
     until(lambda: version() == 2)
+
+
+def test_a_deletion_by_another_process_is_followed_within_a_second(
+    start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+    renew = Collection.renew
+
+    def noted(self: Collection) -> bool:
+        looks.append(renew(self))
+        return looks[-1]
+
+    def takes(passage: Passage) -> float:
+        """Seconds until a deletion that comes right after a look is followed."""
+        last, body = len(looks), {"question": passage.title, "route": "lexical"}
+        until(lambda: len(looks) > last)
+        assert client.post("/v1/retrieve", json=body).json()["passages"][0]["id"] == passage.id
+        begun = time.monotonic()
+        remove(folder, Removal(ids=(passage.id,)))
+        until(lambda: passage.id not in client.post("/v1/retrieve", json=body).text)
+        return time.monotonic() - begun
+
+    monkeypatch.setattr(Collection, "renew", noted)
+    client = start(ServeSettings())
+    # A busy machine may be slower for one of them.
+    assert min(map(takes, BRIDGES)) < 1
 
 
 def test_processes_that_live_are_waited_for(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import backends.store.index
 from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from backends.store.index import PassageStore
+from backends.store.ingest import ingest
 from backends.store.schema import passage_schema, to_batch
+from backends.store.versions import PASSAGES
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
 from tests.backends.store.conftest import ANALYSER, new_index
@@ -135,6 +137,25 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageS
     assert len(index.versions()) == 1
     index.refresh()
     assert index.count() == 5
+
+
+def test_only_a_deletion_or_a_compaction_deletes_committed_files(index: PassageStore) -> None:
+    def files() -> set[Path]:
+        return {path for path in (index.path / PASSAGES).rglob("*") if path.is_file()}
+
+    committed: set[Path] = set()
+    for number in range(3):
+        ingest(index, [passage("a", f"Text {number}."), passage(f"b{number}")], ANALYSER)
+        PassageStore.open(index.path).check_content()
+        index.refresh()
+        assert committed < files()
+        committed = files()
+    with index.writer() as writer:
+        writer.delete(["a"])
+    assert committed < files(), "versions that others may read keep their files"
+    with index.writer() as writer:
+        writer.compact(keep=timedelta(0))
+    assert not committed <= files()
 
 
 def test_a_version_that_somebody_tagged_is_kept(holding_a: PassageStore) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from backends.errors import IndexLockedError
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import NOTE, writer_lock, writing
-from backends.store.versions import PASSAGES, RECORD, manifest_name, sizes_of
+from backends.store.versions import PASSAGES, RECORD, manifest_name, read_record, sizes_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
 
@@ -140,6 +141,31 @@ def test_every_change_is_on_the_disk(synced: Synced, index: PassageStore) -> Non
         assert folders >= {"_deletions", "_versions", "data"}
         writer.compact()
         assert needed(index) <= synced()
+
+
+def test_data_manifest_and_record_reach_the_disk_in_that_order(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is synced before the next, which names it, exists."""
+    passages = (index.path / PASSAGES).resolve()
+    store(index, "a")
+    former = lance.dataset(passages)
+    manifest = passages / manifest_name(former.version + 1)
+    synced: dict[Path, list[tuple[bool, bool]]] = defaultdict(list)
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        is_recorded = read_record(index.path).version > former.version
+        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        synced[path].append((manifest.exists(), is_recorded))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    store(index, "b")
+    (data,) = sizes_of(lance.dataset(passages, former.version + 1)).keys() - sizes_of(former)
+    assert synced[passages / data][0] == synced[passages / "data"][0] == (False, False)
+    assert synced[manifest][0] == (True, False)
+    assert (True, False) in synced[manifest.parent]
 
 
 def test_what_a_killed_writer_left_is_synced_by_the_next(
