@@ -34,10 +34,11 @@ from backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, pars
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
 from backends.readers.found import Limits
-from backends.sources import DocumentSource, OnBad
+from backends.sources import DocumentSource, OnBad, open_source
 from backends.sources import refuse as refuse_bad_line
 from backends.store.documents import Removal, remove
 from backends.store.ingest import IngestReport
+from backends.store.source import IndexSource
 from backends.trigraph.explanation import Explanation
 from backends.types import Metadata, Passage, RankedHit
 from featurizer.errors import FeaturizerError
@@ -444,7 +445,7 @@ class Reading(Iterator[Passage]):
             kind is not supported.
     """
 
-    def __init__(self, source: DocumentSource, passages: Iterator[Passage]) -> None:
+    def __init__(self, source: DocumentSource | IndexSource, passages: Iterator[Passage]) -> None:
         self._source = source
         self._passages = passages
         self.files = source.files
@@ -469,11 +470,12 @@ def read(
     limits: Limits | None = None,
     on_bad: OnBad = refuse_bad_line,
 ) -> Reading:
-    """Read a BEIR folder, a file, or a folder of files at any depth.
+    """Read a BEIR folder, a file, a folder of files at any depth, or another index.
 
     Supported are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl, .ndjson and .parquet. The
     source may also be in an object store, such as s3://bucket/folder. A document of a folder has
-    the metadata `path`, `folder` and `modified` (a date).
+    the metadata `path`, `folder` and `modified` (a date). Passages of an index keep their ids and,
+    if they are added to one with the same models, their vectors and parses.
 
     Args:
         source: What to read, line by line and file by file as passages are consumed.
@@ -487,7 +489,7 @@ def read(
     Raises:
         Error: There is no such file or folder, or its kind is not supported.
     """
-    found = DocumentSource(source)
+    found = open_source(source)
     return Reading(
         found,
         found.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),

@@ -272,7 +272,11 @@ def checked_passage(passage: Passage) -> Passage:
     """
     made = parse_record({"id": passage.id, "text": passage.text, "metadata": passage.metadata})
     title = _title({"title": passage.title})  # with headings it may be longer than a document's
-    return replace(made, title=title, document=_id({"id": passage.document}), chunk=passage.chunk)
+    document = _id({"id": passage.document})
+    text, metadata = made.text, made.metadata
+    return replace(
+        passage, id=made.id, title=title, text=text, metadata=metadata, document=document
+    )
 
 
 def clean(text: str) -> str:

@@ -30,6 +30,7 @@ from backends.readers.found import BadFileError, Limits
 from backends.readers.markup import decoded
 from backends.readers.sandbox import Sandbox
 from backends.remote_files import RemoteFile, list_files, local_path
+from backends.store.source import IndexSource, is_index
 from backends.types import Metadata, Passage
 
 BEIR_CORPUS = "corpus.jsonl"
@@ -315,6 +316,16 @@ class DocumentSource:
                 path = Path(here, name)
                 if not name.startswith(".") and self._is_read(name):
                     yield path.relative_to(folder).as_posix(), path
+
+
+def open_source(path: str | Path) -> DocumentSource | IndexSource:
+    """Open what documents are read from: an index, or files.
+
+    Raises:
+        BackendError: The path is missing, of a kind that is not read, or a damaged index.
+    """
+    folder = local_path(path)
+    return IndexSource(folder) if folder and is_index(folder) else DocumentSource(path)
 
 
 def in_words(left_out: Mapping[str, int]) -> str:

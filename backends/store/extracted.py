@@ -107,6 +107,38 @@ class ExtractedStore:
                 [(kind, e.id, e.content, e.source, json.dumps(list(e.items))) for e in found],
             )
 
+    def take(self, other: "ExtractedStore", contents: Mapping[str, str]) -> int:
+        """Copy another index's extractions of passages with the same text that have none here.
+
+        Args:
+            contents: Id -> `content_key` of every passage of this index.
+
+        Returns:
+            The number of extractions that were copied.
+
+        Raises:
+            IndexMismatchError: A later Wye wrote the other file.
+            IndexDamagedError: The other file cannot be read.
+            BackendError: The file cannot be written.
+        """
+        same = [
+            (kind, one.id)
+            for kind in KINDS
+            for one in other.read(kind)
+            if contents.get(one.id) == one.content
+        ]
+        if not same:
+            return 0
+        with self._change() as database:
+            database.execute("ATTACH ? AS other", (f"{other.path.absolute().as_uri()}?mode=ro",))
+            before = database.total_changes
+            database.executemany(
+                "INSERT OR IGNORE INTO extracted SELECT * FROM other.extracted"
+                " WHERE kind = ? AND id = ?",
+                same,
+            )
+            return database.total_changes - before
+
     def keep_analyses(self, kind: Kind, found: Mapping[str, Sequence[AnalysedSentence]]) -> None:
         """Store the analyses of extracted items, by id of the passage.
 

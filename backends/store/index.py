@@ -185,7 +185,8 @@ class PassageStore:
         if differences:
             raise IndexMismatchError(
                 f"Index {self.path} was written by another analyser: {'; '.join(differences)}. Use "
-                "the models it was written with, or migrate it to these with `wye migrate`."
+                "the models it was written with, or make an index of its documents with these: "
+                f"`wye index {self.path} --index NEW`."
             )
 
     @property

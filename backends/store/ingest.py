@@ -16,6 +16,7 @@ from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_analyses, to_batch
 from backends.store.snapshot import Corpus
+from backends.store.source import IndexSource, source_of, stored_analyses
 from backends.store.versions import reading
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
@@ -164,6 +165,7 @@ class _Ingest:
         self._corpus = corpus
         self._seen: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
+        self._sources: list[IndexSource] = []  # other indexes that passages come from
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
         self._document: str | None = None
@@ -175,6 +177,8 @@ class _Ingest:
     def add(self, window: Sequence[Passage]) -> None:
         """Analyse and store a window."""
         new = list(self._first(window))
+        sources = dict.fromkeys(filter(None, map(source_of, new)))
+        self._sources += [source for source in sources if source not in self._sources]
         with self._clock.stage("write"):
             hashes = self._look_up(new)
         stale: list[str] = []
@@ -189,6 +193,9 @@ class _Ingest:
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
             known = self._known([passage for passage in fresh if passage.id in hashes])
+        with self._clock.stage("read"):
+            rest = [passage for passage in fresh if passage.id not in known]
+            known |= stored_analyses(rest, self._analyser.fingerprint)
         lacking = [passage for passage in fresh if passage.id not in known]
         analysed = self._clock.timed("analyse", self._analyse(lacking))
         for passage in fresh:
@@ -203,7 +210,7 @@ class _Ingest:
                 self._writer.compact(rows=rows, groups=1)
 
     def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
-        """Id -> stored analysis, for passages of which only the metadata changed."""
+        """Id -> analysis in this index, for passages of which only the metadata changed."""
         if not changed:
             return {}
         columns = ["id", "title", "text", "vector", "sentences"]
@@ -241,9 +248,11 @@ class _Ingest:
         self._committed = perf_counter()
 
     def finish(self) -> None:
-        """Delete the stored chunks that the last document no longer has."""
+        """Delete the stored chunks that the last document no longer has; copy extractions."""
         with self._clock.stage("write"):
             self._count(removed=self._writer.delete(self._end_document()))
+            for source in self._sources:
+                source.give_extractions(self._writer)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}
@@ -329,6 +338,8 @@ class _Ingest:
         for names in _windows(dict.fromkeys(surfaces), 2 * WINDOW):
             with self._clock.stage("write"):
                 missing = self._writer.surfaces.missing(names)
+                for source in self._sources:
+                    missing = self._writer.surfaces.take(source.index.surfaces, missing)
             with self._clock.stage("analyse"):
                 vectors = self._analyser.encode_surfaces(missing) if missing else None
             with self._clock.stage("write"):

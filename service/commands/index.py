@@ -25,6 +25,7 @@ from service.terminal import Bar, messages, output, say
 if TYPE_CHECKING:
     from backends.sources import BadLine, DocumentSource
     from backends.store.ingest import IngestReport
+    from backends.store.source import IndexSource
     from backends.types import Passage, Scalar
     from service.settings import ServiceSettings
 
@@ -39,7 +40,8 @@ def index(
             metavar="SOURCE",
             help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet; "
             "or their addresses in an object store, as in s3://bucket/folder. In a folder in "
-            "BEIR's layout, only corpus.jsonl is read.",
+            "BEIR's layout, only corpus.jsonl is read. Another index, with its chunks as they are; "
+            "what the same models computed of them is kept.",
         ),
     ],
     *,
@@ -92,6 +94,7 @@ def index(
     if entity_vectors:
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
+    _refuse_itself(sources, folder_of(settings))
     bad = BadLines(strict=strict)
     reading = {
         "chunk_words": chunk_words,
@@ -145,7 +148,7 @@ def ingest_files(
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
     bar = Bar(lambda: sum(source.expected for source in found))
-    with target, announcing_stops():
+    with target, announcing_stops(), _telling_what_is_kept(found, target.path):
         report = target.add(chain([first], passages), progress=bar)
         if not report.interrupted:
             with messages().status("Saving derived files"):
@@ -180,20 +183,60 @@ def _ingest_on_cluster(
         )
 
 
+def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
+    """Refuse to write an index that is a source, or into its folder.
+
+    Raises:
+        ServiceError: A source is the index to write, or has it in its folder.
+    """
+    from backends.remote_files import local_path
+    from backends.store.source import is_index
+
+    new = folder.resolve()
+    for source in filter(None, map(local_path, sources)):
+        if source.resolve() in (new, *new.parents) and is_index(source):
+            raise ServiceError(
+                f"{folder} is the index that would be read, or in its folder. Give --index a new "
+                "folder outside of it."
+            )
+
+
+@contextmanager
+def _telling_what_is_kept(
+    sources: "Sequence[DocumentSource | IndexSource]", folder: Path
+) -> Iterator[None]:
+    """Say which other indexes are analysed anew, and what was taken along of the rest."""
+    from backends.store.index import PassageStore
+    from backends.store.source import IndexSource
+
+    indexes = [source for source in sources if isinstance(source, IndexSource)]
+    for source in indexes:
+        if source.index.fingerprint != PassageStore.open(folder).fingerprint:
+            say(f"{source.folder} was written with other models, so its texts are analysed anew.")
+    yield
+    for source in indexes:
+        for count, what in (
+            (source.analyses, "analyses were taken along, since the models are the same"),
+            (source.extractions, "extractions of a language model were taken along"),
+        ):
+            if count:
+                say(f"{source.folder}: {count:,} {what}.")
+
+
 def _looked_through(
     sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
-) -> "list[DocumentSource]":
+) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
-    from backends.sources import DocumentSource
+    from backends.sources import open_source
 
-    found = [DocumentSource(source) for source in sources]
+    found = [open_source(source) for source in sources]
     bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
     if not bad.is_strict:
         return found
     with messages().status("Reading"):
         read = chain.from_iterable(one.passages(**reading, on_bad=bad.note) for one in found)
         deque(_once_each(read, bad), maxlen=0)
-    return [DocumentSource(source) for source in sources]
+    return [open_source(source) for source in sources]
 
 
 def _once_each(passages: "Iterable[Passage]", bad: "BadLines") -> "Iterator[Passage]":
@@ -201,11 +244,12 @@ def _once_each(passages: "Iterable[Passage]", bad: "BadLines") -> "Iterator[Pass
     from backends.sources import BadLine
 
     met: set[str] = set()
-    is_repeated = False
+    document, is_repeated = None, False
     for passage in passages:
-        if passage.chunk == 0:
-            is_repeated = passage.document in met
-            met.add(passage.document)
+        if passage.chunk == 0 or passage.document != document:
+            document = passage.document
+            is_repeated = document in met
+            met.add(document)
             if is_repeated:
                 reason = "an earlier document in these sources has this id; give each its own"
                 bad.note(BadLine(passage.document, None, reason))

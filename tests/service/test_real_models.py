@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import wye
+from featurizer.analyser import Analyser
 from featurizer.constituency.tree import parse_brackets
 from router.relevance import ABSTAIN_BELOW
 from router.session import Session
@@ -125,6 +126,20 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: 
     found = {hits.question: hits for hits in demo_index.search_many([*questions], k=2)}
     assert {text: hits[0].id for text, hits in found.items() if hits[0].id not in gold[text]} == {}
     assert all({hit.id for hit in found[text]} == gold[text] for text in asked)
+
+
+def test_an_index_that_is_made_of_another_ranks_as_it_does(
+    demo_index: wye.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = one_of_each_kind(judged_questions(DEMO, ("dev",)))
+    questions = [one.text for one in (*kinds, *judged_questions(NESTED, ("test",))[::4])]
+    with monkeypatch.context() as patch, wye.create(tmp_path / "new") as copy:
+        patch.setattr(Analyser, "analyse", None)
+        assert copy.add(wye.read(demo_index.path)).added == len(demo_index)
+    with wye.open(tmp_path / "new") as copy:
+        for route in Route:
+            one, two = (i.search_many(questions, k=10, route=route) for i in (demo_index, copy))
+            assert [[*hits] for hits in one] == [[*hits] for hits in two]
 
 
 def test_steps_find_what_nested_questions_of_the_demo_need(demo_index: wye.Index) -> None:

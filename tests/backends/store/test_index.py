@@ -252,7 +252,7 @@ def test_a_damaged_manifest_is_reported_with_its_place(index: PassageStore) -> N
 
 
 def test_another_analyser_is_refused_and_told_what_differs(index: PassageStore) -> None:
-    wanted = "encoder is 'hash' in the index and 'mini' here.*`wye migrate`"
+    wanted = "encoder is 'hash' in the index and 'mini' here.*`wye index .*index --index NEW`"
     with pytest.raises(IndexMismatchError, match=wanted):
         PassageStore.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
     with pytest.raises(IndexMismatchError, match="parser is 'split-1' in the index and None here"):

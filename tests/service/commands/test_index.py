@@ -110,3 +110,50 @@ def test_ctrl_c_is_answered_at_once_and_says_what_is_kept(
     assert err.index("Stopping.") < err.index("Interrupted.")
     assert len(list_documents(tmp_path / "i").documents) == 1
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_another_index_is_a_source_beside_files(
+    folder: Path, tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    (tmp_path / "b.txt").write_text("It is in Rome.")
+    wye("index", folder, "--index", old)
+    analyse, analysed = FakeAnalyser.analyse, list[str]()
+
+    def noted(self: FakeAnalyser, passages: Sequence[Passage]) -> list[PassageAnalysis]:
+        analysed.extend(passage.id for passage in passages)
+        return analyse(self, passages)
+
+    monkeypatch.setattr(FakeAnalyser, "analyse", noted)
+    sources = (old, tmp_path / "b.txt")
+    code, out, err = wye("index", *sources, "--index", new, "--metadata", "z=1", "--strict")
+    assert (code, "3 added" in out, analysed) == (0, True, ["b.txt"])
+    assert "2 analyses were taken along, since the models are the same." in " ".join(err.split())
+    before, after = list_documents(old).documents, list_documents(new).documents
+    assert [one.id for one in after] == ["a.md", "b.txt", "sub/b.html"]
+    assert after[0].passages[0].metadata == {**before[0].passages[0].metadata, "z": 1}
+    code, out, err = wye("index", *sources, "--index", new, "--metadata", "z=1")
+    assert (code, "3 unchanged" in out, analysed, err) == (0, True, ["b.txt"], "")
+    monkeypatch.setenv("WYE_ANALYSER__SENTENCE_VECTORS", "plain")
+    code, _, err = wye("index", folder, "--index", old)
+    assert (code, f"wye index {old} --index NEW" in " ".join(err.split())) == (2, True)
+    code, out, err = wye("index", old, "--index", tmp_path / "other")
+    assert (code, "2 added" in out, analysed[1:]) == (0, True, ["a.md", "sub/b.html"])
+    assert "written with other models, so its texts are analysed anew" in " ".join(err.split())
+
+
+def test_an_index_that_cannot_be_a_source(folder: Path, tmp_path: Path, wye: Run) -> None:
+    old, link = tmp_path / "old", tmp_path / "link"
+    wye("index", folder, "--index", old)
+    link.symlink_to(old)
+    for target in (old, old / "new", link, link / "deep" / "new"):
+        code, _, err = wye("index", old, "--index", target)
+        assert (code, "Give --index a new folder outside of it" in " ".join(err.split())) == (
+            2,
+            True,
+        )
+    assert not (old / "new").exists()
+    assert wye("index", tmp_path / "corpus", "--index", old)[0] == 0  # its files may be beside it
+    next((old / "passages.lance" / "data").iterdir()).unlink()
+    code, _, err = wye("index", old, "--index", tmp_path / "new")
+    assert (code, "wye repair" in err, (tmp_path / "new").exists()) == (2, True, False)

@@ -38,7 +38,7 @@ def test_it_says_what_it_did(
     assert (code, "uses these models already" in out) == (0, True)
     monkeypatch.setenv(VECTORS, "plain")
     code, _, err = wye("index", corpus, "--index", index)
-    assert (code, "wye migrate" in err) == (2, True)
+    assert (code, "--index NEW" in err) == (2, True)
     code, out, _ = wye("migrate", "--index", index)
     assert code == 0
     assert "uses these models now. 2 passages were analysed" in " ".join(out.split())

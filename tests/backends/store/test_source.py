@@ -1,0 +1,252 @@
+"""An index as a source: the same rows, computed again only where the models differ."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.documents import chunk_passage
+from backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
+from backends.sources import DocumentSource, open_source
+from backends.store.documents import Removal, remove
+from backends.store.extracted import KINDS, ExtractedStore, Extraction, content_key
+from backends.store.index import PassageStore, Writer
+from backends.store.ingest import IngestReport, ingest
+from backends.store.source import IndexSource
+from backends.types import Float32, Passage
+from benchmarks.hashing import HashAnalyser
+from featurizer.types import PassageAnalysis
+
+OLD = HashAnalyser()
+
+
+class Counting(HashAnalyser):
+    """Notes what it analyses, and fails as one that is killed after so many passages."""
+
+    def __init__(
+        self, dimension: int = 8, *, name: str = "hash", parser: str = "split-1", most: int = -1
+    ) -> None:
+        super().__init__(dimension, name=name)
+        self.parser, self.most = parser, most
+        self.analysed: list[str] = []
+        self.encoded: list[str] = []
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {**super().fingerprint, "parser": self.parser}
+
+    def analyse(self, passages: Sequence[Passage]) -> Iterator[PassageAnalysis]:  # type: ignore[override]
+        for passage in passages:
+            if len(self.analysed) == self.most:
+                raise MemoryError
+            self.analysed.append(passage.id)
+            yield super()._analyse(passage)
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        self.encoded += surfaces
+        return super().encode_surfaces(surfaces)
+
+
+def corpus() -> list[Passage]:
+    long = Passage("long", "Long", "Anna met Bob. " * 30, {"y": 1})
+    return [
+        *(Passage(f"p{n:02}", f"Title {n}", f"Anna met Bob{n}.", {"y": n}) for n in range(20)),
+        *chunk_passage(long, 20),
+    ]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> PassageStore:
+    made = PassageStore.create(tmp_path / "old", OLD.dimension, OLD.fingerprint)
+    for passage in corpus()[5:20]:
+        ingest(made, [passage], OLD)
+    ingest(made, corpus(), OLD, entity_vectors=True)
+    return made
+
+
+def rows(folder: Path) -> list[dict[str, object]]:
+    stored = PassageStore.open(folder).snapshot().to_table().sort_by("id")
+    found: list[dict[str, object]] = stored.to_pylist()
+    return found
+
+
+def take(
+    source: Path, target: Path, analyser: HashAnalyser, batch: int = 512, *, names: bool = False
+) -> IngestReport:
+    made = PassageStore.create(target, analyser.dimension, analyser.fingerprint)
+    passages = open_source(source).passages()
+    return ingest(made, passages, analyser, batch_passages=batch, entity_vectors=names)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 512])
+def test_with_the_same_models_nothing_is_computed_again(
+    old: PassageStore, tmp_path: Path, batch: int
+) -> None:
+    same = Counting()
+    report = take(old.path, tmp_path / "new", same, batch, names=True)
+    assert (report.added, same.analysed, same.encoded) == (len(corpus()), [], [])
+    assert rows(tmp_path / "new") == rows(old.path)
+    new = PassageStore.open(tmp_path / "new")
+    new.check_content()
+    assert new.surfaces.count() == old.surfaces.count() > 0
+    names = ["Anna", "Bob", "Bob7"]
+    assert new.surfaces.vectors(names).tolist() == old.surfaces.vectors(names).tolist()
+    again = take(old.path, tmp_path / "new", same, batch, names=True)
+    assert (again.unchanged, again.version, same.analysed) == (len(corpus()), report.version, [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Counting(12, name="other"), Counting(parser="split-2")],
+    ids=["encoder", "parser"],
+)
+def test_with_other_models_all_is_computed_once(
+    old: PassageStore, tmp_path: Path, other: Counting
+) -> None:
+    take(old.path, tmp_path / "new", other, names=True)
+    assert sorted(other.analysed) == sorted(passage.id for passage in corpus())
+    expected = PassageStore.create(tmp_path / "files", other.dimension, other.fingerprint)
+    ingest(expected, corpus(), other, entity_vectors=True)
+    assert rows(tmp_path / "new") == rows(tmp_path / "files")
+    new = PassageStore.open(tmp_path / "new")
+    assert new.surfaces.count() == expected.surfaces.count() > 0
+
+
+DOCUMENTS = st.lists(
+    st.tuples(
+        st.sampled_from("abcdef"),
+        st.text("Anna met. ", min_size=1, max_size=90).map(lambda text: f"Bob. {text}"),
+        st.integers(0, 2),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=12)
+@given(written=DOCUMENTS, gone=st.sets(st.sampled_from("abcdef")), half=st.booleans())
+def test_any_index_is_taken_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[tuple[str, str, int]],
+    gone: set[str],
+    half: bool,
+) -> None:
+    """After any writes and deletions, with documents that lost their first chunk."""
+    folder = tmp_path_factory.mktemp("any")
+    made = PassageStore.create(folder / "old", OLD.dimension, OLD.fingerprint)
+    for id_, text, year in written:
+        ingest(made, chunk_passage(Passage(id_, id_.upper(), text, {"y": year}), 5), OLD)
+    remove(made.path, Removal(documents=tuple(gone), ids=("a#0000", "b#0001") if half else ()))
+    same = Counting()
+    take(folder / "old", folder / "new", same, batch=3)
+    assert rows(folder / "new") == rows(folder / "old")
+    assert same.analysed == []
+
+
+@pytest.mark.parametrize("batch", [1, 4, 512])
+def test_it_goes_on_where_it_was_killed(
+    old: PassageStore, tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, rest = Counting(name="other", most=9), Counting(name="other")
+    with pytest.raises(MemoryError):
+        take(old.path, tmp_path / "new", killed, batch)
+    kept = 9 // batch * batch
+    assert len(rows(tmp_path / "new")) == kept
+    take(old.path, tmp_path / "new", rest, batch)
+    assert sorted([*killed.analysed[:kept], *rest.analysed]) == sorted(p.id for p in corpus())
+    commit, left = Writer._commit, [2]
+
+    def failing(writer: Writer, *change: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        commit(writer, *change)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "_commit", failing)
+        if batch < 512:
+            with pytest.raises(OSError, match="No space"):
+                take(old.path, tmp_path / "same", Counting(), batch)
+            assert len(rows(tmp_path / "same")) == 2 * batch
+    same = Counting()
+    take(old.path, tmp_path / "same", same, batch)
+    assert (rows(tmp_path / "same"), same.analysed) == (rows(old.path), [])
+
+
+def test_a_text_that_was_changed_on_the_way_is_analysed(old: PassageStore, tmp_path: Path) -> None:
+    same = Counting()
+    new = PassageStore.create(tmp_path / "new", same.dimension, same.fingerprint)
+    changes: dict[str, dict[str, Any]] = {
+        "p00": {"text": "Eve sat."},
+        "p01": {"title": "Other"},
+        "p02": {"metadata": {}},
+    }
+    passages = [replace(p, **changes.get(p.id, {})) for p in IndexSource(old.path).passages()]
+    ingest(new, passages, same)
+    assert same.analysed == ["p00", "p01"]
+    expected = PassageStore.create(tmp_path / "files", OLD.dimension, OLD.fingerprint)
+    ingest(expected, [replace(p, **changes.get(p.id, {})) for p in corpus()], OLD)
+    assert rows(tmp_path / "new") == rows(tmp_path / "files")
+
+
+def test_metadata_is_added_where_a_passage_has_none(old: PassageStore) -> None:
+    found = {p.id: p for p in IndexSource(old.path).passages(metadata={"y": 0, "z": 1})}
+    assert (found["p07"].metadata, found["p07"].document) == ({"y": 7, "z": 1}, "p07")
+    assert [found[f"long#{n:04}"].chunk for n in range(3)] == [0, 1, 2]
+
+
+def test_paid_for_extractions_come_along_with_their_text(old: PassageStore, tmp_path: Path) -> None:
+    ours = ExtractedStore(old.path, old.fingerprint)
+    keys = {p.id: content_key(p.title, p.text) for p in corpus()}
+    for kind in KINDS:
+        kept = [Extraction(id_, keys[id_], "m", [id_], analysed=False) for id_ in ("p03", "p04")]
+        ours.keep(kind, [*kept, Extraction("p05", "of a former text", "m", ["x"], analysed=False)])
+    analysed = {"p03": OLD.analyse([corpus()[3]])[0].sentences}
+    ours.keep_analyses("units", analysed)
+    source = IndexSource(old.path)
+    new = PassageStore.create(tmp_path / "new", OLD.dimension, OLD.fingerprint)
+    ingest(new, [p for p in source.passages() if p.id != "p04"], OLD)
+    assert source.extractions == 2
+    theirs = ExtractedStore(new.path, new.fingerprint)
+    assert [one.id for kind in KINDS for one in theirs.read(kind)] == ["p03", "p03"]
+    (got,), (gave,) = theirs.sentences("units"), ours.sentences("units")
+    assert (got[:2], got[2][0].text, got[2][0].vector.tolist()) == (
+        gave[:2],
+        gave[2][0].text,
+        gave[2][0].vector.tolist(),
+    )
+    theirs.keep("units", [Extraction("p03", keys["p03"], "better", ["y"], analysed=False)])
+    take(old.path, tmp_path / "new", OLD)  # p04 now comes along, and what is there stays
+    units = {one.id: one.source for one in theirs.read("units")}
+    assert units == {"p03": "better", "p04": "m"}
+    take(old.path, tmp_path / "other", HashAnalyser(name="other"))
+    other = ExtractedStore(tmp_path / "other", {"encoder": "other", "parser": "split-1"})
+    assert [one.analysed for one in other.read("units")] == [False, False]
+
+
+def test_only_a_whole_index_is_a_source(old: PassageStore, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "passages.lance").write_text("a file of that name")
+    (tmp_path / "corpus" / "a.txt").write_text("Anna met Bob.")
+    assert isinstance(open_source(tmp_path / "corpus"), DocumentSource)
+    (tmp_path / "begun" / "passages.lance").mkdir(parents=True)
+    with pytest.raises(IndexNotFoundError, match="never finished"):
+        open_source(tmp_path / "begun")
+    with pytest.raises(SourceError, match="without --engine ray"):
+        IndexSource(old.path).split()
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
+def test_a_damaged_index_is_refused(old: PassageStore, harm: str) -> None:
+    data = max((old.path / "passages.lance" / "data").iterdir(), key=lambda p: p.stat().st_mtime)
+    content = bytearray(data.read_bytes())
+    if harm == "remove":
+        data.unlink()
+    else:
+        content[len(content) // 2] ^= 1
+        data.write_bytes(content if harm == "flip" else content[:-9])
+    with pytest.raises(IndexDamagedError, match="wye repair"):
+        open_source(old.path)
