@@ -93,11 +93,11 @@ class EntityVectorCache:
         schema = surface_schema(self._dimension, self._fingerprint)
         columns = [pa.array(surfaces, pa.string()), vector_array(vectors, self._dimension)]
         rows = pa.Table.from_arrays(columns, schema=schema)
-        if self.dataset() is None:  # an existing folder, if any, is unusable
+        is_new = self.dataset() is None
+        if is_new:  # an existing folder, if any, is unusable
             shutil.rmtree(self._path, ignore_errors=True)
-            lance.write_dataset(rows, self._path, mode="create")
-        else:
-            lance.write_dataset(rows, self._path, mode="append")
+        with reading(self._path.parent, also=()):
+            lance.write_dataset(rows, self._path, mode="create" if is_new else "append")
 
     def dataset(self) -> lance.LanceDataset | None:
         """The newest version; None if there is none that we can use."""

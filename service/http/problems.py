@@ -1,9 +1,11 @@
 """Errors as problems (RFC 9457), and what the middleware notes in a request's scope."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -35,6 +37,8 @@ MEDIA_TYPE = "application/problem+json"
 SHOWN_FAULTS = 10
 BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
 
+# The folders of an absolute path.
+_FOLDERS = re.compile(r"""(?<![\w./])/(?:[^\s/'"`]+/)+(?=[^\s/'"`])""")
 _UNREAD = "There was an error parsing the body"  # what FastAPI says
 _SHOULD_BE = "Input should be "  # how pydantic begins
 _Location = tuple[int | str, ...]
@@ -128,12 +132,24 @@ def closing() -> Problem:
     )
 
 
+def reason_of(error: BaseException, folder: Path | None = None, name: str = "") -> str:
+    """An error's reason for readers, without the folders of this machine.
+
+    Args:
+        folder: Of an index, which is called `name` instead.
+    """
+    if isinstance(error, SourceError):  # names documents, whose ids may look like paths
+        return str(error)
+    said = getattr(error, "strerror", None) or f"{error}" or type(error).__name__
+    return _FOLDERS.sub("", said if folder is None else said.replace(str(folder), name))
+
+
 def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
     """The problem (503) for a write that the disk refuses."""
     return Problem(
         503,
         "not-writable",
-        f"{what}: {error.strerror or error}. Give the server {place} with free space and write "
+        f"{what}: {reason_of(error)}. Give the server {place} with free space and write "
         "permission.",
         retry_after=30,
     )

@@ -34,8 +34,8 @@ class Job:
         removed: Former chunks that the documents no longer have.
         index_version: Version of its newest commit; None before the first.
         attempts: How often it was begun since its last commit.
-        waits_for: The writer or the models that it is waiting for, or "".
-        error: Why it failed, or "".
+        waits_for: The writer, the models or the next try that it is waiting for, or "".
+        error: What in its documents made it fail, or "".
     """
 
     id: Annotated[str, Strict()]  # a blob would be no row that can be changed

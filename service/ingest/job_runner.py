@@ -4,17 +4,22 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic, time
 
-from backends.errors import IndexLockedError, IndexMismatchError
+import pyarrow as pa
+
+from backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
 from backends.types import Passage
+from featurizer.errors import FeaturizerError
 from service.collections import Collection
 from service.errors import ServiceError
 from service.http.keys import ASKING
 from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem
+from service.http.problems import Problem, reason_of
 from service.ingest.job import Job, State
+from service.ingest.jobs import JobStore
 from service.ingest.writer import CollectionWriter, StoppedError
 from service.logs import LOG
 from service.settings import DocumentSettings
@@ -26,6 +31,43 @@ _SWEEP = 60.0
 _PAUSE = 0.1
 # A job fails if its process has ended so often before it could write anything.
 _ATTEMPTS = 5
+# Seconds before a job that was put back is tried again; each further pause is twice as long.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+# A job that could write nothing for so many seconds is reported.
+_REPORTED_AFTER = 3_600.0
+# No document causes these: the disk, the memory, the index or the models do. `SourceError`, which
+# is a `BackendError`, is the exception.
+_PASSING = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowException)
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What this process has seen of a job since the job's last commit.
+
+    Attributes:
+        since: When it was first put back; None if it was not.
+        due: When it is tried again.
+        pause: Seconds of the pause until then.
+        reason: Why it was put back.
+    """
+
+    since: float | None = None
+    due: float = 0.0
+    pause: float = 0.0
+    reason: str = ""
+
+    def put_back(self, reason: str) -> None:
+        """Begin a pause, twice as long as the last one."""
+        now = monotonic()
+        self.since = now if self.since is None else self.since
+        self.pause = min(2 * self.pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+        self.due = now + self.pause
+        self.reason = reason
+
+    @property
+    def seconds(self) -> float:
+        """For how long it could write nothing."""
+        return 0.0 if self.since is None else monotonic() - self.since
 
 
 class JobRunner:
@@ -44,6 +86,7 @@ class JobRunner:
         self._wake = asyncio.Event()
         self._stopping = threading.Event()
         self._faults: dict[str, str] = {}
+        self._tries: dict[str, _Tries] = {}
 
     def start(self) -> None:
         """Begin to run jobs, including those that an earlier process left."""
@@ -73,11 +116,25 @@ class JobRunner:
         """Collection -> the fault of its jobs, for those with one."""
 
         def look() -> dict[str, str]:
-            return {each.collection.name: each.jobs.fault for each in self._loaded()}
+            return {each.collection.name: self._fault(each.jobs) for each in self._loaded()}
 
         own = {name: fault for name, fault in self._faults.items() if fault}
         found = {**await asyncio.to_thread(look), **own}
         return {name: fault for name, fault in found.items() if fault}
+
+    def _fault(self, jobs: JobStore) -> str:
+        """What is wrong with the jobs of one index; "" for nothing."""
+        stuck = {id_: each for id_, each in self._tries.items() if each.seconds > _REPORTED_AFTER}
+        waiting: list[Job] = []
+        with suppress(OSError):  # `_work` reports it
+            waiting = jobs.unfinished() if stuck else []
+        said = [
+            f"Job {job.id} has been tried for {stuck[job.id].seconds / 3600:.0f} h: "
+            f"{stuck[job.id].reason}"
+            for job in waiting
+            if job.id in stuck
+        ]
+        return " ".join(filter(None, (jobs.fault, *said)))
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
         """Jobs of one loaded collection or, for None, of all; newest first.
@@ -141,18 +198,19 @@ class JobRunner:
         swept = monotonic() - _SWEEP
         while not self._stopping.is_set():
             is_time = monotonic() - swept >= _SWEEP
-            for writer in self._loaded():
+            loaded = self._loaded()
+            for writer in loaded:
                 name, fault = writer.collection.name, ""
                 try:
                     await self._work_off(writer)
                     if is_time:
                         await self._sweep(writer)
                 except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
-                    fault = f"Jobs cannot run ({_reason(error)})."
+                    fault = f"Jobs cannot run ({reason_of(error)})."
                     if fault != self._faults.get(name):
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
                 self._faults[name] = fault
-            swept = monotonic() if is_time else swept
+            swept = monotonic() if is_time and loaded else swept
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
                     await self._wake.wait()
@@ -165,10 +223,23 @@ class JobRunner:
             return
         with writer.jobs.claim() as is_ours:
             while is_ours and not self._stopping.is_set():
-                waiting = await writer.off_loop(writer.jobs.unfinished)
-                if not waiting:
+                job = await writer.off_loop(partial(self._next, writer.jobs))
+                if job is None:
                     break
-                await self._do(writer, waiting[0])
+                await self._do(writer, job)
+
+    def _next(self, jobs: JobStore) -> Job | None:
+        """The first job that may run: behind one that pauses, none about the same documents."""
+        pausing: list[Job] = []
+        for job in jobs.unfinished():
+            tries = self._tries.get(job.id)
+            if tries is not None and jobs.is_cancelled(job):
+                return job
+            is_due = tries is None or tries.due <= monotonic()
+            if is_due and not (pausing and jobs.shares_documents(job, pausing)):
+                return job
+            pausing.append(job)
+        return None
 
     async def _sweep(self, writer: CollectionWriter) -> None:
         """Delete jobs that ended long ago, and what killed processes left."""
@@ -179,11 +250,18 @@ class JobRunner:
                     await writer.off_loop(lambda: writer.jobs.sweep(keep))
 
     async def _do(self, writer: CollectionWriter, job: Job) -> None:
-        """Run a job from where it was left."""
-        started, attempts = job.started or time(), job.attempts + 1
-        begun = replace(job, state=State.RUNNING, started=started, attempts=attempts)
+        """Run a job from where it was left.
+
+        It fails by what its documents cause; if something else does not work, it is put back.
+        """
+        # A process that has begun it before and lives was not ended by it.
+        attempts = 1 if job.id in self._tries else job.attempts + 1
+        self._tries.setdefault(job.id, _Tries())
+        begun = replace(job, state=State.RUNNING, started=job.started or time(), attempts=attempts)
         job = await self._save(writer, begun)
         try:
+            if await writer.off_loop(lambda: writer.jobs.is_cancelled(begun)):
+                raise StoppedError
             if job.attempts > _ATTEMPTS:
                 raise ServiceError(
                     f"The process that wrote it ended {_ATTEMPTS} times at the same passage; the "
@@ -192,23 +270,39 @@ class JobRunner:
             groups = self._groups(writer.jobs.passages(job))
             while group := await writer.off_loop(lambda: next(groups, None)):
                 job = await self._write(writer, job, group)
+                self._tries[job.id] = _Tries()
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
-        except StoppedError:
-            if self._stopping.is_set():
-                return
-            job = replace(job, state=State.CANCELLED)
         except IndexMismatchError as error:  # it was migrated; a server with its models goes on
-            waits = replace(job, state=State.QUEUED, attempts=0, waits_for=str(error))
-            await self._save(writer, waits)
+            reason = writer.reason_of(error)
+            await self._save(writer, replace(job, state=State.QUEUED, attempts=0, waits_for=reason))
             raise
         except Exception as error:  # noqa: BLE001 - the job reports it
-            LOG.error("job failed", exc_info=error, extra={"job": job.id})
-            job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
-        job = await self._save(writer, replace(job, finished=time(), waits_for=""))
-        self._ended(job)
+            if self._stopping.is_set():  # the next process goes on
+                await self._save(writer, replace(job, attempts=0))
+                return
+            job = self._after(writer, job, error)
+        if job.state.has_ended:
+            job = replace(job, finished=time(), waits_for="")
+        await self._save(writer, job)
+        if job.state.has_ended:
+            self._ended(job)
+
+    def _after(self, writer: CollectionWriter, job: Job, error: Exception) -> Job:
+        """A job after an error that ended its work: put back, cancelled or failed."""
+        if isinstance(error, StoppedError):
+            return replace(job, state=State.CANCELLED)
+        reason = writer.reason_of(error)
+        if isinstance(error, _PASSING) and not isinstance(error, SourceError):
+            LOG.warning("job put back", exc_info=error, extra={"job": job.id})
+            self._tries[job.id].put_back(reason)
+            waits = f"another try, since the last one failed: {reason}"
+            return replace(job, state=State.QUEUED, attempts=0, waits_for=waits)
+        LOG.error("job failed", exc_info=error, extra={"job": job.id})
+        return replace(job, state=State.FAILED, error=reason)
 
     def _ended(self, job: Job) -> None:
+        self._tries.pop(job.id, None)
         self._metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
@@ -225,8 +319,8 @@ class JobRunner:
                 report = await writer.write_group(index, group, analyser)
                 break
             except IndexLockedError as error:
-                if job.waits_for != str(error):
-                    job = await self._save(writer, replace(job, waits_for=str(error)))
+                if job.waits_for != (reason := writer.reason_of(error)):
+                    job = await self._save(writer, replace(job, waits_for=reason))
                 await asyncio.sleep(_PAUSE)
         return await self._save(
             writer,
@@ -269,12 +363,7 @@ def _told() -> Iterator[None]:
         raise Problem(
             503,
             "jobs-unavailable",
-            f"The jobs cannot be read or written now: {_reason(error)}. Ask again later; /ready "
+            f"The jobs cannot be read or written now: {reason_of(error)}. Ask again later; /ready "
             "and the log of the server say more.",
             retry_after=30,
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    """An error's reason, without a path."""
-    return getattr(error, "strerror", None) or f"{error}" or type(error).__name__

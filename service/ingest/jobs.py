@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
@@ -146,6 +146,16 @@ class JobStore(JobDatabase):
             job = self.job(id_)
             return None if job is None else (job, document)
         return None
+
+    def shares_documents(self, job: Job, others: Sequence[Job]) -> bool:
+        """Whether a job writes a document that one of other jobs writes."""
+        rows = self.rows(
+            "SELECT 1 FROM passages AS own JOIN passages AS others USING (document) "
+            "JOIN json_each(?) ON others.job = value WHERE own.job = ? LIMIT 1",
+            json.dumps([other.id for other in others]),
+            job.id,
+        )
+        return bool(rows)
 
     def matching(self, filter_: Filter) -> tuple[Job, str] | None:
         """An unfinished job that writes a document that passes a filter, and which document."""

@@ -30,7 +30,7 @@ from featurizer.types import Steps
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem, Room, closing, not_writable
+from service.http.problems import Problem, Room, closing, not_writable, reason_of
 from service.ingest.job import Job
 from service.ingest.jobs import JobStore
 from service.refresh import Refresher
@@ -228,6 +228,10 @@ class CollectionWriter:
             entity_vectors=self._entity_vectors,
             corpus=self.collection.session.snapshot.corpus,
         )
+
+    def reason_of(self, error: Exception) -> str:
+        """An error's reason for readers, with the collection's name instead of its folder."""
+        return reason_of(error, self.collection.session.folder, self.collection.name)
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run blocking work, such as on the disk, in another thread."""

@@ -157,9 +157,10 @@ class JobValue(BaseModel):
         description="Version of its newest commit; null before the first."
     )
     waits_for: str = Field(
-        description="The writer or the models that it waits for; empty for none."
+        description="What it waits for: a writer, models, or another try, and then why the last "
+        "one failed; empty for nothing."
     )
-    error: str = Field(description="Why it failed; empty if it did not.")
+    error: str = Field(description="What in its documents made it fail; empty if it did not.")
 
 
 class JobList(BaseModel):
