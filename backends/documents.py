@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from pathlib import PurePath
 
 from backends.errors import SourceError
 from backends.readers.found import Block, Found
@@ -302,12 +303,13 @@ def is_blank(text: str) -> bool:
     return True
 
 
-def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
+def found_document(found: Found, file: str) -> HeadedDocument:
     """The document that a reader found.
 
+    A row's own id is unique only in its file, so the id here begins with the file's.
+
     Args:
-        id_: The id of a document that has none itself.
-        title: The title of a document that has none itself.
+        file: The file's id; its name is the title of a file that has none.
 
     Raises:
         SourceError: It has no text, or something that cannot be stored; says why.
@@ -320,8 +322,8 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
         raise SourceError("contains no text; scanned pages need OCR first")
     passage = parse_record(
         {
-            "id": found.id or id_,
-            "title": (found.title or title)[:LONGEST_TITLE],
+            "id": f"{file}:{found.id or found.line}" if found.line else file,
+            "title": (found.title or ("" if found.line else PurePath(file).stem))[:LONGEST_TITLE],
             "text": joined(blocks),
             "metadata": found.metadata,
         }

@@ -3,12 +3,15 @@
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import ConfigDict, TypeAdapter
+
+from backends.errors import SourceError
 
 
 @contextmanager
@@ -31,6 +34,38 @@ def write_atomically(path: Path) -> Iterator[BinaryIO]:
     finally:
         unfinished.unlink(missing_ok=True)
     sync(path.parent)
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
+
+
+def require_regular(path: Path) -> None:
+    """Check that a path is a file, which is not opened for it.
+
+    Raises:
+        SourceError: It is a folder, a pipe, a socket or a device.
+        OSError: There is nothing, or it cannot be looked at.
+    """
+    if kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode)):
+        raise SourceError(f"is {kind}, not a file")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; what is no file is neither waited for nor touched.
+
+    Raises:
+        SourceError: It is no file; says what it is.
+        OSError: It cannot be opened.
+    """
+    require_regular(path)
+    # A pipe that has taken its place since then ends at once instead of waiting for a writer.
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
 
 
 def sync(path: Path) -> None:

@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -25,6 +26,7 @@ from backends.documents import (
     parse_record,
 )
 from backends.errors import SourceError
+from backends.files import open_regular, require_regular
 from backends.readers.extract import READERS
 from backends.readers.found import BadFileError, Limits
 from backends.readers.markup import decoded
@@ -69,6 +71,52 @@ class BadLine:
 
 
 OnBad = Callable[[BadLine], None]
+
+
+class Ids:
+    """The ids of the documents that were read, each with the file or the index that it is in."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, str] = {}
+
+    def claim(self, id_: str, source: str) -> None:
+        """Note which source a document is in.
+
+        Raises:
+            SourceError: There is a document with its id; names the other source.
+        """
+        first = self._sources.get(id_)
+        if first == source:
+            raise SourceError(f"id {id_!r} occurs twice in this file")
+        if first is not None:
+            raise SourceError(
+                f"id {id_!r} is in {first} as well; give each document its own (that of a file is "
+                "its path below the folder that is indexed)"
+            )
+        self._sources[id_] = source
+
+    def once(self, document: Passage, source: str) -> Passage:
+        """A document whose id no other has; `claim` tells of one that does."""
+        self.claim(document.id, source)
+        return document
+
+    def first(self, passages: Iterable[tuple[str, Passage]], on_bad: OnBad) -> Iterator[Passage]:
+        """Leave out documents whose id an earlier one has, and name them.
+
+        Args:
+            passages: Each with its source; those of a document are consecutive.
+        """
+        document, is_first = None, True
+        for source, passage in passages:
+            if passage.chunk == 0 or passage.document != document:
+                document, is_first = passage.document, True
+                try:
+                    self.claim(document, source)
+                except SourceError as error:
+                    is_first = False
+                    on_bad(BadLine(source, None, str(error)))
+            if is_first:
+                yield passage
 
 
 class _RefusedError(SourceError):
@@ -165,13 +213,18 @@ class DocumentSource:
 
     def _found_at(self, source: Path) -> tuple[bool, list[_File]]:
         """Whether a path is a folder, and its files."""
-        if source.is_dir() and (source / BEIR_CORPUS).is_file():
-            source = source / BEIR_CORPUS
+        corpus = source / BEIR_CORPUS
+        if corpus.exists() and not corpus.is_dir():
+            source = corpus
         if source.is_dir():
             return True, [_file(name, found) for name, found in self._walk(source)]
         if not source.exists():
             raise SourceError(f"There is no file or folder {source}. Check the path.")
         _require_read(source.name)
+        try:
+            require_regular(source)
+        except SourceError as error:
+            raise SourceError(f"{source} {error}.") from None
         return False, [_file(source.name, source)]
 
     def _listed(self, address: str) -> tuple[bool, list[_File]]:
@@ -203,6 +256,11 @@ class DocumentSource:
         return parts
 
     @property
+    def shown(self) -> str:
+        """The path of its first file, for messages."""
+        return self._files[0].shown
+
+    @property
     def expected(self) -> int:
         """Estimated number of passages, which gets better the more has been read."""
         if not self._done:
@@ -218,12 +276,13 @@ class DocumentSource:
         limits: Limits | None = None,
         on_bad: OnBad = refuse,
         on_note: Callable[[str], None] = lambda _: None,
+        ids: Ids | None = None,
     ) -> Iterator[Passage]:
         """All passages, in the order of file names and of lines.
 
         Lines of JSON and rows of Parquet stay whole unless `chunk_words` is given or they exceed
         `LONGEST_WORDS`; all else is chunked by `CHUNK_WORDS` by default. Memory holds one document
-        at a time, and for a file of several documents the ids so far.
+        at a time, and the ids so far.
 
         Args:
             chunk_words: Longest chunk, in words.
@@ -232,10 +291,12 @@ class DocumentSource:
             on_bad: Called for every line and file that gives no passage; by default the first is an
                 error.
             on_note: Called once for a table whose text or title is a column of another name.
+            ids: Those of documents of other sources, which documents here may not have.
 
         Raises:
             SourceError: `chunk_words` is below 1.
         """
+        ids = ids or Ids()
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
                 is_whole = file.suffix in (*LINES, PARQUET)
@@ -244,7 +305,7 @@ class DocumentSource:
                     words = chunk_words
                 given = {**self._place(file), **(metadata or {})}
                 found = 0
-                for document in self._documents(file, sandbox, on_bad, on_note):
+                for document in self._documents(file, sandbox, ids, on_bad, on_note):
                     whole = replace(document, metadata={**given, **document.metadata})
                     for passage in chunk_passage(whole, words):
                         found += 1
@@ -253,48 +314,43 @@ class DocumentSource:
                 self._found += found
 
     def _documents(
-        self, file: _File, sandbox: Sandbox, on_bad: OnBad, on_note: Callable[[str], None]
+        self,
+        file: _File,
+        sandbox: Sandbox,
+        ids: Ids,
+        on_bad: OnBad,
+        on_note: Callable[[str], None],
     ) -> Iterator[Passage]:
         def note(bad: BadLine) -> None:
             on_bad(replace(bad, file=file.shown))
 
+        once = partial(ids.once, source=file.shown)
         try:
-            with file.here() as path:
+            with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
-                    yield from read_lines(path, note)
+                    yield from read_lines(content, note, once)
                 elif file.suffix == PARQUET:
-                    yield from _read_parquet(path, note)
+                    yield from _read_parquet(content, note, once)
                 elif file.suffix == TEXT:
-                    yield text_document(file.name, path.read_bytes())
+                    yield once(text_document(file.name, content.read()))
+                elif file.suffix in ROWS:
+                    ids.claim(f"{file.name}:", file.shown)  # with which the ids of its rows begin
+                    for found in sandbox.read(content, file.suffix):
+                        if found.note:
+                            on_note(f"{file.shown}: {found.note}.")
+                        try:
+                            yield once(found_document(found, file.name))
+                        except SourceError as error:
+                            note(BadLine("", found.line, str(error)))
                 else:
-                    yield from self._found_in(file, path, sandbox, note, on_note)
+                    for found in sandbox.read(content, file.suffix):
+                        yield once(found_document(found, file.name))
         except _RefusedError:
             raise
         except OSError as error:
             note(BadLine("", None, f"cannot be read: {error}"))
         except (BadFileError, SourceError) as error:
             note(BadLine("", None, str(error)))
-
-    def _found_in(
-        self,
-        file: _File,
-        path: Path,
-        sandbox: Sandbox,
-        on_bad: OnBad,
-        on_note: Callable[[str], None],
-    ) -> Iterator[Passage]:
-        met: set[str] = set()
-        for found in sandbox.read(path, file.suffix):
-            if not found.line:
-                title = PurePath(file.name).stem
-                yield found_document(found, file.name, title)
-                continue
-            if found.note:
-                on_note(f"{file.shown}: {found.note}.")
-            try:
-                yield _once(found_document(found, f"{file.name}:{found.line}", ""), met)
-            except SourceError as error:
-                on_bad(BadLine("", found.line, str(error)))
 
     def _place(self, file: _File) -> Metadata:
         """Metadata on the path and the modification date of a document of a folder; {} for rows."""
@@ -334,46 +390,49 @@ def in_words(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
-def read_lines(path: Path, on_bad: OnBad) -> Iterator[Passage]:
+def read_lines(
+    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+) -> Iterator[Passage]:
     """One document per line of JSON.
+
+    Args:
+        once: Refuses a document whose id another one has, with a `SourceError`.
 
     Raises:
         OSError: The file cannot be read.
     """
-    met: set[str] = set()
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-            if not content:
-                continue
-            try:
-                yield _once(parse_record(_json(content)), met)
-            except SourceError as error:
-                on_bad(BadLine(str(path), number, str(error)))
+    for number, line in enumerate(file, 1):
+        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+        if not content:
+            continue
+        try:
+            yield once(parse_record(_json(content)))
+        except SourceError as error:
+            on_bad(BadLine("", number, str(error)))
 
 
-def _read_parquet(path: Path, on_bad: OnBad) -> Iterator[Passage]:
-    """One document per row.
+def _read_parquet(
+    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+) -> Iterator[Passage]:
+    """One document per row; arguments as of `read_lines`.
 
     Raises:
         OSError: The file cannot be read.
         SourceError: It is not a Parquet file that we can read.
     """
-    met: set[str] = set()
-    with path.open("rb") as file:
-        try:
-            opened = parquet.ParquetFile(file)
-            columns = [name for name in _COLUMNS if name in opened.schema_arrow.names]
-            batches = opened.iter_batches(512, columns=columns)
-            rows: Iterable[dict[str, Any]] = chain.from_iterable(map(_to_rows, batches))
-            for number, row in enumerate(rows, 1):
-                try:
-                    yield _once(parse_record(row), met)
-                except SourceError as error:
-                    on_bad(BadLine("", number, str(error)))
-        except pa.ArrowException as error:
-            said = str(error).partition("\n")[0]
-            raise SourceError(f"cannot be read as a Parquet file: {said}") from error
+    try:
+        opened = parquet.ParquetFile(file)
+        columns = [name for name in _COLUMNS if name in opened.schema_arrow.names]
+        batches = opened.iter_batches(512, columns=columns)
+        rows: Iterable[dict[str, Any]] = chain.from_iterable(map(_to_rows, batches))
+        for number, row in enumerate(rows, 1):
+            try:
+                yield once(parse_record(row))
+            except SourceError as error:
+                on_bad(BadLine("", number, str(error)))
+    except pa.ArrowException as error:
+        said = str(error).partition("\n")[0]
+        raise SourceError(f"cannot be read as a Parquet file: {said}") from error
 
 
 def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -388,13 +447,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
         return {key: _plain(own) for key, own in value.items() if own is not None}
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _once(document: Passage, met: set[str]) -> Passage:
-    if document.id in met:
-        raise SourceError(f"id {document.id!r} occurs twice in this file")
-    met.add(document.id)
-    return document
 
 
 def _json(line: bytes) -> object:
@@ -444,14 +496,14 @@ def _remote(file: RemoteFile) -> _File:
 
 def _file(name: str, path: Path) -> _File:
     try:
-        if path.suffix.lower() == PARQUET:
-            return _File(name, path, max(1, parquet.read_metadata(path).num_rows))
-        if path.suffix.lower() not in ROWS:
-            return _File(name, path, 1 + path.stat().st_size // _BYTES_PER_PASSAGE)
-        with path.open("rb") as content:
+        with open_regular(path) as content:
+            if path.suffix.lower() == PARQUET:
+                return _File(name, path, max(1, parquet.read_metadata(content).num_rows))
+            if path.suffix.lower() not in ROWS:
+                return _File(name, path, 1 + path.stat().st_size // _BYTES_PER_PASSAGE)
             lines = sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
-        return _File(name, path, max(1, lines))
-    except (OSError, pa.ArrowException):  # reported when the file is read
+            return _File(name, path, max(1, lines))
+    except (OSError, SourceError, pa.ArrowException):  # reported when the file is read
         return _File(name, path, 1)
 
 

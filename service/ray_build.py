@@ -24,7 +24,7 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
 
 from backends.progress import Progress
-from backends.sources import BadLine, DocumentSource, OnBad
+from backends.sources import BadLine, DocumentSource, Ids, OnBad
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.store.schema import (
@@ -50,6 +50,7 @@ _READ = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("id", "document", "title", "text", "metadata")),
         pa.field("chunk", pa.int32()),
+        pa.field("file", pa.string()),
         pa.field("bad", pa.string()),
     ]
 )
@@ -164,20 +165,20 @@ def _rows_of(
     found: list[dict[str, object]] = []
 
     def note(bad: BadLine) -> None:
-        found.append(_row(Passage("", "", ""), json.dumps(astuple(bad))))
+        found.append(_row(Passage("", "", ""), bad=json.dumps(astuple(bad))))
 
     for number in numbers["file"].to_pylist():
         for passage in files[number].passages(**options, on_bad=note):
-            found.append(_row(passage))
+            found.append(_row(passage, files[number].shown))
             if len(found) >= ROWS_PER_TASK:
                 yield pa.Table.from_pylist(found, _READ)
                 found.clear()
     yield pa.Table.from_pylist(found, _READ)
 
 
-def _row(own: Passage, bad: str = "") -> dict[str, object]:
-    values = own.id, own.document, own.title, own.text, metadata_json(own.metadata), own.chunk, bad
-    return dict(zip(_READ.names, values, strict=True))
+def _row(own: Passage, file: str = "", bad: str = "") -> dict[str, object]:
+    values = own.id, own.document, own.title, own.text, metadata_json(own.metadata), own.chunk
+    return dict(zip(_READ.names, (*values, file, bad), strict=True))
 
 
 class _Analyse:
@@ -208,7 +209,9 @@ class _Analyse:
             analysed[place] = own
         table = pa.Table.from_batches([to_batch(passages, analysed, self._schema)])
         is_new = np.isin(np.arange(len(passages)), new)
-        return table.append_column("bad", rows["bad"]).append_column("is_new", pa.array(is_new))
+        for name in ("file", "bad"):
+            table = table.append_column(name, rows[name])
+        return table.append_column("is_new", pa.array(is_new))
 
     def _has(self, own: np.bytes_) -> bool:
         place = int(np.searchsorted(self._known, own))
@@ -234,10 +237,13 @@ class _Arrived:
         return self._own.fingerprint
 
     def passages(self) -> Iterator[Passage]:
-        """All passages, in the order of the sources."""
+        """All passages, in the order of the sources; of documents with one id the first."""
+        return Ids().first(self._with_files(), self._on_bad)
+
+    def _with_files(self) -> Iterator[tuple[str, Passage]]:
         for rows in self._rows.iter_batches(batch_size=None, batch_format="pyarrow"):
-            columns = (rows[name].to_pylist() for name in ("bad", "is_new", "content_hash"))
-            for passage, found, bad, is_new, own in zip(
+            columns = (rows[name].to_pylist() for name in ("file", "bad", "is_new", "content_hash"))
+            for passage, found, file, bad, is_new, own in zip(
                 to_passages(rows), to_analyses(rows), *columns, strict=True
             ):
                 if bad:
@@ -247,7 +253,7 @@ class _Arrived:
                     self._ready[passage.id, own] = found
                     if len(self._ready) > self._window:  # drop the oldest; its window skipped it
                         del self._ready[next(iter(self._ready))]
-                yield passage
+                yield file, passage
 
     def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
         for passage in passages:

@@ -202,6 +202,17 @@ def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path)
     assert index.delete(documents=["long", "engines.md"])[0] == "engines.md#0000"
 
 
+def test_rows_of_two_tables_are_two_sets(index: wye.Index, tmp_path: Path) -> None:
+    staff, rooms = tmp_path / "staff.csv", tmp_path / "rooms.csv"
+    staff.write_text("id,text\n1,Ada runs the foundry\n2,Ben mends the looms\n")
+    rooms.write_text("id,text\n1,The attic holds the archive\n")
+    assert [index.add(wye.read(path)).added for path in (staff, rooms)] == [2, 1]
+    assert index.add(wye.read(staff)).unchanged == 2
+    staff.write_text("id,text\n2,Ben mends the looms\n1,Ada ran the foundry\n")
+    report = index.add(wye.read(staff))
+    assert (report.added, report.updated, report.unchanged) == (0, 1, 1)
+
+
 def test_a_document_called_as_a_part_of_another_is_stored_beside_it(index: wye.Index) -> None:
     part = wye.Document("long#0001", text="Ada is mine.")
     long = wye.Document("long", text="Ada wrote. " * 100)

@@ -43,7 +43,7 @@ class Found:
     Attributes:
         title: Empty if the file has none.
         metadata: As in the file, not checked yet.
-        id: Empty if the file has none.
+        id: Of a row, unique in its file; empty if the file has no ids.
         line: 1-based line in a file of several documents; 0 for a file of one.
         error: Why this is no document; empty if it is one.
         note: On the first row of a table: its columns that were taken for text and title, if one

@@ -205,6 +205,7 @@ def _row_document(
             for place, is_typed in rest
             if cells[place]
         },
-        id=cells[roles["id"]] if roles["id"] >= 0 else "",
+        # A row without one must not get that of another row.
+        id=cells[roles["id"]] or f"line-{line}" if roles["id"] >= 0 else "",
         line=line,
     )

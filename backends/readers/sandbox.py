@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
-from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -44,8 +43,8 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def read(self, path: Path, suffix: str) -> Iterator[Found]:
-        """The documents of a file, which is read completely before the first is yielded.
+    def read(self, source: BinaryIO, suffix: str) -> Iterator[Found]:
+        """The documents of an open file, which is read completely before the first is yielded.
 
         Args:
             suffix: One of `READERS`.
@@ -53,16 +52,15 @@ class Sandbox:
         Raises:
             BadFileError: The file cannot be read, or not within the limits; raised at the call, or
                 after the documents before the error.
-            OSError: The file cannot be opened.
+            OSError: There is no temporary file.
         """
-        with path.open("rb") as source:
-            target = tempfile.TemporaryFile()  # noqa: SIM115 - `_found` closes it
-            try:
-                code = self._ask(suffix, source.fileno(), target.fileno())
-            except BaseException:
-                target.close()
-                self.close()
-                raise
+        target = tempfile.TemporaryFile()  # noqa: SIM115 - `_found` closes it
+        try:
+            code = self._ask(suffix, source.fileno(), target.fileno())
+        except BaseException:
+            target.close()
+            self.close()
+            raise
         found = _found(target, code, self._limits)
         first = next(found, None)  # started here, so that its end closes the file
         return chain(() if first is None else [first], found)

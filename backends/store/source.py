@@ -8,7 +8,7 @@ texts are taken, and analysed anew.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,9 @@ from backends.store.index import PassageStore, Writer
 from backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
 from backends.store.versions import PASSAGES, reading
 from backends.types import Metadata, Passage
+
+if TYPE_CHECKING:
+    from backends.sources import Ids, OnBad
 
 _ROWS_AT_ONCE = 2_048
 
@@ -82,16 +85,25 @@ class IndexSource:
     def passages(
         self,
         *,
-        chunk_words: int | None = None,  # noqa: ARG002 - as of `DocumentSource`
         metadata: Metadata | None = None,
+        ids: "Ids | None" = None,
+        on_bad: "OnBad | None" = None,
         **reading_files: object,  # noqa: ARG002
     ) -> Iterator[Passage]:
         """All passages by document and chunk; they are cut no further.
 
         Args:
             metadata: Metadata of every passage; a passage's own takes precedence.
+            ids: Those of documents of other sources; a document here that has one is left out.
+            on_bad: Called for each of those.
             reading_files: What `DocumentSource.passages` takes besides, for reading files.
         """
+        passages = self._passages(metadata)
+        if ids is None or on_bad is None:
+            return passages
+        return ids.first(((str(self.folder), passage) for passage in passages), on_bad)
+
+    def _passages(self, metadata: Metadata | None) -> Iterator[Passage]:
         with reading(self.folder):
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
             order = [("document", "ascending"), ("chunk", "ascending")]

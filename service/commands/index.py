@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from backends.sources import BadLine, DocumentSource
     from backends.store.ingest import IngestReport
     from backends.store.source import IndexSource
-    from backends.types import Passage, Scalar
+    from backends.types import Scalar
     from service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
@@ -124,7 +124,7 @@ def ingest_files(
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Args:
-        reading: Arguments of `DocumentSource.passages`, except `on_bad` and `on_note`.
+        reading: Arguments of `DocumentSource.passages`, except `on_bad`, `on_note` and `ids`.
 
     Raises:
         BackendError: A source is missing, or of a kind that is not read.
@@ -132,14 +132,13 @@ def ingest_files(
         ServiceError: Nothing can be read; then no index is made.
     """
     import wye
+    from backends.sources import Ids
 
     # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, reading)
-    passages = _once_each(
-        chain.from_iterable(
-            one.passages(**reading, on_bad=bad.note, on_note=bad.table) for one in found
-        ),
-        bad,
+    ids = Ids()
+    passages = chain.from_iterable(
+        one.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for one in found
     )
     first = next(passages, None)
     if first is None:
@@ -227,34 +226,17 @@ def _looked_through(
     sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
-    from backends.sources import open_source
+    from backends.sources import Ids, open_source
 
     found = [open_source(source) for source in sources]
     bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
     if not bad.is_strict:
         return found
     with messages().status("Reading"):
-        read = chain.from_iterable(one.passages(**reading, on_bad=bad.note) for one in found)
-        deque(_once_each(read, bad), maxlen=0)
+        ids = Ids()
+        for source in found:
+            deque(source.passages(**reading, on_bad=bad.note, ids=ids), maxlen=0)
     return [open_source(source) for source in sources]
-
-
-def _once_each(passages: "Iterable[Passage]", bad: "BadLines") -> "Iterator[Passage]":
-    """Leave out documents whose id an earlier one has, and name them."""
-    from backends.sources import BadLine
-
-    met: set[str] = set()
-    document, is_repeated = None, False
-    for passage in passages:
-        if passage.chunk == 0 or passage.document != document:
-            document = passage.document
-            is_repeated = document in met
-            met.add(document)
-            if is_repeated:
-                reason = "an earlier document in these sources has this id; give each its own"
-                bad.note(BadLine(passage.document, None, reason))
-        if not is_repeated:
-            yield passage
 
 
 @contextmanager

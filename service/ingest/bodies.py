@@ -32,7 +32,16 @@ from backends.documents import (
 from backends.errors import SourceError
 from backends.readers.found import BadFileError, Found, Limits
 from backends.readers.sandbox import Sandbox
-from backends.sources import LINES, ROWS, SUFFIXES, TEXT, BadLine, read_lines, text_document
+from backends.sources import (
+    LINES,
+    ROWS,
+    SUFFIXES,
+    TEXT,
+    BadLine,
+    Ids,
+    read_lines,
+    text_document,
+)
 from backends.types import Passage
 from service.http.middleware import MOST_VALUES, JsonValues
 from service.http.problems import Problem, Room, not_writable
@@ -155,8 +164,8 @@ class FileReader:
             with self._room.taken():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
-                    with Sandbox(self._limits) as sandbox:
-                        return await asyncio.to_thread(sandbox.read, path, suffix)
+                    with Sandbox(self._limits) as sandbox, path.open("rb") as file:
+                        return await asyncio.to_thread(sandbox.read, file, suffix)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
 
@@ -191,8 +200,7 @@ def _found(found: Iterable[Found], name: str) -> Iterator[Passage]:
     try:
         for one in found:
             try:
-                id_ = f"{name}:{one.line}" if one.line else name
-                yield found_document(one, id_, "" if one.line else Path(name).stem)
+                yield found_document(one, name)
             except SourceError as error:
                 place = f"cannot be read: row {one.line}: " if one.line else ""
                 raise bad_file(name, f"{place}{error}") from error
@@ -218,7 +226,12 @@ def _lines(path: Path, name: str) -> Iterator[Passage]:
                 )
     if not number:
         raise bad_file(name, "is empty")
-    return read_lines(path, refuse)
+
+    def documents() -> Iterator[Passage]:
+        with path.open("rb") as file:
+            yield from read_lines(file, refuse, partial(Ids().once, source=name))
+
+    return documents()
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -340,6 +353,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     if id_ is not None and (len(names) > 1 or suffix_of(names[0]) in ROWS):
         raise Problem(422, "form", "`id` is for a single file that is one document.")
     streams: list[Iterable[Passage]] = []
+    ids = Ids()
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
         if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
             raise bad_file(name, f"has more than {characters:,} characters; split it")
@@ -349,7 +363,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
         documents = await read_file(path, name, reader)
         if id_ is not None:
             documents = map(partial(_renamed, id_), documents)
-        streams.append(documents)
+        streams.append(_once(documents, name, ids))
     return Sent(
         (with_metadata(document, metadata) for document in chain.from_iterable(streams)),
         fields.get("collection"),
@@ -360,6 +374,15 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
 def _copy(source: BinaryIO, path: Path) -> None:
     with path.open("wb") as file:
         shutil.copyfileobj(source, file)
+
+
+def _once(documents: Iterable[Passage], name: str, ids: Ids) -> Iterator[Passage]:
+    """The documents of a file; one whose id a document of another file has is refused."""
+    for document in documents:
+        try:
+            yield ids.once(document, name)
+        except SourceError as error:
+            raise bad_file(name, f"cannot be stored: {error}") from error
 
 
 def _renamed(id_: str, document: Passage) -> Passage:

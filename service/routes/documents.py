@@ -77,7 +77,8 @@ _BODY: dict[str, Any] = {
                             "items": {"type": "string", "format": "binary"},
                             "description": (
                                 f"Files that end in {', '.join(SUFFIXES)}. The last part "
-                                "of a file's name becomes the id of its document."
+                                "of a file's name becomes the id of its document; ids of CSV rows "
+                                "begin with it, as in `rooms.csv:1`."
                             ),
                         },
                         "id": {

@@ -60,7 +60,7 @@ def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
     with pytest.raises(SourceError, match="at most 1,024 are stored"):
         parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
     for found in (Found(f"{longest}t", [(0, "y")]), Found("", [(0, "y")])):
-        assert found_document(found, "x", f"{longest}t").title == longest
+        assert found_document(found, f"{longest}t.md").title == longest
     assert text_document(f"{longest}t.txt", b"y").title == longest
     chunk = Passage("x#0001", f"{longest} > Heading", "y", {}, "x", 1)
     assert checked_passage(chunk) == chunk

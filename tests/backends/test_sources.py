@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import socket
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -12,7 +15,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from backends.errors import SourceError
-from backends.sources import BadLine, DocumentSource
+from backends.files import open_regular
+from backends.sources import BadLine, DocumentSource, Ids
 from backends.types import Metadata, Passage
 
 
@@ -255,3 +259,110 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     assert read(tmp_path / "named.parquet")[0] == [Passage("m", "", "M.", {"a": "b"})]
     write(tmp_path / "none.parquet", b"PAR1 nonsense")
     assert "read as a Parquet file" in read(tmp_path / "none.parquet")[1][0].reason
+
+
+ROOMS = "id,title,text\n1,Attic,The attic holds the archive\n2,Yard,The yard holds a crane\n"
+
+
+def test_the_id_of_a_row_begins_with_that_of_its_file(tmp_path: Path) -> None:
+    write(tmp_path / "rooms.csv", ROOMS)
+    write(tmp_path / "staff.csv", "ID,text\n2,Ben mends the looms\n1,Ada runs the foundry\n")
+    write(tmp_path / "old" / "rooms.csv", "_id;text\n1;The attic was empty\n;A row without an id\n")
+    write(tmp_path / "plain.csv", "text\nOne\n\nTwo\n")
+    passages, bad = read(tmp_path)
+    assert bad == []
+    assert [(passage.id, passage.text.split()[0]) for passage in passages] == [
+        ("plain.csv:2", "One"),
+        ("plain.csv:4", "Two"),
+        ("rooms.csv:1", "The"),
+        ("rooms.csv:2", "The"),
+        ("staff.csv:2", "Ben"),
+        ("staff.csv:1", "Ada"),
+        ("old/rooms.csv:1", "The"),
+        ("old/rooms.csv:line-3", "A"),
+    ]
+    assert [passage.id for passage in read(tmp_path / "rooms.csv")[0]] == [
+        "rooms.csv:1",
+        "rooms.csv:2",
+    ]
+
+
+@pytest.mark.parametrize("id_", ["a b", "a/b", "#7", "x#0001", "é", "0", "007", "x" * 300])
+def test_odd_ids_of_rows(tmp_path: Path, id_: str) -> None:
+    path = write(
+        tmp_path / "x.csv", "\ufeffid;text;n", f"{id_};Fine;1", ";No id;2", f"{id_};Late;3"
+    )
+    passages, bad = read(path)
+    assert [passage.document for passage in passages] == [f"x.csv:{id_}", "x.csv:line-3"]
+    assert [str(each) for each in bad] == [f"{path}:4: id 'x.csv:{id_}' occurs twice in this file"]
+
+
+def test_a_document_with_the_id_of_another_file_s_is_named_with_both(tmp_path: Path) -> None:
+    one = write(
+        tmp_path / "a.jsonl", '{"_id": "7", "text": "One."}', '{"_id": "8", "text": "Two."}'
+    )
+    other = write(
+        tmp_path / "b" / "a.jsonl", '{"_id": "8", "text": "Late."}', '{"_id": "9", "text": "New."}'
+    )
+    said = f"{other}:1: id '8' is in {one} as well; give each document its own"
+    passages, bad = read(tmp_path)
+    assert [passage.id for passage in passages] == ["7", "8", "9"]
+    assert [str(each).partition(" (")[0] for each in bad] == [said]
+    with pytest.raises(SourceError, match=re.escape(said)):
+        list(DocumentSource(tmp_path).passages())
+    # Two sources: files of one name, and a table of whose rows none is taken.
+    for name in ("c.txt", "d.csv"):
+        write(tmp_path / name, "text", "A text")
+        write(tmp_path / "b" / name, "text", "A text", "More")
+    ids, bad = Ids(), []
+    for source in (tmp_path / "c.txt", tmp_path / "d.csv", tmp_path / "b"):
+        passages = list(DocumentSource(source).passages(on_bad=bad.append, ids=ids))
+    assert [passage.id for passage in passages] == ["8", "9"]
+    assert [(each.file, each.line, str(tmp_path) in each.reason) for each in bad] == [
+        (str(tmp_path / "b" / "c.txt"), None, True),
+        (str(tmp_path / "b" / "d.csv"), None, True),
+    ]
+
+
+@pytest.fixture
+def sockets(tmp_path: Path) -> Iterator[Path]:
+    """A folder with everything that is no file, and one that is."""
+    folder = tmp_path / "f"
+    write(folder / "a.txt", "A note about the gate.")
+    for suffix in ("txt", "md", "csv", "jsonl", "parquet", "pdf"):
+        os.mkfifo(folder / f"pipe.{suffix}")
+    (folder / "link.txt").symlink_to(folder / "pipe.txt")
+    (folder / "null.txt").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "socket.md"))
+        yield folder
+
+
+def test_what_is_no_file_is_named_and_not_waited_for(sockets: Path) -> None:
+    passages, bad = read(sockets)
+    assert [passage.id for passage in passages] == ["a.txt"]
+    assert sorted(str(each).removeprefix(f"{sockets}/") for each in bad) == [
+        "link.txt: is a pipe, not a file",
+        "null.txt: is a device, not a file",
+        "pipe.csv: is a pipe, not a file",
+        "pipe.jsonl: is a pipe, not a file",
+        "pipe.md: is a pipe, not a file",
+        "pipe.parquet: is a pipe, not a file",
+        "pipe.pdf: is a pipe, not a file",
+        "pipe.txt: is a pipe, not a file",
+        "socket.md: is a socket, not a file",
+    ]
+    for name in ("pipe.csv", "link.txt", "socket.md", "null.txt"):
+        with pytest.raises(SourceError, match=rf"{name} is a \w+, not a file\."):
+            DocumentSource(sockets / name)
+    os.mkfifo(sockets / "corpus.jsonl")
+    with pytest.raises(SourceError, match=r"corpus\.jsonl is a pipe, not a file\."):
+        DocumentSource(sockets)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.files.require_regular", lambda path: None)
+    with open_regular(sockets / "pipe.txt") as file:
+        assert not file.read()

@@ -157,3 +157,51 @@ def test_an_index_that_cannot_be_a_source(folder: Path, tmp_path: Path, wye: Run
     next((old / "passages.lance" / "data").iterdir()).unlink()
     code, _, err = wye("index", old, "--index", tmp_path / "new")
     assert (code, "wye repair" in err, (tmp_path / "new").exists()) == (2, True, False)
+
+
+STAFF = "id,title,text\n1,Ada,Ada runs the foundry\n2,Ben,Ben mends the looms\n"
+ROOMS = "id,title,text\n1,Attic,It holds the archive\n2,Yard,It holds a crane\n3,Hall,It is empty\n"
+
+
+def test_rows_of_two_tables_are_two_sets_and_a_corrected_row_is_replaced(
+    tmp_path: Path, wye: Run
+) -> None:
+    staff, rooms, old = (tmp_path / name for name in ("staff.csv", "rooms.csv", "old/rooms.csv"))
+    old.parent.mkdir()
+    staff.write_text(STAFF)
+    rooms.write_text(ROOMS)
+    old.write_text(ROOMS + "4,Shed,It was demolished\n")
+
+    def index(*sources: Path) -> tuple[str, str]:
+        code, out, err = wye("index", *sources, "--index", tmp_path / "i")
+        assert code == 0
+        return out, err
+
+    assert "2 added" in index(staff)[0]
+    assert "3 added" in index(rooms)[0]
+    assert "5 unchanged" in index(staff, rooms)[0]
+    rooms.write_text(
+        ROOMS.replace("It is empty", "It is full").replace("3,Hall", "5,Loft,-\n3,Hall")
+    )
+    assert "1 added, 1 updated, 2 unchanged" in index(rooms)[0]
+    out, err = index(rooms, old)
+    assert "4 unchanged, 1 skipped" in out
+    assert err.startswith(f"Skipped: {old}: id 'rooms.csv:' is in {rooms} as well")
+    assert [one.id for one in list_documents(tmp_path / "i").documents] == [
+        *(f"rooms.csv:{n}" for n in (1, 2, 3, 5)),
+        *(f"staff.csv:{n}" for n in (1, 2)),
+    ]
+    assert "10 added" in wye("index", tmp_path, "--index", tmp_path / "new")[1]
+
+
+def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
+    folder: Path, tmp_path: Path, wye: Run
+) -> None:
+    os.mkfifo(folder / "b.txt")
+    code, out, err = wye("index", folder, "--index", tmp_path / "i")
+    assert (code, "2 added, 1 skipped" in out) == (0, True)
+    assert f"Skipped: {folder / 'b.txt'}: is a pipe, not a file\n" in err
+    code, _, err = wye("index", folder / "b.txt", "--index", tmp_path / "new")
+    assert (code, err) == (2, f"Error: {folder / 'b.txt'} is a pipe, not a file.\n")
+    assert wye("index", folder, "--index", tmp_path / "new", "--strict")[0] == 2
+    assert not (tmp_path / "new").exists()

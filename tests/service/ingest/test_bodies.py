@@ -51,6 +51,33 @@ def test_each_kind_of_file_is_a_document(client: TestClient) -> None:
     assert stored("memo.docx") == ("Memo", "A bridge in Bonn.\n\nPons | 1209")
 
 
+def test_rows_of_two_tables_are_two_sets(client: TestClient) -> None:
+    staff = b"id,title,text\n1,Ada,Ada runs the foundry\n2,Ben,Ben mends the looms\n"
+    rooms = b"\xef\xbb\xbfid;text\n1;The attic holds the archive\n;The yard holds a crane\n"
+
+    assert send(client, "staff.csv", staff)[0] == 201
+    reply = client.post("/v1/documents", files={"file": ("rooms.csv", rooms)})
+    assert (reply.status_code, reply.json()["added"]) == (201, 2)
+    assert reply.json()["documents"] == ["rooms.csv:1", "rooms.csv:line-3"]
+    assert client.get("/v1/documents").json()["total"] == 2 + 4
+    both = [
+        ("file", ("staff.csv", staff)),
+        ("file", ("rooms.csv", rooms.replace(b"yard", b"hall"))),
+    ]
+    reply = client.post("/v1/documents", files=both).json()
+    assert (reply["added"], reply["updated"], reply["unchanged"]) == (0, 1, 3)
+
+
+def test_documents_of_two_files_with_one_id_are_refused_with_both_named(client: TestClient) -> None:
+    files = [
+        ("file", (name, b'{"_id": "7", "text": "A bridge."}')) for name in ("a.jsonl", "b.jsonl")
+    ]
+    reply = client.post("/v1/documents", files=files)
+    assert reply.status_code == 422
+    assert "'b.jsonl' cannot be stored: id '7' is in a.jsonl as well" in reply.json()["detail"]
+    assert client.get("/v1/documents").json()["total"] == 2
+
+
 def test_a_file_can_be_given_an_id(client: TestClient) -> None:
     assert send(client, "a.txt", b"A bridge.", id="my/own id", chunk_words="50")[0] == 201
     assert client.get("/v1/documents/my/own id").json()["title"] == "a"
