@@ -78,6 +78,13 @@ class Ids:
 
     def __init__(self) -> None:
         self._sources: dict[str, str] = {}
+        self._files: set[tuple[str, str]] = set()
+
+    def is_read(self, name: str, source: str) -> bool:
+        """Whether a file was read under that name before; notes that it is."""
+        known = len(self._files)
+        self._files.add((name, source))
+        return len(self._files) == known
 
     def claim(self, id_: str, source: str) -> None:
         """Note which source a document is in.
@@ -299,6 +306,8 @@ class DocumentSource:
         ids = ids or Ids()
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
+                if ids.is_read(file.name, file.shown):
+                    continue  # by a source before this one
                 is_whole = file.suffix in (*LINES, PARQUET)
                 words = LONGEST_WORDS if is_whole else CHUNK_WORDS
                 if chunk_words is not None:
@@ -334,7 +343,7 @@ class DocumentSource:
                 elif file.suffix == TEXT:
                     yield once(text_document(file.name, content.read()))
                 elif file.suffix in ROWS:
-                    ids.claim(f"{file.name}:", file.shown)  # with which the ids of its rows begin
+                    ids.claim(f"{file.name}:…", file.shown)  # with which the ids of its rows begin
                     for found in sandbox.read(content, file.suffix):
                         if found.note:
                             on_note(f"{file.shown}: {found.note}.")
