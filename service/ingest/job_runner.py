@@ -35,6 +35,7 @@ _ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 # A job that could write nothing for so many seconds is reported.
 _REPORTED_AFTER = 3_600.0
+_ANOTHER_TRY = "another try, since the last one failed: "
 # No document causes these: the disk, the memory, the index or the models do. `SourceError`, which
 # is a `BackendError`, is the exception.
 _PASSING = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowException)
@@ -146,7 +147,8 @@ class JobRunner:
         found: list[Job] = []
         for each in writers:
             with _told():
-                found += reversed(await each.off_loop(each.jobs.jobs))
+                stored = await each.off_loop(each.jobs.jobs)
+            found += map(self._with_reason, reversed(stored))
         return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
@@ -177,13 +179,21 @@ class JobRunner:
             with _told():
                 job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
-                return job, writer
+                return self._with_reason(job), writer
         raise Problem(
             404,
             "no-such-job",
             f"There is no job '{id_:.40}'. Jobs that ended are kept for "
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
+
+    def _with_reason(self, job: Job) -> Job:
+        """A job with the reason why it does not go on, which a full disk may not have stored."""
+        tries = self._tries.get(job.id)
+        reason = self._faults.get(job.collection) or (tries.reason if tries else "")
+        if not reason or job.state.has_ended or job.waits_for:
+            return job
+        return replace(job, state=State.QUEUED, waits_for=_ANOTHER_TRY + reason)
 
     def _seen(self) -> list[CollectionWriter]:
         """Writers of the collections whose jobs the asking key may see; none if it has a filter."""
@@ -270,7 +280,7 @@ class JobRunner:
             groups = self._groups(writer.jobs.passages(job))
             while group := await writer.off_loop(lambda: next(groups, None)):
                 job = await self._write(writer, job, group)
-                self._tries[job.id] = _Tries()
+                self._tries[job.id], self._faults[job.collection] = _Tries(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
         except IndexMismatchError as error:  # it was migrated; a server with its models goes on
@@ -296,7 +306,7 @@ class JobRunner:
         if isinstance(error, _PASSING) and not isinstance(error, SourceError):
             LOG.warning("job put back", exc_info=error, extra={"job": job.id})
             self._tries[job.id].put_back(reason)
-            waits = f"another try, since the last one failed: {reason}"
+            waits = _ANOTHER_TRY + reason
             return replace(job, state=State.QUEUED, attempts=0, waits_for=waits)
         LOG.error("job failed", exc_info=error, extra={"job": job.id})
         return replace(job, state=State.FAILED, error=reason)

@@ -254,10 +254,9 @@ def test_a_job_that_pauses_can_be_cancelled(
         if not is_saved:
             patched.setattr(JobStore, "save", refuse)
         job = send(client, 12)
-        if is_saved:
-            until(partial(reason, client, job))
-        else:
-            until(lambda: "No space left" in client.get("/ready").text)
+        until(partial(reason, client, job))
+        (said,) = client.get("/v1/jobs").json()["data"]
+        assert (said["state"], "No space left on device" in said["waits_for"]) == ("queued", True)
     assert client.delete(f"/v1/jobs/{job}").status_code == 202
     assert wait_for(client, job)["state"] == "cancelled"
     assert client.put("/v1/documents/d00003", json={"text": "Another."}).status_code == 201
