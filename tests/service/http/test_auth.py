@@ -262,6 +262,57 @@ def test_a_key_of_a_collection_writes_to_no_other(
     keys.ask("free", "DELETE", "/v1/documents/hush1-hushb?collection=a")
 
 
+STORE_OF_ANOTHER: list[tuple[str, str, Any]] = [
+    ("GET", "", None),
+    ("POST", "/search", {"query": "Mostar"}),
+    ("GET", "/files", None),
+    ("POST", "/files", {"file_id": "file-x"}),
+    ("GET", "/files/hush1-hushb", None),
+    ("GET", "/files/hush1-hushb/content", None),
+    ("DELETE", "/files/hush1-hushb", None),
+    ("POST", "/file_batches", {"file_ids": ["file-x"]}),
+    ("GET", "/file_batches/batch-x", None),
+    ("GET", "/file_batches/batch-x/files", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), STORE_OF_ANOTHER)
+def test_a_store_of_another_collection_is_one_that_is_not_there(
+    keys: Keys, method: str, path: str, body: object
+) -> None:
+    there, not_there = (
+        keys.ask("a", method, f"/v1/vector_stores/{store}{path}", json=body)
+        for store in ("hushb", "hushc")
+    )
+    assert (there.status_code, not_there.status_code) == (404, 404)
+    told, expected = there.json()["detail"], not_there.json()["detail"]
+    assert told.replace("hushb", "hushc") == expected.replace("hushb", "hushc")
+    assert keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").status_code == 200
+
+
+# What tells of no passage, and what has tests with keys where it is tested: files, jobs, reranking.
+ASKED_ELSEWHERE = re.compile(r"/v1/(features|files.*|jobs/.*|rerank)")
+
+
+def test_no_address_is_forgotten(keys: Keys) -> None:
+    stores = [
+        (method, f"/v1/vector_stores/hushb{path}", None) for method, path, _ in STORE_OF_ANOTHER
+    ]
+    asked = {(method, path.partition("?")[0]) for method, path, _ in (*READS, *WRITES, *stores)}
+    schema = keys.client.get("/openapi.json").json()
+    left = [
+        f"{method} {path}"
+        for path, methods in schema["paths"].items()
+        for method in methods
+        if not ASKED_ELSEWHERE.fullmatch(path)
+        and not any(
+            method == one.lower() and re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)
+            for one, address in asked
+        )
+    ]
+    assert left == [], "Ask these with keys that are bound, in READS or WRITES."
+
+
 def test_jobs_are_those_of_its_collections(keys: Keys) -> None:
     lines = "\n".join(json.dumps({"_id": f"open-{n}", "text": "A bridge."}) for n in range(3))
     kind = {"content-type": "application/x-ndjson"}
