@@ -138,6 +138,8 @@ def reason_of(error: BaseException, folder: Path | None = None, name: str = "") 
     Args:
         folder: Of an index, which is called `name` instead.
     """
+    if isinstance(error, MemoryError):
+        return "not enough memory"
     if isinstance(error, SourceError):  # names documents, whose ids may look like paths
         return str(error)
     said = getattr(error, "strerror", None) or f"{error}" or type(error).__name__
@@ -198,7 +200,7 @@ def problem_of(error: Exception) -> Problem:
         return _of_validation(error)
     if isinstance(error, HTTPException):
         return _of_http(error)
-    if isinstance(error, BASES):
+    if isinstance(error, (*BASES, MemoryError)):
         return _of_ours(error)
     return Problem(
         500,
@@ -214,6 +216,8 @@ def _of_ours(error: Exception) -> Problem:
         return Problem(422, "refused", detail)
     if isinstance(error, IndexLockedError):
         return Problem(409, "locked", detail, retry_after=1)
+    if isinstance(error, MemoryError):
+        detail = "There was not enough memory for this. Try again."
     # A fault of an index, a model or a setting, which the operator has to fix.
     return Problem(503, "unavailable", detail, retry_after=10)
 

@@ -123,6 +123,21 @@ def test_actors_that_are_killed_change_nothing(local: Path, there: Settings) -> 
     assert rankings(there.index) == rankings(local)
 
 
+def test_a_document_with_the_id_of_another_is_named_with_both(
+    there: Settings, tmp_path: Path
+) -> None:
+    from service import ray_build  # noqa: PLC0415 - it imports ray
+
+    one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    for path in (one, other):
+        path.write_text('{"_id": "7", "text": "The old mill stands on the Isar."}\n')
+    files = [DocumentSource(path) for path in (one, other)]
+    bad: list[str] = []
+    report = ray_build.build(there, files, {}, lambda line: bad.append(str(line)), actors=1)
+    assert (report.added, report.repeated) == (1, 0)
+    assert [each.partition(";")[0] for each in bad] == [f"{other}: id '7' is in {one} as well"]
+
+
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A cluster of two nodes, of which one has no more than the head."""

@@ -200,6 +200,17 @@ def test_a_job_that_waits_says_why_without_a_path(
     assert client.delete("/v1/documents/d00003").status_code == 409
 
 
+def test_too_little_memory_for_a_small_change_is_said(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        Fault(patched, HashAnalyser, "analyse_in_steps").set(MemoryError, 1, times=1)
+        refused = client.put("/v1/documents/x", json={"text": "A bridge."})
+        assert (refused.status_code, "not enough memory" in refused.text) == (503, True)
+        assert client.get("/v1/documents").json()["total"] == 2
+        assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
+
+
 def test_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(service.ingest.job_runner, "monotonic", lambda: now)
