@@ -147,7 +147,8 @@ def reason_of(error: BaseException, folder: Path | None = None, name: str = "") 
 
 
 def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
-    """The problem (503) for a write that the disk refuses."""
+    """The problem (503) for a write that the disk refuses; paths are only in the log."""
+    LOG.warning("not writable", exc_info=error)
     return Problem(
         503,
         "not-writable",
