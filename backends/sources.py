@@ -48,6 +48,7 @@ PARQUET = ".parquet"
 _READ = (*SUFFIXES, PARQUET)
 _COLUMNS = ("_id", "id", "title", "text", "metadata")
 
+_ONE_FOLDER = "index the folder that holds both files, or rename one"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # For estimating the number of passages of a file that is one document.
 _BYTES_PER_PASSAGE = 1_000
@@ -86,8 +87,11 @@ class Ids:
         self._files.add((name, source))
         return len(self._files) == known
 
-    def claim(self, id_: str, source: str) -> None:
+    def claim(self, id_: str, source: str, advice: str = "give each document its own") -> None:
         """Note which source a document is in.
+
+        Args:
+            advice: What to do if another source has that id.
 
         Raises:
             SourceError: There is a document with its id; names the other source.
@@ -96,15 +100,12 @@ class Ids:
         if first == source:
             raise SourceError(f"id {id_!r} occurs twice in this file")
         if first is not None:
-            raise SourceError(
-                f"id {id_!r} is in {first} as well; give each document its own (that of a file is "
-                "its path below the folder that is indexed)"
-            )
+            raise SourceError(f"id {id_!r} is in {first} as well; {advice}")
         self._sources[id_] = source
 
-    def once(self, document: Passage, source: str) -> Passage:
-        """A document whose id no other has; `claim` tells of one that does."""
-        self.claim(document.id, source)
+    def once(self, document: Passage, source: str, **advice: str) -> Passage:
+        """A document whose id no other has; arguments and errors as of `claim`."""
+        self.claim(document.id, source, **advice)
         return document
 
     def first(self, passages: Iterable[tuple[str, Passage]], on_bad: OnBad) -> Iterator[Passage]:
@@ -341,10 +342,12 @@ class DocumentSource:
                 elif file.suffix == PARQUET:
                     yield from _read_parquet(content, note, once)
                 elif file.suffix == TEXT:
-                    yield once(text_document(file.name, content.read()))
+                    yield once(text_document(file.name, content.read()), advice=_ONE_FOLDER)
                 elif file.suffix in ROWS:
-                    ids.claim(f"{file.name}:…", file.shown)  # with which the ids of its rows begin
-                    for found in sandbox.read(content, file.suffix):
+                    rows = sandbox.read(content, file.suffix)
+                    # The ids of its rows begin like this.
+                    ids.claim(f"{file.name}:…", file.shown, _ONE_FOLDER)
+                    for found in rows:
                         if found.note:
                             on_note(f"{file.shown}: {found.note}.")
                         try:
@@ -353,7 +356,7 @@ class DocumentSource:
                             note(BadLine("", found.line, str(error)))
                 else:
                     for found in sandbox.read(content, file.suffix):
-                        yield once(found_document(found, file.name))
+                        yield once(found_document(found, file.name), advice=_ONE_FOLDER)
         except _RefusedError:
             raise
         except OSError as error:

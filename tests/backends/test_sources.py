@@ -307,7 +307,7 @@ def test_a_document_with_the_id_of_another_file_s_is_named_with_both(tmp_path: P
     said = f"{other}:1: id '8' is in {one} as well; give each document its own"
     passages, bad = read(tmp_path)
     assert [passage.id for passage in passages] == ["7", "8", "9"]
-    assert [str(each).partition(" (")[0] for each in bad] == [said]
+    assert [str(each) for each in bad] == [said]
     with pytest.raises(SourceError, match=re.escape(said)):
         list(DocumentSource(tmp_path).passages())
     # Two sources: files of one name, and a table of whose rows none is taken.
@@ -322,6 +322,19 @@ def test_a_document_with_the_id_of_another_file_s_is_named_with_both(tmp_path: P
         (str(tmp_path / "b" / "c.txt"), None, True),
         (str(tmp_path / "b" / "d.csv"), None, True),
     ]
+
+
+def test_what_cannot_be_read_has_no_ids(tmp_path: Path) -> None:
+    ids, ended = Ids(), b"caf\xe9"
+    for name in ("c.txt", "d.csv", "e.md"):
+        write(tmp_path / "a" / name, "text", ended)
+        write(tmp_path / "b" / name, "text", "A text")
+    bad: list[BadLine] = []
+    read_ = [
+        [each.id for each in DocumentSource(tmp_path / name).passages(on_bad=bad.append, ids=ids)]
+        for name in "ab"
+    ]
+    assert (read_, len(bad)) == ([[], ["c.txt", "d.csv:2", "e.md"]], 3)
 
 
 @pytest.fixture

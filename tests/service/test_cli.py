@@ -78,7 +78,7 @@ def test_a_document_with_the_id_of_an_earlier_one_is_named(
     code, out, err = wye("index", *sources, "--index", tmp_path / "new")
     assert (code, "1 skipped" in out) == (0, True)
     said = f"{tmp_path / 'two' / 'note.txt'}: id 'note.txt' is in {tmp_path / 'one' / 'note.txt'}"
-    assert err.splitlines()[0].startswith(f"Skipped: {said} as well; give each document its own")
+    assert err.splitlines()[0].startswith(f"Skipped: {said} as well; index the folder that")
     texts = PassageStore.open(tmp_path / "new").snapshot().to_table(columns=["text"])["text"]
     assert not [text for text in texts.to_pylist() if "two letters" in text]
     code, _, err = wye("index", *sources, "--strict", "--index", tmp_path / "strict")

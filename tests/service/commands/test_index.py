@@ -186,7 +186,9 @@ def test_rows_of_two_tables_are_two_sets_and_a_corrected_row_is_replaced(
     assert "1 added, 1 updated, 2 unchanged" in index(rooms)[0]
     out, err = index(rooms, old)
     assert "4 unchanged, 1 skipped" in out
-    assert err.startswith(f"Skipped: {old}: id 'rooms.csv:…' is in {rooms} as well")
+    assert err.startswith(
+        f"Skipped: {old}: id 'rooms.csv:…' is in {rooms} as well; index the folder"
+    )
     assert [one.id for one in list_documents(tmp_path / "i").documents] == [
         *(f"rooms.csv:{n}" for n in (1, 2, 3, 5)),
         *(f"staff.csv:{n}" for n in (1, 2)),
