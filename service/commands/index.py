@@ -319,7 +319,7 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     if as_json:
         typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
         return
-    names = ("added", "updated", "unchanged", "removed", "repeated")
+    names = ("added", "updated", "unchanged", "removed")
     counts = {**{name: getattr(report, name) for name in names}, "skipped": skipped}
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
