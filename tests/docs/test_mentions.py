@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from router import removed
 from tests.docs.examples import DOCUMENTS, ROOT, Command, mentioned, parse
 
 PACKAGES = ("backends", "benchmarks", "featurizer", "router", "service", "training")
@@ -37,7 +38,8 @@ def in_strings() -> Iterator[Command]:
 
 
 def of(program: str) -> list[Command]:
-    found = [*in_documents(), *in_strings()]
+    """Distinct commands of a program, but for those that are named because they are gone."""
+    found = [c for c in (*in_documents(), *in_strings()) if not removed.command(c.words[1:])]
     return list({c.text: c for c in found if c.words[0] == program}.values())
 
 
