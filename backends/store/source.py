@@ -150,8 +150,9 @@ class IndexSource:
         if not ours.path.exists():
             return
         with reading(writer.folder):
-            rows = writer.dataset.to_table(columns=["id", "title", "text"]).to_pylist()
-        contents = {row["id"]: content_key(row["title"], row["text"]) for row in rows}
+            batches = writer.dataset.to_batches(columns=["id", "title", "text"])
+            rows = (row for batch in batches for row in batch.to_pylist())
+            contents = {row["id"]: content_key(row["title"], row["text"]) for row in rows}
         theirs = ExtractedStore(writer.folder, self.index.fingerprint)
         self.extractions += theirs.take(ours, contents)
 
