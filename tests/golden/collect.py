@@ -18,13 +18,23 @@ from typing import Any
 from safetensors.numpy import load_file
 from starlette.testclient import TestClient
 
-from tests.golden.product import DEMO, SETTINGS, app, served, wye
+from tests.golden.product import (
+    COMPRESSED,
+    DEMO,
+    SETTINGS,
+    app,
+    as_if_large,
+    entering,
+    served,
+    wye,
+)
 from tests.golden.store import write
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
+WRITES = Path(__file__).parent / "writes.jsonl"
 UNTIMED = "--latency-weight 0"
 """Without this, thresholds would depend on latencies, and so on the machine's load."""
-ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion")
+ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion", "steps")
 LEFT_OUT = "(left out)"
 _INVERSE = "familiarity.precision"
 AS_IN_CORPUS = "(as in the corpus)"
@@ -85,7 +95,11 @@ class Asked:
 
     def post(self, path: str, body: object) -> dict[str, Any]:
         """Status and body of the reply."""
-        reply = self._client.post(path, json=body)
+        return self.send("POST", path, body)
+
+    def send(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Status and body of the reply to a request of any method."""
+        reply = self._client.request(method, path, json=body)
         value = masked(reply.json())
         own = reply.headers.get("x-request-id", "")
         text = json.dumps(value)
@@ -124,6 +138,54 @@ def answers(index: Path) -> Files:
             for name, path, body in requests(questions)
         }
     return {"answers.json.gz": found, "requests.json.gz": others}
+
+
+def large(index: Path) -> Files:
+    """Replies over an index that counts as large, and was written to since its base was derived.
+
+    It has the demo's passages, since it matters which code runs and not how large the index is.
+    """
+    writes = [json.loads(line) for line in WRITES.read_text("utf-8").splitlines()]
+    questions = [*read_questions()[::6], *_about(writes)]
+    with _workplace(index) as folder, as_if_large(), entering():
+        own = Path(folder) / "index"
+        with served(own, **COMPRESSED) as client:
+            asked = Asked(client)
+            written = [asked.send(row["method"], row["path"], row.get("body")) for row in writes]
+        # Opened again, from derived files.
+        with served(own, **COMPRESSED) as client:
+            asked = Asked(client)
+            found = {}
+            for number, row in enumerate(questions):
+                body = {"question": row["text"], "explain": number % 4 == 0}
+                found[row["id"]] = {
+                    route: asked.post("/v1/retrieve", {**body, "route": route, **_filtered(number)})
+                    for route in ROUTES
+                }
+    # How many commits a write takes, and so the version's number, may change.
+    return {
+        "large.json.gz": masked(
+            {"written": written, "answers": found}, ("version", "index_version")
+        )
+    }
+
+
+def _filtered(number: int) -> dict[str, Any]:
+    """A filter for every third question: one that few passages pass, or one that most do."""
+    filters = [
+        {"type": "lt", "key": "year", "value": 1900},
+        {"type": "ne", "key": "topic", "value": "opera"},
+    ]
+    return {"filter": filters[number // 3 % 2]} if number % 3 == 2 else {}
+
+
+def _about(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """A question about each write that has one."""
+    return [
+        {"id": f"{row['method']} {row['path']}", "text": row["question"]}
+        for row in writes
+        if "question" in row
+    ]
 
 
 def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -261,6 +323,7 @@ def settings(index: Path) -> Files:
 
 COLLECTORS: Mapping[str, Callable[[Path], Files]] = {
     "answers": answers,
+    "large": large,
     "features": features,
     "training": training,
     "evaluation": evaluation,

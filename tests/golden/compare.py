@@ -3,10 +3,13 @@
 Floats may differ by a tolerance, since processors and their libraries add up in different orders.
 Everything else must be equal: texts, integers, keys, and the length and order of lists. Neighbours
 in a ranking may change places if their frozen scores are equal within the tolerance.
+
+Something may be removed if the caller says so. Then what remains must be equal all the same, and
+nothing may be added.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -32,16 +35,31 @@ TRAINED = Tolerance(1e-3, 1e-5)
 """For what is trained: a fit carries the last bits of its input further than an answer does."""
 MISSING = "(missing)"
 
+
+class _Everything(Container[str]):
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+EVERYTHING = _Everything()
+"""For descriptions, such as a list of settings: any key and any item of a list may be removed."""
+
 # What names an item of a ranked list, and what the list is sorted by.
 _RANKED = (("id", "score"), ("entity", "weight"), ("name", "logit"))
 _SHOWN = 160
 
 
-def differences(was: object, now: object, tolerance: Tolerance = TOLERANCE) -> list[str]:
-    """A line for each difference: where it is, the frozen value, and the present one."""
+def differences(
+    was: object, now: object, tolerance: Tolerance = TOLERANCE, removed: Container[str] = ()
+) -> list[str]:
+    """A line for each difference: where it is, the frozen value, and the present one.
+
+    Args:
+        removed: Keys that may be missing, at any depth; or `EVERYTHING`.
+    """
     return [
         f"{' > '.join(path) or '(all)'}: was {old}, is {new}"
-        for path, old, new in _walk((), was, now, tolerance)
+        for path, old, new in _Walk(tolerance, removed).differences((), was, now)
     ]
 
 
@@ -57,28 +75,50 @@ Path = tuple[str, ...]
 Difference = tuple[Path, str, str]
 
 
-def _walk(path: Path, was: object, now: object, tolerance: Tolerance) -> Iterator[Difference]:
-    if isinstance(was, dict) and isinstance(now, dict):
-        for key in [*was, *(key for key in now if key not in was)]:
-            below = (*path, str(key))
-            if key not in now:
-                yield below, _shown(was[key]), MISSING
-            elif key not in was:
-                yield below, MISSING, _shown(now[key])
-            else:
-                yield from _walk(below, was[key], now[key], tolerance)
-    elif isinstance(was, list) and isinstance(now, list):
+@dataclass(frozen=True)
+class _Walk:
+    tolerance: Tolerance
+    removed: Container[str]
+
+    def differences(self, path: Path, was: object, now: object) -> Iterator[Difference]:
+        if isinstance(was, dict) and isinstance(now, dict):
+            for key in [*was, *(key for key in now if key not in was)]:
+                below = (*path, str(key))
+                if key not in was:
+                    yield below, MISSING, _shown(now[key])
+                elif key in now:
+                    yield from self.differences(below, was[key], now[key])
+                elif key not in self.removed:
+                    yield below, _shown(was[key]), MISSING
+        elif isinstance(was, list) and isinstance(now, list):
+            yield from self._in_lists(path, self._remaining(was, now), now)
+        elif not _same(was, now, self.tolerance):
+            yield path, _shown(was), _shown(now)
+
+    def _in_lists(
+        self, path: Path, was: Sequence[object], now: Sequence[object]
+    ) -> Iterator[Difference]:
         if len(was) != len(now):
             yield (*path, "(length)"), str(len(was)), str(len(now))
-        ordered = _ties_as_they_were(was, now, tolerance)
+        ordered = _ties_as_they_were(was, now, self.tolerance)
         for place, (old, new) in enumerate(zip(was, ordered, strict=False)):
-            yield from _walk((*path, _place(place, old)), old, new, tolerance)
+            yield from self.differences((*path, _place(place, old)), old, new)
         for place in range(min(len(was), len(now)), max(len(was), len(now))):
             old = _shown(was[place]) if place < len(was) else MISSING
             new = _shown(now[place]) if place < len(now) else MISSING
             yield (*path, str(place)), old, new
-    elif not _same(was, now, tolerance):
-        yield path, _shown(was), _shown(now)
+
+    def _remaining(self, was: Sequence[object], now: Sequence[object]) -> Sequence[object]:
+        """The frozen items that the present ones are, in order; all of them if one is not there."""
+        if self.removed is not EVERYTHING or len(was) == len(now):
+            return was
+        left, found = iter(was), []
+        for new in now:
+            old = next((old for old in left if not any(self.differences((), old, new))), MISSING)
+            if old is MISSING:
+                return was
+            found.append(old)
+        return found
 
 
 def _same(was: object, now: object, tolerance: Tolerance) -> bool:

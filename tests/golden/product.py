@@ -8,11 +8,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
+from types import FrameType
 from unittest.mock import patch
 
 from fastapi import FastAPI
@@ -28,6 +32,47 @@ ENVIRONMENT = {
     "WYE_ANALYSER__ENCODER__DTYPE": "float32",
     "WYE_SERVE__DEADLINE_MS": "60000",
 }
+
+# With these, an index of the demo corpus is searched as one of a million passages is.
+AS_IF_LARGE: Mapping[str, object] = {
+    "backends.dense._FETCHED": 2,
+    "backends.dense._GATHER_COST": 1,
+    "backends.dense._LEAST": 10,
+    "backends.store.index.KEPT_FROM": 1,
+    "backends.store.ingest.COMPACT_FROM": 4,
+    "backends.store.snapshot.LISTED": 0,
+    "backends.trigraph.bridging.HUB": 3,
+    "backends.trigraph.prior.HUB": 3,
+    "backends.trigraph.retriever.FAR": 20,
+    "backends.trigraph.retriever.SAMPLE": 100,
+    "backends.trigraph.retriever.STANDING": 20,
+}
+_GRAPH_PRESETS = "backends.trigraph.retriever.PRESETS"
+_PUSHED = {"most": 20}
+COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
+# What must have run then: the local walk, codes, derived files, and layers on a derived base.
+ONLY_IF_LARGE = (
+    "backends.dense:_Codes.nearest",
+    "backends.dense:_nearest_of_both",
+    "backends.filters:LayeredColumns.mask",
+    "backends.layers:LayeredRows.by_layer",
+    "backends.layers:LayeredStrings.__getitem__",
+    "backends.lexical:LayeredLexicalRetriever.score",
+    "backends.lexical:LexicalRetriever.from_arrays",
+    "backends.store.index:Writer.compact",
+    "backends.store.snapshot:LayeredMentions.of",
+    "backends.store.snapshot:_kept",
+    "backends.trigraph.bridging:_among",
+    "backends.trigraph.graph:TriGraph.from_arrays",
+    "backends.trigraph.lists:PatchedLists.valued",
+    "backends.trigraph.overlay:overlay",
+    "backends.trigraph.push:KeptEdges.follow",
+    "backends.trigraph.push:LocalWalk.among",
+    "backends.trigraph.push:LocalWalk.from_arrays",
+    "backends.trigraph.push:_settle_far",
+    "backends.words:FurtherWords.find",
+    "backends.words:StringTable.find",
+)
 
 _PATIENCE = 120.0
 # Runs the command several times in one process, since loading it is most of what it takes.
@@ -85,21 +130,62 @@ def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
     return printed
 
 
-def app(index: Path) -> FastAPI:
-    """The app over one index, as `wye serve` runs it."""
-    with patch.dict(os.environ, environment(WYE_INDEX=str(index)), clear=True):
+def app(index: Path, **more: str) -> FastAPI:
+    """The app over one index, as `wye serve` runs it, with more settings."""
+    with patch.dict(os.environ, environment(WYE_INDEX=str(index), **more), clear=True):
         from service.app import from_environment  # noqa: PLC0415 - imports take seconds
 
         return from_environment()
 
 
 @contextmanager
-def served(index: Path) -> Iterator[TestClient]:
+def served(index: Path, **more: str) -> Iterator[TestClient]:
     """A client of the app, once it is ready."""
-    with TestClient(app(index), base_url="http://localhost") as client:
+    with TestClient(app(index, **more), base_url="http://localhost") as client:
         give_up = time.monotonic() + _PATIENCE
         while client.get("/ready").status_code != 200:
             if time.monotonic() > give_up:
                 raise RuntimeError("The app did not become ready.")
             time.sleep(0.05)
         yield client
+
+
+@contextmanager
+def as_if_large() -> Iterator[None]:
+    """Let this process treat every index as a large one; `COMPRESSED` is needed too."""
+    presets = resolve_name(_GRAPH_PRESETS)
+    pushed = resolve_name("backends.trigraph.push:personalized_pagerank").__kwdefaults__
+    with ExitStack() as changed:
+        for name, value in AS_IF_LARGE.items():
+            changed.enter_context(patch(name, value))
+        local = replace(presets["default"], walk="local")
+        changed.enter_context(patch.dict(presets, default=local))
+        changed.enter_context(patch.dict(pushed, _PUSHED))
+        yield
+
+
+@contextmanager
+def entering(functions: Sequence[str] = ONLY_IF_LARGE) -> Iterator[None]:
+    """Watch which functions are entered by this thread and by those that are started meanwhile.
+
+    Raises:
+        RuntimeError: One of the functions was not entered before the end.
+    """
+    missing = {id(resolve_name(name).__code__): name for name in functions}
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            missing.pop(id(frame.f_code), None)
+        if not missing:
+            sys.setprofile(None)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        threading.setprofile(None)
+        never = sorted(missing.values())
+        missing.clear()  # so that each thread stops
+    if never:
+        raise RuntimeError(f"Never entered: {', '.join(never)}.")

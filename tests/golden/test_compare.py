@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden.compare import Tolerance, differences, report
+from tests.golden.compare import EVERYTHING, Tolerance, differences, report
 from tests.golden.store import read, rounded, write
 
 
@@ -92,6 +92,61 @@ def test_what_is_missing_or_added_is_a_difference(frozen: dict[str, Any]) -> Non
     assert "q2: was (missing), is {}" in found
     assert "q1 > auto > passages > (length): was 3, is 2" in found
     assert differences([], [1]) == ["(length): was 0, is 1", "0: was (missing), is 1"]
+
+
+def test_a_named_key_may_be_removed_wherever_it_is(frozen: dict[str, Any]) -> None:
+    now = deepcopy(frozen)
+    del now["q1"]["auto"]["degraded"]
+    del passages_of(now)[0]["title"]
+    assert differences(frozen, now, removed=("title", "degraded")) == []
+    assert differences(frozen, now, removed=("title",)) == [
+        "q1 > auto > degraded: was '', is (missing)"
+    ]
+
+
+def test_a_key_that_may_be_removed_must_not_change(frozen: dict[str, Any]) -> None:
+    now = deepcopy(frozen)
+    now["q1"]["auto"]["degraded"] = "Slow."
+    assert differences(frozen, now, removed=("degraded",)) == [
+        "q1 > auto > degraded: was '', is 'Slow.'"
+    ]
+    assert len(differences(now["q1"]["auto"]["passages"], [], removed=("degraded",))) == 4
+
+
+_DESCRIBED: dict[str, Any] = {
+    "paths": {"/search": {"tags": ["old", "new"]}, "/shard": {}},
+    "parameters": [
+        {"name": "k", "example": 5},
+        {"name": "part"},
+        {"name": "filter", "type": {"anyOf": ["number", "text", "null"]}},
+    ],
+}
+
+
+def test_from_a_description_anything_may_be_removed() -> None:
+    now = deepcopy(_DESCRIBED)
+    del now["paths"]["/shard"]
+    now["paths"]["/search"]["tags"] = ["new"]
+    now["parameters"] = [{"name": "k"}, {"name": "filter", "type": {"anyOf": ["null"]}}]
+    assert differences(_DESCRIBED, now, removed=EVERYTHING) == []
+    assert differences(_DESCRIBED, {}, removed=EVERYTHING) == []
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"paths": {"/search": {"tags": ["old", "new"]}, "/shards": {}}},
+        {"paths": {"/search": {"tags": ["old", "new", "newest"]}}},
+        {"paths": {"/search": {"tags": ["newest"]}}},
+        {"paths": {"/search": {"tags": "old"}}},
+        {"parameters": [{"name": "part"}, {"name": "k"}]},
+        {"parameters": [{"name": "k", "example": 6}]},
+        {"parameters": [{"name": "part", "required": True}]},
+        {"parameters": [{"name": "filter", "type": {"anyOf": ["null", "number"]}}]},
+    ],
+)
+def test_in_a_description_nothing_is_added_changed_or_moved(now: dict[str, Any]) -> None:
+    assert differences(_DESCRIBED, now, removed=EVERYTHING)
 
 
 @pytest.mark.parametrize(
