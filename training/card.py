@@ -1,15 +1,17 @@
 """Writes a router's card: what it does, its training data, its quality, and when to retrain."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from router.passage_evidence import PASSAGE_NAMES
+from router.policy import SURE
 from router.query_performance import CHEAP_SIGNALS
-from training.evaluation.away import MEASURED
+from training.evaluation.away import MEASURED, Away
 from training.evaluation.compare import AUTO, QUALITY
+from training.evaluation.held_out import Summary
 from training.labels import ENOUGH
-from training.markdown import code, fill, gain_spread, share, spread, table
-from training.report import CROSSFIT, Report
-from training.report_text import away_section, gap, probes_markdown, stepping
+from training.markdown import escape, gain_spread, percent, share, spread, table
+from training.report import CROSSFIT, FRONT, RELIABILITY, Report
 
 Provenance = tuple[str, str, str]
 """A dataset's title, the licence of its questions, and the source of its passages."""
@@ -28,26 +30,77 @@ PUBLIC: Mapping[str, Provenance] = {
 """The public datasets that the shipped router is trained on, by folder name."""
 UNSTATED = ("own data", "not stated", "not stated")
 
+_CARD = """\
+# Router: {name}
+
+It gives a question a score from 0 to 1: how likely it is that graph retrieval is needed and
+{simple} retrieval is not enough. It uses no words of the question or of passages, but {sees}
+
+- Scorer: {kind} on {features} features of schema `{schema}`, learned from {success}.
+- Thresholds, solved for {quality}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
+  graph, between them fusion by {fusion}. In steps: {steps}.
+
+## How good it is
+
+{evaluation}
+
+ECE of cross-fitted scores on train and dev: {calibration}. {away}
+
+![What thresholds give on train and dev, and what these give.]({front})
+![How often the label is the graph, by score; calibrated on the dotted line.]({reliability})
+
+This command makes the router, this card and `metrics.json`, which has every number:
+
+    {command}
+
+## Data and licences
+
+A question that is asked of two indexes counts twice. Test questions were only scored.
+
+{data}
+
+The files in this folder contain weights and statistics, but no passage or question of these
+datasets.
+
+## Limits, and when to retrain
+
+English questions only: the parser is English, and so are the stop words. `wye tune` solves the
+thresholds again for other questions, passages or arms. Retrain if the index has texts of another
+kind, if the settings of an arm change, if Wye computes other features (it then refuses this
+router), or if you have some hundred judged questions of your own:
+
+    wye train --index INDEX --questions FOLDER --name NAME
+
+A router needs about {enough} disagreements, which are questions on which one of the two routes that
+it compares is better; this one had {disagreements}.
+"""
+
 
 def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLIC) -> str:
     """The text of CARD.md; datasets without provenance are listed as "not stated"."""
-    learned_from = [one for one in report.data if one.split != "test"]
-    return fill(
-        "card.md",
+    choices, thresholds = report.choices, report.policy.thresholds
+    return _CARD.format(
         name=name,
-        report=report,
+        simple=report.policy.simple,
         sees=_sees(report.selection.names),
-        members=f", mean of {report.members}" if report.members > 1 else "",
+        kind=report.recipe.kind + (f", mean of {report.members}," if report.members > 1 else ""),
         features=len(report.selection.names),
-        steps=stepping(report.policy.thresholds.steps),
-        evaluation=_evaluation(report),
+        schema=report.schema_id,
+        success=choices.success,
+        quality=choices.quality,
+        low=thresholds.low,
+        high=thresholds.high,
+        fusion=choices.fusion.method,
+        steps=stepping(thresholds.steps),
+        evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         calibration=share(report.calibration[CROSSFIT].ece_mass),
-        probes=probes_markdown(report.probes),
-        command=code(report.command),
+        away=" ".join(_away(report)),
+        front=FRONT,
+        reliability=RELIABILITY,
+        command=report.command.replace("\n", " "),
         data=_data(report, provenance),
-        away=away_section(report),
         enough=ENOUGH,
-        disagreements=sum(one.disagreements for one in learned_from),
+        disagreements=sum(one.disagreements for one in report.data if one.split != "test"),
     )
 
 
@@ -71,14 +124,27 @@ def _sees(names: Sequence[str]) -> str:
     return ", and ".join([*parse, found])
 
 
-def _evaluation(report: Report) -> str:
-    if report.evaluation is None:
-        return (
-            "No dataset has a test split, so it was not evaluated. On train and dev, by "
-            f"cross-fitted scores, {report.choices.quality} is {spread(report.stability.quality)}; "
-            "the thresholds were chosen on the same questions."
-        )
-    found = report.evaluation
+def stepping(threshold: float) -> str:
+    """Which questions go in steps, in words."""
+    if not threshold:
+        return "no question"
+    few = f" where the first passages are about less than {percent(threshold)} of what they need"
+    return (
+        f"from a score of {SURE:g} on, or where words nest descriptions, questions with a plan"
+        f"{'' if threshold == 1 else few}"
+    )
+
+
+def _unjudged(report: Report) -> str:
+    return (
+        "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
+        f"scores, {report.choices.quality} is {spread(report.stability.quality)}; the thresholds "
+        "were chosen on the same questions."
+    )
+
+
+def judged(found: Summary) -> str:
+    """The final evaluation: a table with a row for each system, and what follows from it."""
     rows = [
         (
             system,
@@ -87,25 +153,63 @@ def _evaluation(report: Report) -> str:
         )
         for system, cells in found.means.items()
     ]
-    said = f"{gap(found)} Its AUC is {share(found.auc)}."
+    closed = found.gap_closed[QUALITY]
+    said = [
+        f"No choice of routes beats the best fixed route in {QUALITY}."
+        if math.isnan(closed)
+        else f"The router closes {percent(closed)} of the gap between the best fixed route and the "
+        f"oracle in {QUALITY}."
+    ]
+    if not math.isnan(found.auc):
+        said.append(f"Its AUC is {share(found.auc)}.")
     if found.calibration:
-        said += f" ECE on test: {share(found.calibration.ece_mass)}."
+        said.append(f"ECE on test: {share(found.calibration.ece_mass)}.")
+    simple, fusion, graph, steps = map(percent, found.shares[AUTO])
+    said.append(f"Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps.")
     return "\n\n".join(
         [
             f"On {found.questions} test questions, with 95 % bootstrap intervals; * where that of "
             "a paired difference excludes 0.",
             table(("system", *MEASURED, f"auto less it, {QUALITY}"), rows),
-            said,
+            " ".join(said),
         ]
     )
 
 
+def _away(report: Report) -> list[str]:
+    """How the router does on datasets that were not trained on, at its own operating point."""
+    own, points = report.policy.thresholds, report.policy.points
+
+    def range_of(found: Sequence[Away]) -> str:
+        rows = [one for one in found if points.get(one.point, own) == own]
+        worst, best = (pick(rows, key=lambda one: one.less_best.mean) for pick in (min, max))
+        return (
+            f"{QUALITY} less that of the best fixed route is from {gain_spread(worst.less_best)} "
+            f"({escape(worst.dataset)}) to {gain_spread(best.less_best)} ({escape(best.dataset)})"
+        )
+
+    said = []
+    if report.left_out:
+        said.append(
+            "With each dataset routed by a router that learned from the others, "
+            f"{range_of(report.left_out)}."
+        )
+    if report.strangers:
+        said.append(
+            "On datasets and spellings that nothing was learned from, "
+            f"{range_of(report.strangers)}."
+        )
+    return said
+
+
 def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
-    splits = ("train", "dev", "test")
-    rows = []
+    lines = []
     for dataset in dict.fromkeys(one.dataset for one in report.data):
         own = [one for one in report.data if one.dataset == dataset]
-        source = provenance.get(dataset, UNSTATED)
-        counts = (sum(one.questions for one in own if one.split == split) for split in splits)
-        rows.append((dataset, *source, *map(str, counts)))
-    return table(("dataset", "what it is", "licence", "passages", *splits), rows, words=4)
+        title, licence, passages = provenance.get(dataset, UNSTATED)
+        counts = ", ".join(
+            f"{sum(one.questions for one in own if one.split == split)} {split}"
+            for split in ("train", "dev", "test")
+        )
+        lines.append(f"- {escape(dataset)}: {title} ({licence}; passages: {passages}): {counts}")
+    return "\n".join(lines)

@@ -312,7 +312,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             int, typer.Option(help="Seed of folds, bootstrap and passages to write questions on.")
         ] = 0,
     ) -> None:
-        """Train a router on judged questions, and write it with its report.
+        """Train a router on judged questions, and write it with its card.
 
         The summary begins with a verdict. The exit code is 1 if the router is no better on the
         test split than always taking fusion; it is written all the same.
@@ -415,17 +415,18 @@ def _fit_relevance(
 
 def _told(folder: Path, report: "Report") -> None:
     """Print the verdict on a router, and its folder; ends with `NOT_BETTER` if it is not better."""
+    from training.card import judged
     from training.markdown import show
-    from training.report_text import overall_markdown, verdict
+    from training.report import verdict
 
     found = verdict(report)
     if found is None or report.evaluation is None:
         typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
     else:
         typer.echo(found.says)
-        show(overall_markdown(report.evaluation, narrow=True))
+        show(judged(report.evaluation))
     if found is not None and not found.better:
-        typer.echo(f"Wrote {folder}, which is not better; its report compares all candidates.")
+        typer.echo(f"Wrote {folder}, which is not better; its card compares all candidates.")
         raise typer.Exit(NOT_BETTER)
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 

@@ -9,7 +9,7 @@ fitted model on the test splits. `wye train --relevance` fits one for a user's o
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -46,7 +46,7 @@ from training.data.sources import lacking
 from training.errors import FitError
 from training.fit.calibration import BINS, reliability
 from training.fit.curves import fit_curves
-from training.markdown import fill, table
+from training.markdown import table
 
 HITS = 10
 FOLDS = 5
@@ -60,6 +60,50 @@ _NO_FOREIGN = (
     "an answer. No questions of other corpora were asked, so how well they are told apart is not "
     "known."
 )
+_CARD = """\
+# Relevance: {name}
+
+It gives every passage of a reply the probability that it is relevant, and every reply the
+probability that the corpus has an answer, on every route. Each is a sum of non-decreasing curves on
+the logit scale, one for each kind of evidence:
+
+- for a passage: its score on its route, its rank, the share of the question's content words that it
+  has, the share of its title's content words that the question has, and its cosine if the dense arm
+  found it too;
+- for an answer: the score of the first passage, the share of the question's words that the first
+  {first} passages have together and that the best of them has, the best title, the highest cosine.
+
+Routes that fuse lists take the first {depth} passages of each. If the index has no more, a filter
+leaves no more, or more hits are asked for, a reply is judged as one of the dense route, by the
+cosines of its passages. With another encoder or parser, or other settings of the arms than the
+curves were fitted with (`{made_with}`), there is no relevance.
+
+## How good it is
+
+Fitted on questions of the train and dev splits of {families}. {asked} All families have the same
+weight, and so have questions with an answer and those without one.
+
+For `fusion`, by curves that were fitted on all other families or, if only one has answers, on four
+fifths of the questions: passages, and answers, where a question that has one is compared with the
+same one without its passages (removed){against}. Calibration error (ECE) is over {bins} groups of
+equal weight.
+
+{quality}
+
+Answers, if those below a probability are not given:
+
+{risks}
+
+## Limits
+
+- A passage that holds the answer and was not judged counts as not relevant. If questions were
+  judged by the text of the answer, as Natural Questions were, many are called relevant that are
+  not.
+- Half of the questions had no answer. If nearly all of yours have one, probabilities are too low.
+- Without titles, probabilities are less reliable.
+
+Made by `wye train --relevance`, or by `python -m training.relevance DATASET=INDEX …`.
+"""
 FEWEST = 100
 """An index is asked about as many questions of other families as of its own, at least this many."""
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
@@ -288,46 +332,38 @@ def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
     return [f"{area:.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
 
 
-def passage_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
-    """Table of the quality of passages' probabilities, by route and family.
+def quality_table(
+    examples: Sequence[Example],
+    model: RelevanceModel | None = None,
+    routes: Sequence[Route] = ROUTES,
+) -> str:
+    """Table of how good the probabilities of passages and of answers are, by route and family.
 
     Args:
         model: The model to evaluate; None fits curves on all other families.
     """
-
-    def answered(found: Observations, chances: Float64, there: Mask) -> list[str]:
-        return quality(found, chances, there & (found.kinds == "own"))
-
-    header = [*MEASURES, *(f"{name}, with an answer" for name in MEASURES)]
-    return _table(examples, of_passages, model.passages if model else None, header, answered)
-
-
-def answer_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
-    """The same table for answers, with the AUC against each kind of unanswerable question."""
-
-    def areas(found: Observations, chances: Float64, there: Mask) -> list[str]:
-        against = (there & np.isin(found.kinds, ["own", kind]) for kind in KINDS[1:])
-        return [quality(found, chances, rows)[0] for rows in against]
-
-    header = [*MEASURES, *(f"AUC, {kind}" for kind in KINDS[1:])]
-    return _table(examples, of_answers, model.answers if model else None, header, areas)
-
-
-def _table(
-    examples: Sequence[Example],
-    observed: Callable[[Sequence[Example]], Observations],
-    curves: Mapping[str, CurveSum] | None,
-    header: Sequence[str],
-    more: Callable[[Observations, Float64, Mask], list[str]],
-) -> str:
     rows = []
-    for route in ROUTES:
-        found = observed([one for one in examples if one.route == route])
-        chances = curves[route](found.evidence) if curves else found.left_out()
-        for family in np.unique(found.families[found.outcomes > 0]):
-            there = found.families == family
-            told = *quality(found, chances, there), *more(found, chances, there)
+    for route in routes:
+        own = [one for one in examples if one.route == route]
+        passages, answers = of_passages(own), of_answers(own)
+        chances = [
+            found.left_out() if model is None else curves[route](found.evidence)
+            for found, curves in (
+                (passages, model.passages if model else {}),
+                (answers, model.answers if model else {}),
+            )
+        ]
+        for family in np.unique(answers.families[answers.outcomes > 0]):
+            there = answers.families == family
+            against = (there & np.isin(answers.kinds, ["own", kind]) for kind in KINDS[1:])
+            told = (
+                *quality(passages, chances[0], passages.families == family),
+                *quality(answers, chances[1], there),
+                *(quality(answers, chances[1], rows)[0] for rows in against),
+            )
             rows.append([route.value, family, *told])
+    header = [f"{name}, {what}" for what in ("passages", "answers") for name in MEASURES]
+    header += [f"AUC, {kind}" for kind in KINDS[1:]]
     return table(["route", "family", *header], rows, 2)
 
 
@@ -373,8 +409,7 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
     model = fit_model(found, settings.fusion.depth, made_with)
     fusion = of_answers([one for one in found if one.route == Route.FUSION])
     is_foreign = any(one.kind == "foreign" for one in found)
-    card = fill(
-        "relevance.md",
+    card = _CARD.format(
         name=out.name,
         first=FIRST,
         depth=model.depth,
@@ -382,9 +417,8 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         bins=BINS,
         families=", ".join(sorted({one.family for one in found})),
         asked=_FOREIGN if is_foreign else _NO_FOREIGN,
-        against=", and\nagainst questions of other families" if is_foreign else "",
-        passages=passage_table(found),
-        answers=answer_table(found),
+        against=", or with questions of other families (foreign)" if is_foreign else "",
+        quality=quality_table(found, routes=[Route.FUSION]),
         risks=risk_table(fusion, fusion.left_out()),
     )
     write_model(out, RELEVANCE, model, card)
@@ -421,7 +455,7 @@ def main(
         found = gather(settings, data, Path(scratch))
     if test:
         model = load_relevance(out)
-        say(passage_table(found, model), answer_table(found, model), sep="\n\n")
+        say(quality_table(found, model))
         return
     say(write(settings, data[0].index, found, out))
 

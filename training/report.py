@@ -1,30 +1,32 @@
-"""Collects the numbers of a training run for its report."""
+"""The numbers of a training run: metrics.json, two figures, and whether the router is better."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from backends.numerics import logistic
-from backends.types import Float64, Int64
-from router.explain import Explainer
-from router.policy import Policy
-from router.scorer import Scorer
+from backends.files import plain
+from backends.types import Int64
+from router.policy import Policy, routes
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.away import Away
-from training.evaluation.compare import Percentiles, percentiles
+from training.evaluation.compare import AUTO
 from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
+from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
 from training.fit.crossfit import ScorerComparison
-from training.fit.probes import Probe, ablation, learning_curve, probe
 from training.fit.recipe import RouterRecipe
 from training.fit.router import Choices, Fitted
 from training.fit.trainer import Selection
-from training.plots import histogram
+from training.markdown import gain_spread
+from training.plots import as_svg, front_figure, reliability_figure
 from training.thresholds.outcomes import Outcome, of_each_route
 from training.thresholds.solve import Front, Solution, Stability, front, stability
+from training.thresholds.sweep import keeps
 
+METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
 
 
@@ -59,19 +61,14 @@ class Report:
         members: Number of members whose mean the scorer is.
         comparison: Comparison of the last two kinds of scorer; None if the kind was given.
         selection: The scorer's d features.
-        importances: (d,) mean |contribution| to the logit on dev.
         dev_auc: AUC on the questions of dev with a label.
         calibration: Set of questions -> calibration over those with a label.
-        scores: Set of questions -> outcome -> histogram of scores.
         solutions: Simple route that was tried -> its thresholds.
         fixed: Route -> outcome of always taking it: each of the three, and steps.
         front: Quality against latency, on train and dev.
-        stages_ms: Milliseconds of each stage, for one question at a time.
         evaluation: The final evaluation; None without a test split.
         parts: The final evaluation by replay, and by dataset within it.
         transfer: Dataset -> evaluation of a router that was trained on the others.
-        probes: AUCs on unseen questions of this scorer and of its variants: trained without the
-            question's dataset, without some columns, and on fewer questions.
         untried: Dataset -> why no router could be trained on the others.
         left_out: Results on train and dev of each dataset, with a router that was trained on the
             others.
@@ -90,20 +87,16 @@ class Report:
     members: int
     comparison: ScorerComparison | None
     selection: Selection
-    importances: Float64
     dev_auc: float
     calibration: Mapping[str, Reliability]
-    scores: Mapping[str, Mapping[str, Int64]]
     policy: Policy
     solutions: Mapping[Route, Solution]
     stability: Stability
     fixed: Mapping[str, Outcome]
     front: Front
-    stages_ms: Mapping[str, Percentiles]
     evaluation: Summary | None = None
     parts: Mapping[str, Summary] = field(default_factory=dict)
     transfer: Mapping[str, Summary] = field(default_factory=dict)
-    probes: tuple[Probe, ...] = ()
     untried: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[Away, ...] = ()
     strangers: tuple[Away, ...] = ()
@@ -141,10 +134,8 @@ def make_report(
         members=len(fitted.scorer.members),
         comparison=fitted.comparison,
         selection=trained.selection,
-        importances=importances(fitted.scorer, questions.features[fitted.training.dev]),
         dev_auc=trained.dev_auc,
         calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
-        scores={CROSSFIT: histogram(logistic(logits), better)},
         policy=policy,
         solutions=fitted.solutions,
         stability=stability(
@@ -157,8 +148,6 @@ def make_report(
         fixed=of_each_route(outcomes, policy.simple)
         | {str(Route.STEPS): questions.always(Route.STEPS, choices.fusion, choices.quality)},
         front=front(outcomes, choices.goal),
-        stages_ms=stage_latency(questions),
-        probes=tuple(_probed(fitted, logits, labels)),
     )
     if held_out is None:
         return report
@@ -169,8 +158,6 @@ def make_report(
         report,
         data=report.data + count_questions(held_out.questions, test.better),
         calibration={**report.calibration, **calibrated},
-        scores={**report.scores, TEST: histogram(test.scores, test.better)},
-        stages_ms=stage_latency(held_out.questions),
         evaluation=evaluation,
         parts={n: summarise(test, rows) for n, rows in parts(test).items()},
         transfer={name: summarise(found) for name, found in held_out.transfer.items()},
@@ -179,18 +166,6 @@ def make_report(
         strangers=tuple(held_out.strangers),
         near_duplicates=held_out.duplicates,
     )
-
-
-def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
-    pool, recipe = fitted.pool, fitted.trained.recipe
-    yield probe("as it is", labels, logits, pool.groups)
-    if fitted.unseen is not None:
-        yield probe("without the question's dataset", labels, fitted.unseen, pool.groups)
-    if fitted.choices.start:  # too few questions to train variants on
-        return
-    names = fitted.training.questions.names
-    yield from ablation(pool, names, recipe, seed=fitted.choices.seed)
-    yield from learning_curve(pool, names, recipe, seed=fitted.choices.seed)
 
 
 def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
@@ -211,23 +186,50 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
     return tuple(found)
 
 
-def importances(scorer: Scorer, features: Float64) -> Float64:
-    """(d,) mean |contribution| of each selected feature to the logit, over (n, width) features."""
-    explainer = Explainer(scorer)
-    inputs, logits = scorer.inputs(features), scorer.logits(features)
-    sizes = [
-        np.abs(explainer.attribute(row, float(logit)).values)
-        for row, logit in zip(inputs, logits, strict=True)
-    ]
-    result: Float64 = np.mean(sizes, axis=0)
-    return result
+def write_report(folder: Path, report: Report) -> None:
+    """Write metrics.json and the two figures; the same report gives the same bytes."""
+    write_json(folder / METRICS, plain(report))
+    chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
+    shown = {name: found for name, found in report.calibration.items() if name != DEV}
+    figures = {
+        FRONT: front_figure(report.front, chosen, report.fixed, quality),
+        RELIABILITY: reliability_figure(shown),
+    }
+    for name, figure in figures.items():
+        (folder / name).write_text(as_svg(figure), encoding="utf-8")
 
 
-def stage_latency(questions: EvaluationSet) -> dict[str, Percentiles]:
-    """Percentiles of each stage's milliseconds, over the questions that ran it."""
-    seconds: dict[str, list[float]] = {}
-    for replay in questions.replays:
-        for one in replay.questions:
-            for stage, value in one.seconds.items():
-                seconds.setdefault(stage, []).append(value)
-    return {stage: percentiles(1000 * np.array(taken)) for stage, taken in seconds.items()}
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a router is worth using, and why, in a sentence or two."""
+
+    better: bool
+    says: str
+
+
+def verdict(report: Report) -> Verdict | None:
+    """Compare the router with always taking fusion, on the test splits; None without any.
+
+    If fusion does not keep the goal's bounds, the simple route is compared instead.
+    """
+    found, quality = report.evaluation, report.choices.quality
+    if found is None:
+        return None
+    bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
+    rival = f"always {report.policy.simple if bounded else Route.FUSION}"
+    gained = found.differences[rival][quality]
+    # A router may be meant to save time; the goal's weight says what saved time is worth.
+    auto_ms, rival_ms = (found.latency_ms[name][0] for name in (AUTO, rival))
+    bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
+    better = gained.low + max(bought, 0.0) > 0  # better answers may take longer
+    known = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
+    says = f"{known.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
+    if bought:
+        says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
+    if not better:
+        says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
+    order = (*routes(report.policy.simple), Route.STEPS)
+    routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
+    if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
+        says += f" It sends every question to {constant[0]}, which needs no router."
+    return Verdict(better, says)

@@ -42,8 +42,7 @@ from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from training.judge import JUDGED, REPLIES, JudgeClient, KeptReplies, LlmJudge
 from training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
-from training.report import Report, make_report
-from training.report_text import write_report
+from training.report import Report, make_report, write_report
 from training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -313,7 +312,7 @@ def write_router(
     seconds: Mapping[str, float],
     policy: Policy | None = None,
 ) -> tuple[Path, Report]:
-    """Write a router as the next version of a model, with its card and report.
+    """Write a router as the next version of a model, with its card, numbers and figures.
 
     Args:
         policy: Written instead of the fitted one.
@@ -356,7 +355,7 @@ def write_router(
         },
     )
     folder = save_router(models, name, router)
-    write_report(folder / "report", report)
+    write_report(folder, report)
     return folder, report
 
 

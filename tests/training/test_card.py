@@ -1,20 +1,39 @@
+import re
+from dataclasses import replace
+
 from training.card import card
-from training.markdown import spread
+from training.markdown import gain_spread, spread
 from training.report import Report
 
 
 def test_the_card_has_figures_with_their_command(report: Report) -> None:
     text = card("mine", report, {"one": ("One", "CC0", "written")})
     assert text.startswith("# Router: mine\n")
+    assert len(text.splitlines()) <= 60
     assert report.evaluation is not None
-    assert f"| auto | {spread(report.evaluation.means['auto']['nDCG@10'])}" in text
+    for name, cells in report.evaluation.means.items():
+        assert f"| {name} | {spread(cells['nDCG@10'])} | {spread(cells['R@5'])} |" in text
     assert "\n    wye train --questions one --questions other\n" in text
     assert "schema `9f2c`" in text
-    assert "| one | One | CC0 | written | 90 | 90 | 40 |" in text
-    assert "| other | own data | not stated | not stated | 60 | 60 | 20 |" in text
-    assert "English" in text
-    rows = text.partition("## On other datasets")[2].partition("## Data")[0].count("\n| other | ")
-    assert rows == 2 * len(report.policy.points)
+    assert "\n- one: One (CC0; passages: written): 90 train, 90 dev, 40 test\n" in text
+    assert "\n- other: own data (not stated; passages: not stated): 60 train, 60 dev, 20 te" in text
+    assert re.findall(r"!\[[^\]]+\]\((\S+)\)", text) == ["front.svg", "reliability.svg"]
+    for row in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in row.splitlines()}) == 1
+
+
+def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> None:
+    usual, *_ = [
+        one
+        for one in report.left_out
+        if report.policy.points[one.point] == report.policy.thresholds
+    ]
+    less = replace(usual.less_best, mean=usual.less_best.mean - 1)
+    worse = replace(usual, dataset="[worse]", less_best=less)
+    text = card("mine", replace(report, left_out=(*report.left_out, worse), strangers=()))
+    gains = gain_spread(less), gain_spread(usual.less_best)
+    assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} (other)." in text
+    assert "that nothing was learned from" not in text
 
 
 def test_a_router_that_was_not_judged_says_so(unjudged: Report) -> None:

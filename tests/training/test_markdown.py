@@ -8,16 +8,13 @@ from markdown_it import MarkdownIt
 from training.evaluation.bootstrap import Interval
 from training.markdown import (
     by_measure,
-    code,
     escape,
     gain,
     gain_spread,
-    milliseconds,
     percent,
     share,
     spread,
     table,
-    to_html,
 )
 
 
@@ -36,11 +33,9 @@ def test_intervals() -> None:
     assert gain_spread(Interval(-0.5, -1.25, -0.25)) == "-.500 [-1.250 -.250]*"
 
 
-def test_other_numbers() -> None:
+def test_percentages() -> None:
     assert percent(0.375) == "38 %"
     assert percent(math.nan) == "-"
-    assert milliseconds(12.34) == "12.3"
-    assert milliseconds(123.4) == "123"
 
 
 def test_a_table_escapes_words_and_no_numbers() -> None:
@@ -71,12 +66,3 @@ def test_any_text_is_itself_in_a_heading_and_in_a_cell(text: str) -> None:
 def test_a_name_of_a_feature_stays_readable() -> None:
     assert escape("entity_reach_max") == "entity_reach_max"
     assert escape("_private_") == r"\_private\_"
-
-
-def test_a_page_escapes_everything_and_shows_its_own_plots_alone() -> None:
-    text = f"# T\n\nSay `wye`, <b>[x](http://y)</b>.\n\n{code('a < b')}\n\n![a](a.svg) ![b](b.svg)"
-    page = to_html("T & t", text, {"a.svg": '<svg><path id="p"/><use href="#p"/></svg>'})
-    assert "<title>T &amp; t</title>" in page
-    assert "<p>Say <code>wye</code>, &lt;b&gt;[x](http://y)&lt;/b&gt;.</p>" in page
-    assert "<pre><code>a &lt; b\n</code></pre>" in page
-    assert '<svg><path id="a-p"/><use href="#a-p"/></svg><small>a</small> b</p>' in page

@@ -144,7 +144,7 @@ def test_the_same_examples_give_the_same_model_to_the_byte(
     assert written[0] == written[1]
     assert set(load_relevance(out).answers) == set(ROUTES)
     assert "| fusion | third |" in written[0][1].decode()
-    assert "against questions of other families" in written[0][1].decode()
+    assert "with questions of other families" in written[0][1].decode()
     (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
     done = CliRunner().invoke(app, [pair, "--out", str(out), "--test"])
     assert done.exit_code == 0, done.output

@@ -1,13 +1,28 @@
-"""The numbers of a training report."""
+"""What is written of a training run."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
-from router.scorer import Linear, Scorer, Standard
+from router.types import Thresholds
+from training.evaluation.bootstrap import Interval
 from training.fit.router import Fitted
-from training.report import Report, count_questions, importances, make_report
+from training.plots import as_svg, front_figure
+from training.report import Report, count_questions, make_report, verdict, write_report
+from training.thresholds.outcomes import Outcome, ThresholdObjective
+from training.thresholds.solve import Front
+
+
+@pytest.fixture(scope="module")
+def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(folder, report)
+    return folder
 
 
 def test_questions_are_counted_by_replay_dataset_and_split(
@@ -45,20 +60,82 @@ def test_what_is_learned_from_and_worth_the_same_is_no_disagreement(fitted: Fitt
     assert sum(one.disagreements for one in found.data) == 7
 
 
-def test_importance_is_the_mean_size_of_a_contribution() -> None:
-    weights = np.array([[2.0, -1.0, 0.0]])
-    scorer = Scorer(
-        names=("a", "b", "c"),
-        columns=np.arange(3),
-        width=3,
-        standard=Standard(np.zeros(3), np.ones(3), 5.0),
-        members=(Linear({"head.weight": weights, "head.bias": np.array([0.3])}),),
-        temperature=2.0,
-    )
-    features = np.array([[1.0, 1.0, 1.0], [-2.0, 0.0, 4.0]])
-    assert importances(scorer, features) == pytest.approx([1.5, 0.25, 0.0], abs=1e-6)
+@pytest.mark.parametrize(
+    ("gained", "says"),
+    [
+        (Interval(0.02, 0.01, 0.03), "Better than always fusion: nDCG@10 +.020 [+.010 +.030]* on"),
+        (Interval(0.0, -0.01, 0.01), "Not better than always fusion: nDCG@10 +.000 [-.010 +.010] "),
+        (Interval(-0.03, -0.04, -0.02), "Worse than always fusion: nDCG@10 -.030 [-.040 -.020]*"),
+    ],
+)
+def test_a_verdict_is_about_what_is_simpler(report: Report, gained: Interval, says: str) -> None:
+    assert report.evaluation is not None
+    known = {**report.evaluation.differences}
+    known["always fusion"] = {**known["always fusion"], "nDCG@10": gained}
+    found = verdict(replace(report, evaluation=replace(report.evaluation, differences=known)))
+    assert found is not None
+    assert found.says.startswith(says)
+    assert found.better == (gained.low > 0)
+    assert ("Do not use this router; use fusion instead." in found.says) != found.better
 
 
-def test_stages_are_in_milliseconds(report: Report) -> None:
-    assert report.stages_ms["parsing"] == pytest.approx((10, 10, 10))
-    assert report.stages_ms["graph"] == pytest.approx((2, 2, 2))
+def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Report) -> None:
+    assert report.evaluation is not None
+    shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0, 0.0)}
+    found = verdict(replace(report, evaluation=replace(report.evaluation, shares=shares)))
+    assert found is not None
+    assert "It sends every question to graph, which needs no router." in found.says
+    assert verdict(unjudged) is None
+
+
+def test_where_fusion_is_too_slow_the_simple_route_is_the_rival(report: Report) -> None:
+    goal = ThresholdObjective(max_graph_share=0.0)
+    found = verdict(replace(report, choices=replace(report.choices, goal=goal)))
+    assert found is not None
+    assert f"than always {report.policy.simple}: " in found.says
+
+
+def test_the_same_report_is_the_same_bytes_and_no_setting_stays_changed(
+    written: Path, report: Report, tmp_path: Path
+) -> None:
+    before = dict(mpl.rcParams)
+    write_report(tmp_path, report)
+    assert dict(mpl.rcParams) == before
+    names = sorted(path.name for path in written.iterdir())
+    assert names == ["front.svg", "metrics.json", "reliability.svg"]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+
+
+def test_figures_are_well_formed_and_carry_no_date(written: Path) -> None:
+    for path in written.glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        ElementTree.fromstring(text)
+        assert "<dc:date>" not in text
+        assert "Matplotlib" not in text
+
+
+def test_a_front_of_one_point() -> None:
+    one = Outcome(0.5, 10.0, 12.0, (0.0, 0.0, 1.0))
+    front = Front((Thresholds(0, 0),), np.array([0.5]), np.array([10.0]))
+    assert "always dense" in as_svg(front_figure(front, one, {"dense": one}))
+
+
+def test_metrics_are_the_numbers_and_quote_no_question(
+    written: Path, report: Report, unjudged: Report, tmp_path: Path
+) -> None:
+    found = json.loads((written / "metrics.json").read_text(encoding="utf-8"))
+    assert report.evaluation is not None
+    expected = report.evaluation.means["auto"]["nDCG@10"]
+    assert found["evaluation"]["means"]["auto"]["nDCG@10"] == {
+        "mean": pytest.approx(expected.mean, abs=1e-6),
+        "low": pytest.approx(expected.low, abs=1e-6),
+        "high": pytest.approx(expected.high, abs=1e-6),
+    }
+    assert list(found["parts"]) == ["one", "other"]
+    assert found["stability"]["impossible"] == 0
+    assert found["untried"] == dict(report.untried)
+    assert "Ada" not in (text := json.dumps(found))
+    assert "question one" not in text
+    write_report(tmp_path, unjudged)
+    assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["evaluation"] is None
