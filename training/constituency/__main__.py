@@ -1,4 +1,7 @@
-"""`python -m training.constituency --data DIR --out models/NAME`: train, export, evaluate."""
+"""`python -m training.constituency --data DIR --out models/NAME`: train, export, evaluate.
+
+DIR has train.mrg, dev.mrg, test.mrg and questions-eval.mrg, one bracketed tree a line.
+"""
 
 import tempfile
 from dataclasses import replace
@@ -14,7 +17,7 @@ from featurizer.errors import how_to_install
 from training.constituency.evaluation import evaluate, write_card
 from training.constituency.model_files import compress, export, save_vectors
 from training.constituency.recipe import Recipe
-from training.constituency.treebank import Tagger, load_corpus
+from training.constituency.treebank import Tagger, read_trees, with_predicted_tags
 from training.errors import TrainingError
 
 _DEFAULT = Recipe()
@@ -55,7 +58,11 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
     # gain from more.
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
-    trees, dev = load_corpus(data, recipe, tagger)
+    short = [
+        tree for tree in read_trees(data / "train.mrg") if len(tree.words()) <= recipe.most_words
+    ]
+    trees = with_predicted_tags(short, tagger)
+    dev = with_predicted_tags(read_trees(data / "dev.mrg"), tagger)
     say(f"{len(trees)} training trees, {len(dev)} for dev")
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint, vectors = Path(scratch) / "checkpoint.pt", Path(scratch) / "vectors.pt"

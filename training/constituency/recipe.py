@@ -15,7 +15,6 @@ class Recipe:
         encoder: Encoder whose input embeddings become the word vectors.
         vector_size: Dimensions of the word vectors.
         most_words: Longer sentences are left out of training.
-        made_questions: Number of rule-made questions.
         hidden: Width of the word and constituent LSTMs.
         transition_hidden: Width of the transition LSTM.
         transition_size: Dimensions of a transition's embedding.
@@ -43,7 +42,6 @@ class Recipe:
     encoder: str = DEFAULT_ENCODER
     vector_size: int = 128
     most_words: int = 40
-    made_questions: int = 2500
     hidden: int = 224
     transition_hidden: int = 32
     transition_size: int = 20

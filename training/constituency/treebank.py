@@ -1,12 +1,10 @@
-"""Loads treebanks with predicted tags, and adds typed copies and rule-made questions."""
+"""Loads treebanks, with predicted tags."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from featurizer.constituency.tree import Tree, parse_brackets
 from featurizer.spacy_pipeline import load_pipeline
-from training.constituency.questions import make_questions
-from training.constituency.recipe import Recipe
 from training.errors import TrainingError
 
 QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
@@ -41,18 +39,6 @@ def retag(tree: Tree, tags: Sequence[str]) -> Tree:
     return rebuild(tree)
 
 
-def as_typed(tree: Tree) -> Tree | None:
-    """The tree with its words as typed into a search box: lower case, no question mark.
-
-    None if nothing is left.
-    """
-    if tree.is_preterminal:
-        word = tree.children[0].label
-        return None if word == "?" else Tree(tree.label, (Tree(word.lower()),))
-    kept = tuple(new for child in tree.children if (new := as_typed(child)) is not None)
-    return Tree(tree.label, kept) if kept else None
-
-
 class Tagger:
     """A spaCy pipeline's tagger, which takes tokens instead of text."""
 
@@ -79,30 +65,6 @@ class Tagger:
                 pipe(doc)
             tags.append([token.tag_ for token in doc])
         return tags
-
-
-def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree], list[Tree]]:
-    """Load training and dev trees, with predicted tags, from `train.mrg` and `dev.mrg`.
-
-    Training trees are the treebank's, typed copies of its questions, and rule-made questions.
-
-    Raises:
-        TrainingError: A file is missing.
-    """
-    train = [
-        tree for tree in read_trees(folder / "train.mrg") if len(tree.words()) <= recipe.most_words
-    ]
-    made = make_questions(train, recipe.made_questions, recipe.seed)
-    typed = [
-        small
-        for tree in train + made
-        if is_question(tree) and (small := as_typed(tree)) is not None
-    ]
-    # Typed copies of only half of the rule-made questions, so prose stays the majority.
-    whole = [tree for tree in train if is_question(tree)]
-    typed = typed[: len(whole)] + typed[len(whole) :: 2]
-    dev = read_trees(folder / "dev.mrg")
-    return (with_predicted_tags(train + typed + made, tagger), with_predicted_tags(dev, tagger))
 
 
 def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:

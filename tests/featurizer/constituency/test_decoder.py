@@ -159,7 +159,7 @@ def test_trees_are_stanzas_own(
 def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
     decoder = Decoder(read_checkpoint(*locate(ConstituencySettings())))
     first, *lines = GOLDEN.read_text(encoding="utf-8").splitlines()
-    # Written by `python -m training.constituency.reference`; another model needs another file.
+    # Another model needs another file, of `StanzaParser` over what `to_stanza` makes of the model.
     assert json.loads(first)["digest"] == decoder.digest
     assert len(lines) == len(QUESTIONS.read_text(encoding="utf-8").splitlines())
     trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]

@@ -3,18 +3,10 @@ from pathlib import Path
 import pytest
 
 from featurizer.constituency.tree import parse_brackets
-from training.constituency.questions import short_phrases
-from training.constituency.treebank import as_typed, is_question, read_trees, retag
+from training.constituency.treebank import is_question, read_trees, retag
 from training.errors import TrainingError
 
 QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (NNP Oslo))) (. ?)))")
-
-
-def test_typed_questions_lose_their_capitals_and_their_mark() -> None:
-    typed = as_typed(QUESTION)
-    assert typed is not None
-    assert typed.words() == ("where", "is", "oslo")
-    assert as_typed(parse_brackets("(ROOT (. ?))")) is None
 
 
 def test_retagging_keeps_words_and_phrases() -> None:
@@ -26,17 +18,6 @@ def test_retagging_keeps_words_and_phrases() -> None:
 def test_questions_are_told_by_their_nodes() -> None:
     assert is_question(QUESTION)
     assert not is_question(parse_brackets("(ROOT (NP (NN rain)))"))
-
-
-def test_short_phrases_hold_no_punctuation_and_no_clause() -> None:
-    trees = [
-        parse_brackets("(ROOT (NP (NP (NN rain)) (, ,) (NP (NN wind))))"),
-        parse_brackets("(ROOT (NP (NN hail) (SBAR (WHNP (WDT that)) (S (VP (VBZ hurts))))))"),
-    ]
-    assert [str(phrase) for phrase in short_phrases(trees, "NP", 4)] == [
-        "(NP (NN rain))",
-        "(NP (NN wind))",
-    ]
 
 
 def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:
