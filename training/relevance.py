@@ -102,7 +102,8 @@ Answers, if those below a probability are not given:
 - Half of the questions had no answer. If nearly all of yours have one, probabilities are too low.
 - Without titles, probabilities are less reliable.
 
-Made by `wye train --relevance`, or by `python -m training.relevance DATASET=INDEX …`.
+Made by `wye train --relevance`, or by
+`python -m training.relevance DATASET=INDEX … --out models/{name}`.
 """
 FEWEST = 100
 """An index is asked about as many questions of other families as of its own, at least this many."""
