@@ -130,8 +130,6 @@ TEXT_MEANINGS: Mapping[str, str] = {**_LISTS, **_WORDS, **_QUESTION, **_NAMES}
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
 LIST_SIGNALS = frozenset(_LISTS)
 """Signals of the text arms' rankings."""
-WORD_SIGNALS = frozenset(_WORDS)
-"""Signals of the question's words in the first passages."""
 NAME_SIGNALS = frozenset(_NAMES)
 """Signals of the names in the question."""
 QUESTION_SIGNALS = frozenset(_QUESTION)

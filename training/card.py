@@ -44,7 +44,7 @@ It gives a question a score from 0 to 1: how likely it is that graph retrieval i
 
 {evaluation}
 
-ECE of cross-fitted scores on train and dev: {calibration}. {away}
+ECE of cross-fitted scores on train and dev: {calibration}.{away}
 
 ![What thresholds give on train and dev, and what these give.]({front})
 ![How often the label is the graph, by score; calibrated on the dotted line.]({reliability})
@@ -94,7 +94,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         steps=stepping(thresholds.steps),
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         calibration=share(report.calibration[CROSSFIT].ece_mass),
-        away=" ".join(_away(report)),
+        away="".join(f" {sentence}" for sentence in _away(report)),
         front=FRONT,
         reliability=RELIABILITY,
         command=report.command.replace("\n", " "),

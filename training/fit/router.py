@@ -168,10 +168,9 @@ class Fitted:
         logits: (n,) cross-fitted logits of the questions.
         solutions: Simple route -> its thresholds.
         outcomes: Simple route -> outcomes of the questions with cross-fitted scores. If thresholds
-            must hold elsewhere, those with the scores of `unseen` follow.
+            must hold elsewhere, those with the scores of routers that were trained without the
+            question's dataset follow.
         pool: The questions as the scorer was trained on them.
-        unseen: (n,) logits by routers that were trained without the question's dataset, NaN where
-            the others teach nothing; None if none were trained.
     """
 
     choices: Choices
@@ -183,7 +182,6 @@ class Fitted:
     solutions: dict[Route, Solution]
     outcomes: dict[Route, RouteOutcomes]
     pool: Pool
-    unseen: Float64 | None = None
 
     @property
     def scorer(self) -> Scorer:
@@ -275,9 +273,7 @@ def fit(
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
-    return Fitted(
-        choices, training, trained, comparison, logits, policy, solutions, outcomes, pool, unseen
-    )
+    return Fitted(choices, training, trained, comparison, logits, policy, solutions, outcomes, pool)
 
 
 def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fitted:
