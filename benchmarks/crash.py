@@ -42,13 +42,12 @@ from backends.errors import IndexNotFoundError
 from backends.progress import Silent
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.store.migrate import STAGED, migrate
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
 from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import Table
-from benchmarks.hashing import FakeAnalyser, HashAnalyser
+from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.session import Session
 from service.app import build
@@ -119,7 +118,7 @@ class Trial:
             another, or if the index was missing.
         kept: Whether everything acknowledged as done was there.
         resumed: Whether the next server ended everything acknowledged as accepted.
-        cached: Whether every mentioned surface had its vector; for a migration, after its end.
+        cached: Whether every mentioned surface had its vector.
         completed: Whether running the operation again gave the content of an undisturbed run.
     """
 
@@ -214,21 +213,12 @@ def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noq
             said("done")
 
 
-def move(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noqa: ARG001
-    """Migrate the index to an analyser with vectors of another length."""
-    analyser = HashAnalyser(12, name="other", delay=delay)
-    index = PassageStore.open(folder)
-    migrate(index, analyser, analyser.dimension, batch_passages=WINDOW)
-    said("done")
-
-
 OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
     "ingest": first_ingest,
     "upsert": upsert,
     "delete": delete,
     "compact": compact,
     "job": job,
-    "migrate": move,
 }
 
 
@@ -292,9 +282,6 @@ class Bench:
             resumed = later is not None and later >= self._in_the_end[acknowledged]
         OPERATIONS[self.operation](folder, 0.0, timedelta(0), _to_nobody)
         completed = _digest(read_corpus(PassageStore.open(folder))) == self._states[-1]
-        if self.operation == "migrate":  # its vectors are complete at the end
-            completed &= not (folder / STAGED).exists()
-            _, cached = self._inspect(folder)
         return Trial(self.operation, landed, state, kept, resumed, cached, completed)
 
     def _restart(self) -> Path:

@@ -6,7 +6,9 @@ sentence: on the command line, when settings are loaded, and by the server.
 
 from collections.abc import Mapping, Sequence
 
-COMMANDS: Mapping[str, str] = {}
+COMMANDS: Mapping[str, str] = {
+    "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
+}
 """Command, or command and option as in "train --report"."""
 
 SETTINGS: Mapping[str, str] = {}

@@ -21,7 +21,6 @@ from service.commands.index import index
 from service.commands.info import info
 from service.commands.keys import keys
 from service.commands.mcp import mcp
-from service.commands.migrate import migrate
 from service.commands.repair import repair
 from service.commands.route import route
 from service.commands.search import search
@@ -49,7 +48,6 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
-    migrate: "wye migrate --index my-index",
     demo: "wye demo",
 }
 """Commands, each with an example."""

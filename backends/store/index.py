@@ -75,7 +75,6 @@ ROWS_PER_FRAGMENT = 8_192
 # A write merges fragments below one of these sizes, and leaves larger ones alone. So rows that are
 # written one by one are each rewritten only a few times.
 TIERS = (1_024, ROWS_PER_FRAGMENT)
-_ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
 # A process that follows an index holds some kilobytes for each: with many small writes, an hour of
 # versions would take megabytes.
@@ -261,8 +260,8 @@ class PassageStore:
         found = newest_whole(self.path, self._dataset.checkout_version)
         if fingerprint_of(found.dataset.schema) != self.fingerprint:
             raise IndexMismatchError(
-                f"Index {self.path} was migrated to another analyser since it was opened. Open it "
-                "again, with the models that it has now."
+                f"Index {self.path} was made again with another analyser since it was opened. Open "
+                "it again, with the models that it has now."
             )
         return found
 
@@ -394,20 +393,6 @@ class Writer:
         self._forget(stale, rows)
         return len(found.difference(ids))
 
-    def replace(self, other: lance.LanceDataset) -> None:
-        """Replace all rows and the schema by another dataset's, in one commit."""
-        with reading(self.folder, also=()):
-            transaction = write_fragments(
-                other.scanner(batch_size=_ROWS_AT_ONCE, batch_readahead=1).to_reader(),
-                self.folder / PASSAGES,
-                other.schema,
-                mode="overwrite",
-                return_transaction=True,
-                max_rows_per_file=ROWS_PER_FRAGMENT,
-            )
-        change = cast(lance.LanceOperation.Overwrite, transaction.operation)
-        self._commit(transaction, [*change.fragments])
-
     def delete(self, ids: Sequence[str]) -> int:
         """Delete passages by id; unknown ids are ignored.
 
@@ -464,14 +449,15 @@ class Writer:
 
     def _commit(
         self,
-        change: lance.LanceOperation.BaseOperation | lance.Transaction,
+        change: lance.LanceOperation.BaseOperation,
         fragments: Sequence[lance.FragmentMetadata],
     ) -> None:
         """Commit a version; its files are synced before its manifest names them."""
         flush_files(self.folder, fragments)
-        version = None if isinstance(change, lance.Transaction) else self.version
         with uninterrupted(), reading(self.folder, also=()):
-            self.dataset = lance.LanceDataset.commit(self.dataset, change, read_version=version)
+            self.dataset = lance.LanceDataset.commit(
+                self.dataset, change, read_version=self.version
+            )
         self._flush()
 
     def _flush(self) -> None:

@@ -283,7 +283,7 @@ class JobRunner:
                 self._tries[job.id], self._faults[job.collection] = _Tries(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
-        except IndexMismatchError as error:  # it was migrated; a server with its models goes on
+        except IndexMismatchError as error:  # made again; a server with its models goes on
             reason = writer.reason_of(error)
             await self._save(writer, replace(job, state=State.QUEUED, attempts=0, waits_for=reason))
             raise

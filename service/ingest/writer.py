@@ -179,7 +179,7 @@ class CollectionWriter:
             The index as it is now, and an analyser that keeps the results.
 
         Raises:
-            IndexMismatchError: The index was migrated to other models.
+            IndexMismatchError: The index was made again with other models.
             StoppedError: The work was told to stop.
         """
         session = self.collection.session

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import httpx2 as httpx
@@ -17,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
-from backends.store.migrate import migrate
+from backends.store.ingest import ingest
 from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from router.session import Session
 from service.doctor import examine
@@ -260,12 +261,16 @@ def test_an_upload_that_a_killed_process_left_is_deleted(start: Serve, folder: P
         until(lambda: not store.rows("SELECT * FROM jobs"))
 
 
-def test_a_job_of_an_index_that_was_migrated_waits_for_a_server_with_its_models(
-    start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_models(
+    start: Serve, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = start(direct_passages=8)
     other = HashAnalyser(name="other")
-    migrate(PassageStore.open(folder), other, other.dimension)
+    ingest(
+        PassageStore.create(tmp_path / "new", other.dimension, other.fingerprint), BRIDGES, other
+    )
+    rmtree(folder / "passages.lance")
+    (tmp_path / "new" / "passages.lance").rename(folder / "passages.lance")
     sent = client.post("/v1/documents", content=make_lines(20), headers=NDJSON)
     assert sent.status_code == 202
     address = f"/v1/jobs/{sent.json()['id']}"
