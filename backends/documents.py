@@ -42,8 +42,6 @@ _ABBREVIATION = re.compile(
 )
 _LONGEST_ABBREVIATION = 8
 
-PART_ID = "#[0-9]{4,}$"
-"""Pattern, for DataFusion's SQL, of the end of a chunk's id, which no whole document's id has."""
 _PART = re.compile(r"#[0-9]{4,}\Z")
 
 

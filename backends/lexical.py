@@ -157,8 +157,7 @@ class LexicalRetriever:
         self._columns = arrays["columns"]
         starts, rows, values = (arrays[name] for name in _WEIGHTS)
         self._weights = starts, rows, values
-        if _OFTEN in arrays:  # earlier releases of Wye did not write it
-            self.frequencies = arrays[_OFTEN]
+        self.frequencies = arrays[_OFTEN]
         return self
 
     def to_arrays(self) -> Arrays:

@@ -30,7 +30,6 @@ ROUNDING = 1e-12
 """Bound on the rounding error of a sum, relative to the highest sum."""
 
 METHODS = ("adaptive", "convex", "rrf")
-_FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
 
 
 def fuse(
@@ -333,11 +332,6 @@ class FusionSettings:
     graph_weight: GraphWeightModel = field(default_factory=GraphWeightModel)
 
     def __post_init__(self) -> None:
-        if self.method in _FORMER_METHODS:
-            raise SettingsError(
-                f"WYE_FUSION__METHOD is {self.method}, which was renamed; use "
-                f"{_FORMER_METHODS[self.method]}."
-            )
         if self.method not in METHODS:
             raise SettingsError(f"WYE_FUSION__METHOD is {self.method}; use {', '.join(METHODS)}.")
         known = (*ARMS, *FURTHER)

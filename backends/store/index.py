@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from backends.documents import PART_ID
 from backends.errors import (
     BackendError,
     IndexDamagedError,
@@ -462,19 +461,6 @@ class Writer:
 
     def _flush(self) -> None:
         self._record = flush(self.folder, self.dataset, self._record)
-
-    def free_part_ids(self) -> None:
-        """Rename whole documents whose ids look like those of chunks, as `chunk_passage` does.
-
-        Earlier versions of Wye stored such ids, which may be needed for chunks of other documents.
-        """
-        whole = f"id = document AND regexp_like(id, '{PART_ID}')"
-        rows = self.dataset.to_table(columns=["id"], filter=whole)["id"].to_pylist()
-        taken = any_of("id", [f"{id_}#0000" for id_ in rows])
-        held = self.dataset.to_table(columns=["id"], filter=f"{taken} AND id <> document")
-        kept = any_of("id", [id_.removesuffix("#0000") for id_ in held["id"].to_pylist()])
-        self.dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
-        self._flush()
 
     def crowded(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.

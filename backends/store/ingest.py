@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
-from backends.documents import is_part_id
 from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
@@ -291,32 +290,13 @@ class _Ingest:
         owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
         rows = self._rows(documents, owners)
-        if any(is_part_id(id_) for id_, document in self._foreign(rows, owners) if id_ == document):
-            self._writer.free_part_ids()
-            rows = self._rows(documents, owners)
-        for id_, document in self._foreign(rows, owners):
-            raise _taken(owners[id_], document)
-        self._stored.update((document, []) for document in documents)
-        hashes = {}
-        for id_, document, hash_ in rows:
-            # What is left of a document that has new ids is replaced, as if it had changed.
-            is_left = id_ in owners and owners[id_].document != document
-            hashes[id_] = "" if is_left else hash_
-            if not is_left:
-                self._stored[document].append(id_)
-        return hashes
-
-    def _foreign(
-        self, rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
-    ) -> Iterator[tuple[str, str]]:
-        """Ids that the ingest wants, with the other documents that have them.
-
-        A document of which earlier windows stored new chunks needs its former ids no more.
-        """
         for id_, document, _ in rows:
-            is_foreign = id_ in owners and owners[id_].document != document
-            if is_foreign and document not in self._stored:
-                yield id_, document
+            if id_ in owners and owners[id_].document != document:
+                raise _taken(owners[id_], document)
+        self._stored.update((document, []) for document in documents)
+        for id_, document, _ in rows:
+            self._stored[document].append(id_)
+        return {id_: hash_ for id_, _, hash_ in rows}
 
     def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
         """Ids, documents and hashes of the stored passages of some documents or with some ids."""

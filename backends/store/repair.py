@@ -194,7 +194,7 @@ class _Survey:
             for name in names:
                 if why := why_changed(self.folder, name, self.record):
                     return why
-            if not self.record.digests.keys() >= names.keys():  # written by an earlier Wye
+            if not self.record.digests.keys() >= names.keys():  # the record has no digests
                 with reading_file(next(iter(names))):
                     rows = fragment.to_table()
                     rows.validate(full=True)

@@ -69,8 +69,6 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("WYE_FUSION__DEPTH", "0", "WYE_FUSION__DEPTH is 0; use 1 or more"),
         ("WYE_FUSION__S", "2", "from 0 to 1"),
         ("WYE_FUSION__METHOD", "borda", "use adaptive, convex, rrf"),
-        ("WYE_FUSION__METHOD", "trust", "is trust, which was renamed; use adaptive"),
-        ("WYE_FUSION__METHOD", "blend", "is blend, which was renamed; use convex"),
         ("WYE_GRAPH__SEEDS__NEAREST", "true", "there is no such setting"),
         ("WYE_GRAPH__DAMPING", "1", "WYE_GRAPH__DAMPING is '1'; use a number below 1"),
         ("WYE_GRAPH__STEPS", "0", "WYE_GRAPH__STEPS is '0'; use 1 or more"),

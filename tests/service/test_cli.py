@@ -143,7 +143,7 @@ def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
 
 
 def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Run) -> None:
-    """Of an index that an earlier version made: what is read now has none of these."""
+    """Of an index that another program made: what Wye reads from files has none of these."""
     hostile = "\x9b31m\u202e\x1b]0;owned\x07\x7f"
     analyser = FakeAnalyser(AnalyserSettings())
     passage = Passage(f"id{hostile}", f"Title {hostile}", f"The Old Bridge {hostile}.", {})

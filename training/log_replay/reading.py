@@ -36,8 +36,7 @@ _STAGES = stages_of(Route.FUSION)
 _CORPUS = ("dense", "seeds")
 """Stages that a router which uses the corpus always runs before it decides."""
 Asked = tuple[str, str]
-"""The API key that asked, and the request's id. Clients may choose ids, so two keys may share one.
-Older lines have no key: ""."""
+"""The API key that asked, and the request's id, which a client may choose as others do."""
 _FEEDBACK_SIGN = f'"{FEEDBACK}"'
 
 
@@ -222,7 +221,6 @@ class _Decision(BaseModel, strict=True):
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     model: str = ""
     thresholds: _Pair | None = None
-    reason: str = ""
 
 
 class Line(BaseModel, strict=True):
@@ -248,11 +246,6 @@ class Line(BaseModel, strict=True):
     def stages(self) -> dict[str, float]:
         """Stage -> seconds of work, the request's share of its batch; without waiting."""
         return {stage: own for stage, own in self.seconds.items() if stage not in _BESIDE}
-
-    @property
-    def budget_unknown(self) -> bool:
-        """Whether a latency budget chose the route, but the log lacks it."""
-        return self.max_latency_ms is None and self.decision.reason.startswith("budget")
 
 
 def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpus: bool) -> Float32:
@@ -337,9 +330,6 @@ class _Reader:
             self._left_out["no decision: the router failed, was late, or had no passages"] += 1
         elif found.model != self._router.name:
             self._models[found.model] += 1
-        elif line.budget_unknown:
-            why = "a budget chose the route, and this older log does not say which"
-            self._left_out[why] += 1
         else:
             stages = line.stages
             own = [stages.get(stage, math.nan) for stage in _STAGES]

@@ -49,8 +49,6 @@ def test_decisions_are_read_across_files(write_log: Write, tmp_path: Path) -> No
 
 
 def test_what_does_not_count_is_counted(write_log: Write) -> None:
-    older = logged("9", reason="budget: fusion takes about 30 ms")
-    del older["max_latency_ms"]
     path = write_log(
         logged("1"),
         logged("2", asked="dense", score=None),
@@ -59,7 +57,6 @@ def test_what_does_not_count_is_counted(write_log: Write) -> None:
         logged("5", model="other/v1"),
         logged("6", model="other/v2"),
         logged("7", collection="wiki"),
-        older,
         "nonsense\n",
         logged("8", route="sideways"),
         {"kind": "note", "request_id": "x"},
@@ -72,9 +69,8 @@ def test_what_does_not_count_is_counted(write_log: Write) -> None:
         "route named by the caller": 1,
         "no decision: the router failed, was late, or had no passages": 1,
         "decided by another router: other/v1 (1), other/v2 (1)": 2,
-        "a budget chose the route, and this older log does not say which": 1,
         "line of another kind": 1,
-        f"not a line of a request log, the first at {path}:9": 2,
+        f"not a line of a request log, the first at {path}:8": 2,
         "incomplete line, which was still being written": 1,
     }
 
@@ -233,7 +229,7 @@ def test_a_line_is_what_the_service_logged() -> None:
     assert (line.decision.score, line.decision.model) == (0.7, "hand/v1")
     assert line.route == Route.GRAPH
     assert line.stages == pytest.approx({"parsing": 0.001, "graph": 0.029})
-    assert (line.max_latency_ms, line.budget_unknown) == (40, False)
+    assert line.max_latency_ms == 40
     assert line.time == datetime(2026, 11, 10, 8, tzinfo=UTC)
 
 
@@ -242,15 +238,6 @@ def test_what_was_not_decided_has_no_score() -> None:
     empty = {"route": "dense", "score": None, "thresholds": None, "reason": "degraded: empty"}
     line = Line.model_validate(logged(decision={**empty, "model": ""}))
     assert (line.decision.score, line.decision.thresholds) == (None, None)
-
-
-def test_a_budget_that_an_older_log_does_not_tell() -> None:
-    older = logged(reason="budget: fusion takes about 30 ms, 20 ms are allowed")
-    del older["max_latency_ms"]
-    assert Line.model_validate(older).budget_unknown
-    unbounded = logged()
-    del unbounded["max_latency_ms"]
-    assert not Line.model_validate(unbounded).budget_unknown
 
 
 @pytest.mark.parametrize(
