@@ -1,6 +1,5 @@
 """`wye serve`: answer over HTTP."""
 
-import ctypes
 import multiprocessing
 import os
 import shutil
@@ -37,12 +36,6 @@ APP = "service.commands.serve:app"
 # Seconds to end threads and close files, after the time to finish what was accepted.
 _LAST_SECONDS = 5
 _COUNTS = "wye-metrics-"
-# Settings of glibc's malloc: environment variable -> its number in malloc.h, and value.
-_MALLOC = {
-    "MALLOC_ARENA_MAX": (-8, 2),
-    "MALLOC_MMAP_THRESHOLD_": (-3, 32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": (-1, 64 << 20),
-}
 
 
 def serve(
@@ -63,7 +56,6 @@ def serve(
 ) -> None:
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
-    _keep_memory()
     from router.session import ModelCache
     from service.app import indexes
     from service.arms.file import read_arms, settings_with_arms
@@ -129,20 +121,6 @@ def _multiply_on_one_thread() -> None:
         threadpool_limits(1, "blas")  # numpy is loaded already and has read the variables
     for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(pool, "1")
-
-
-def _keep_memory() -> None:
-    """Set up glibc's malloc, here and in worker processes, unless variables say otherwise.
-
-    All threads share two arenas. By default there are up to eight per processor, and memory that is
-    free in one serves no other. What is freed is kept for the next question: pages that the kernel
-    gives anew take a quarter of the time of a question in steps over a million passages.
-    """
-    limit = getattr(ctypes.CDLL(None), "mallopt", None)
-    for name, (option, value) in _MALLOC.items():
-        given = os.environ.setdefault(name, str(value))
-        if limit is not None and given.isdecimal():
-            limit(option, int(given))
 
 
 def app() -> "FastAPI":
