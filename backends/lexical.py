@@ -227,11 +227,6 @@ class LexicalRetriever:
                 np.add.at(scores, rows[own], weights[own])
         return scores
 
-    @property
-    def total_terms(self) -> int:
-        """Number of terms in all passages, repeats counted."""
-        return round(self.mean_length * len(self.ids))
-
     def frequency(self, term: str) -> int:
         """Document frequency of a term."""
         return self.passages_with(self._words.find(term))

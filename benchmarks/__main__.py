@@ -30,7 +30,6 @@ OTHERS = (
     "packing",
     "plain_dense",
     "remote_arms",
-    "shards",
     "short_answers",
     "soak",
     "start",

@@ -21,10 +21,6 @@ class RequestLogError(RouterError):
     """A request log that cannot be written or read."""
 
 
-class ShardError(RouterError):
-    """A shard of an index that does not answer, or a request that shards cannot handle."""
-
-
 class PolicyError(RouterError, ValueError):
     """Thresholds out of order, a score out of range, or a budget that cannot be applied."""
 

@@ -11,10 +11,15 @@ COMMANDS: Mapping[str, str] = {
 }
 """Command, or command and option as in "train --report"."""
 
-SETTINGS: Mapping[str, str] = {}
+SETTINGS: Mapping[str, str] = {
+    "WYE_SERVE__SHARDS": "Every server searches a whole index: give each WYE_INDEX.",
+    "WYE_SERVE__SHARD_MS": "Every server searches a whole index, so there are no such calls.",
+}
 """Variable, or what several begin with, as in WYE_GENERATOR."""
 
-ADDRESSES: Mapping[str, str] = {}
+ADDRESSES: Mapping[str, str] = {
+    "/v1/shard": "Every server searches a whole index; ask /v1/retrieve.",
+}
 """HTTP address, with all addresses below it."""
 
 FIELDS: dict[str, str] = {}

@@ -570,18 +570,6 @@ class Session:
         waiting = waits(self.index, self.snapshot.on_top)
         return {**stored_files(self.index), "waits": waiting}
 
-    def within(self, until: float) -> Self:  # noqa: ARG002
-        """The session for a batch that must be answered by `until`, a time of `monotonic`.
-
-        That of a local index is the same: what takes long there stops by itself.
-        """
-        return self
-
-    @property
-    def lost(self) -> Mapping[str, str]:
-        """Parts of the index left out so far -> why; none of a local index."""
-        return {}
-
     def build(self) -> None:
         """Build all arms now rather than for the first question that needs them. Runs no model."""
         for arm in ARMS if self.count else ():

@@ -45,7 +45,6 @@ from service.routes import (
     rerank,
     responses,
     retrieve,
-    shard,
     stats,
     store_files,
     vector_stores,
@@ -53,7 +52,6 @@ from service.routes import (
 from service.schemas.documents import DocumentsRequest
 from service.service import Service
 from service.settings import ServiceSettings, load_settings
-from service.sharded import ShardedCollection, ShardedSession, shard_urls
 
 CONSOLE = Path(__file__).parent / "ui"
 
@@ -72,7 +70,6 @@ ROUTERS = (
     jobs.router,
     feedback.router,
     stats.router,
-    shard.router,
     health.router,
 )
 
@@ -129,17 +126,13 @@ def build(
     if openers is None:
         openers = indexes(settings, models)
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
-    dealt = shard_urls(serve)
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
     traces = provider(serve.traces)
     service = Service(
         settings,
         {
-            **{
-                name: (ShardedCollection if name in dealt else Collection)(name, opener)
-                for name, opener in openers.items()
-            },
+            **{name: Collection(name, opener) for name, opener in openers.items()},
             **remote_collections(settings, list(openers), arms, models),
         },
         ring=ring,
@@ -206,19 +199,9 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
             unknown collection.
     """
     folders, remote = served(settings)
-    dealt = shard_urls(settings.serve)
-    if both := folders.keys() & dealt.keys():
-        raise ServiceError(f"'{min(both)}' has an index here and shards elsewhere; rename one.")
-    routers = router_settings(settings, [*folders, *dealt, *remote])
+    routers = router_settings(settings, [*folders, *remote])
     own = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
-    seconds = settings.serve.shard_ms / 1000
-    return {
-        **{name: partial(Session.open, own[name], at, models) for name, at in folders.items()},
-        **{
-            name: partial(ShardedSession.connect, own[name], urls, seconds, models)
-            for name, urls in dealt.items()
-        },
-    }
+    return {name: partial(Session.open, own[name], at, models) for name, at in folders.items()}
 
 
 def mount_console(app: FastAPI, folder: Path) -> None:

@@ -3,7 +3,6 @@
 import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +14,7 @@ from backends.errors import BackendError
 from featurizer.analyser import Analyser
 from featurizer.errors import FeaturizerError
 from router.deriving import Deriving
-from router.errors import RouterError, ShardError
+from router.errors import RouterError
 from router.model_files import read_info, read_policy
 from router.policy import Policy
 from router.session import Session
@@ -86,7 +85,6 @@ class Collection:
     Attributes:
         announce: Called by `load` with the opened session; deletions wait for it from then on.
         unavailable: Routes that the installation lacks, and why.
-        cold: Routes that are still to be asked for the first time.
         faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
     """
@@ -97,16 +95,13 @@ class Collection:
         self.gone = ""
         self.announce: Callable[[Session], None] = lambda _: None
         self.unavailable: dict[Route, str] = {}
-        self.cold: list[Route] = []
         self._open = open_
         self._session: Session | None = None
         self._deriving: Deriving | None = None
         self._derived_for = 0  # passages on top of the base when `_deriving` was started
 
     has_index = True
-    """Whether there is an index, here or in shards on other servers."""
-    is_stored_here = True
-    """Whether the index is a folder on this machine, to which documents can be written."""
+    """Whether there is an index here, to which documents can be written."""
 
     @property
     def is_ready(self) -> bool:
@@ -166,23 +161,18 @@ class Collection:
         """Open the index and warm it up with one question over each route.
 
         A route that the installation lacks, such as for want of a router model, is noted in
-        `unavailable` with the reason. If no shard answers, routes stay `cold`. Any other failure
-        is kept in `error` and raised.
+        `unavailable` with the reason. Any other failure is kept in `error` and raised.
         """
         started = perf_counter()
         try:
             session = self._open()
             session.build()
-            self.cold = [*USUAL]
-            self._warm_up(session)
-            if self.cold:
-                extra = {"collection": self.name, "routes": self.cold}
-                LOG.warning("not warmed up, since no shard answers", extra=extra)
-            if self.is_stored_here:
-                self.announce(session)
-                # A deletion until then did not wait for this process.
-                later = self._tried(INDEX, lambda: _built(session.reload()))
-                session = later or session
+            for route in USUAL:
+                self._warm_up(session, route)
+            self.announce(session)
+            # A deletion until then did not wait for this process.
+            later = self._tried(INDEX, lambda: _built(session.reload()))
+            session = later or session
         except Exception as error:
             self.faults[INDEX] = str(error)
             raise
@@ -192,10 +182,6 @@ class Collection:
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
         if session.fault:
             LOG.error("index damaged", extra={"collection": self.name, "error": session.fault})
-
-    def warm_up(self) -> None:
-        """Ask one question over each route that is `cold`; in the thread that searches."""
-        self._warm_up(self.session)
 
     def renew(self) -> bool:
         """Move to the newest thresholds and the newest version while searches go on.
@@ -288,19 +274,9 @@ class Collection:
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
         return True
 
-    def _warm_up(self, session: Session) -> None:
-        with suppress(ShardError):  # it passes; questions say so until then
-            while self.cold:
-                self._warm(session, self.cold[0])
-                if not (self.is_stored_here or session.count):
-                    break  # all shards were left out before it asked any
-                del self.cold[0]
-
-    def _warm(self, session: Session, route: Route) -> None:
+    def _warm_up(self, session: Session, route: Route) -> None:
         try:
             session.gateway.search([WARM_UP], route, 1)
-        except ShardError:
-            raise
         except (RouterError, FeaturizerError) as error:
             # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):

@@ -162,8 +162,6 @@ class Refresher:
         with self._logged(f"collection {collection.name}"):
             if await loop.run_in_executor(self._beside, collection.renew):
                 self._show(collection)
-            if collection.cold:
-                await self._models.call(collection.warm_up)
 
     @contextmanager
     def _logged(self, what: str) -> Iterator[None]:
@@ -185,8 +183,6 @@ class Refresher:
             session = collection.session
         self._metrics.index_version.labels(collection.name).set(session.version)
         self._metrics.index_passages.labels(collection.name).set(session.count)
-        if not collection.is_stored_here:
-            return
         served = self._served.setdefault(collection.name, ServedVersions(session.folder))
         if served is None:
             return

@@ -85,7 +85,6 @@ class RemoteCollection(Collection):
         }
 
     has_index = False
-    is_stored_here = False
 
     @property
     def is_ready(self) -> bool:
@@ -169,7 +168,7 @@ def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]
     Raises:
         ServiceError: There is neither, or a name is invalid.
     """
-    elsewhere = bool(names_without_index(settings.arms, ()) or settings.serve.shards)
+    elsewhere = bool(names_without_index(settings.arms, ()))
     folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
     return folders, names_without_index(settings.arms, list(folders))
 

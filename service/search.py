@@ -103,7 +103,6 @@ class SearchResult:
         seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
         total: Seconds from queueing to the answer.
         remote: What remote arms did; None if the request wants none.
-        lost: Shards that did not answer, and why.
     """
 
     params: SearchParams
@@ -114,22 +113,17 @@ class SearchResult:
     seconds: Mapping[str, float]
     total: float = 0.0
     remote: "RemoteOutcome | None" = None
-    lost: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def degraded(self) -> str:
         """Why this is not what was asked for, or ""."""
         remote = self.remote.degraded if self.remote else ""
-        shards = [f"the shard {name} {reason}" for name, reason in self.lost.items()]
-        lost = f"degraded: {'; '.join(shards)}; answered without" if shards else ""
-        return self.fallback or remote or lost or self.reply.ranking.degraded
+        return self.fallback or remote or self.reply.ranking.degraded
 
     @property
     def missing(self) -> dict[str, str] | None:
-        """Why shards or remote arms gave nothing, by name; None without lost shards or arms."""
-        if self.remote is None and not self.lost:
-            return None
-        return {**self.lost, **(self.remote.missing if self.remote else {})}
+        """Why remote arms gave nothing, by name; None without remote arms."""
+        return None if self.remote is None else {**self.remote.missing}
 
     @property
     def degradation(self) -> str:
@@ -162,7 +156,6 @@ class Searcher:
             return self._finish(params, entries)
         session = self._collections[params.collection].session
         if params.only_route:
-            session = session.within(min(entry.deadline for entry in entries))
             return self._decide(session, params, [entry.item.text for entry in entries])
         late, why = self._late(params, entries)
         if not late:
@@ -243,7 +236,6 @@ class Searcher:
         most = params.max_latency_ms
         if route == Route.STEPS:
             most = self._time_for_steps(most, entries)
-        session = session.within(min(entry.deadline for entry in entries))
         started = perf_counter()
         try:
             begun = session.gateway.begin(
@@ -321,7 +313,7 @@ class Searcher:
             hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
             shown[entry] = {hit.id for hit in hits}
         passages = session.passages(sorted(set().union(*shown.values())))
-        fetching, lost = (perf_counter() - started) / max(len(replies), 1), {**session.lost}
+        fetching = (perf_counter() - started) / max(len(replies), 1)
         return {
             entry: SearchResult(
                 params,
@@ -330,7 +322,6 @@ class Searcher:
                 {id_: passages[id_] for id_ in shown[entry]},
                 fallback,
                 {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
-                lost=lost,
             )
             for entry, reply in replies.items()
         }

@@ -48,7 +48,6 @@ from service.search import (
     SearchResult,
 )
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
-from service.sharded import ShardCalls
 
 T = TypeVar("T")
 
@@ -129,9 +128,7 @@ class Service:
             )
             for name, collection in collections.items()
         }
-        indexed = {
-            name: each for name, each in self.writers.items() if collections[name].is_stored_here
-        }
+        indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = self._opened_ledger()
         for name, own in self.arms.items():
@@ -145,7 +142,6 @@ class Service:
             lambda arm, outcome: metrics.arms.shadow.labels(arm, outcome).inc(),
             lambda name, call: self._count_arms(name, RemoteOutcome({call.name: call})),
         )
-        self.shard_calls = ShardCalls()
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection

@@ -78,11 +78,6 @@ class ServeSettings:
         workers: Processes that answer, each with its own models in memory.
         indexes: Collections to serve, as NAME=DIR separated by commas; the first is the default.
             Without any, WYE_INDEX is served as "default".
-        shards: Addresses of the servers that hold an index divided among them, as NAME=URL
-            separated by commas, with the collection's NAME before each. This server asks them all
-            and has no index of its own for it. WYE_KEY is their API key, with the scope admin, if
-            they need one.
-        shard_ms: Longest time for a call to a shard; a request's deadline may be nearer.
         routers: Routers of collections, as NAME=MODEL separated by commas; MODEL is as in
             WYE_ROUTER__MODEL, which all other collections use. MODEL alone is for "default".
         thresholds: Thresholds files of collections, as NAME=FILE separated by commas. Collections
@@ -115,8 +110,6 @@ class ServeSettings:
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     workers: Positive = 1
     indexes: tuple[str, ...] = ()
-    shards: tuple[str, ...] = ()
-    shard_ms: Positive = 2_000
     routers: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)

@@ -125,8 +125,6 @@ async def _store(service: Service, collection: Collection) -> Store:
         count = 0
     elif fixed is None:
         count = session.count
-    elif not collection.is_stored_here:
-        count = 0
     else:
         seen, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
         count = len(seen)

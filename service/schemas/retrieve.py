@@ -178,7 +178,7 @@ class RemoteValue(BaseModel):
 
 
 class MissingArm(BaseModel):
-    """A remote arm or a shard that returned nothing."""
+    """A remote arm that returned nothing."""
 
     arm: str
     reason: str = Field(description="The reason in words; `budget: …` if a limit kept an arm out.")
@@ -245,9 +245,8 @@ class RetrieveReply(BaseModel):
         default=None,
         exclude_if=_is_none,
         description=(
-            "Remote arms that the route wanted and that returned nothing, and shards that did not "
-            "answer. Omitted if the route has no remote arm and no shard is missing; `spent` and "
-            "`saved` are omitted if the route has no remote arm."
+            "Remote arms that the route wanted and that returned nothing. Omitted if the route has "
+            "no remote arm, and so are `spent` and `saved`."
         ),
     )
     spent: float | None = Field(
