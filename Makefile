@@ -38,11 +38,12 @@ docs: $(stamp) ## Rewrite the lists of settings and of features from the code
 	$(bin)/python -m service.settings > docs/reference/settings.md
 	$(bin)/python -m featurizer.registry > docs/reference/features.md
 
-check: $(stamp) ## Formatting, lint, strict types, layers, known vulnerabilities
+check: $(stamp) ## Formatting, lint, strict types, layers, the budget of lines, known vulnerabilities
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports --no-cache
+	$(bin)/python .ci/budget.py .
 	$(bin)/python .ci/audit.py
 
 audit: $(stamp) ## Known vulnerabilities of the pins; `check` does it too, where there is a network
