@@ -7,14 +7,13 @@ passage less likely. Evidence needs no further model: it is the route's score an
 if the dense arm found the passage too, and which words of the question are in the passage and in
 its title.
 
-The curves hold only for the encoder and the settings of the arms that they were fitted with. Those
-of remote arms hold for these arms only, and each way, a combination of their lists, has its own.
+The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,12 @@ from backends.numerics import logistic
 from backends.types import Float64, RankedHit, Ranking
 from router.errors import ModelFileError
 from router.query_performance import log_share
-from router.remote_arms import ArmFacts
 from router.settings import Settings
 from router.types import FURTHER, USUAL, FusedHit, Route
 
 FORMAT = 2
-RELEVANCE, REMOTE_RELEVANCE = "relevance.json", "remote-relevance.json"
-"""Names of the file for an index, and of that for remote arms."""
+RELEVANCE = "relevance.json"
+"""Name of a model's file."""
 ABSTAIN_BELOW = 0.1
 """Below this answerability no answer is given, unless the caller sets another bound."""
 FIRST = 5
@@ -47,9 +45,7 @@ ANSWER_EVIDENCE = ("score", "coverage", "together", "title", "cosine")
 question's content words that they have together, the highest title share, and the highest
 cosine."""
 
-
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
-_SUMMED = " summed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +108,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class RelevanceModel:
-    """The curves of each route of an index, or of each way of remote arms; see `way_of`.
+    """The curves of each route.
 
     Attributes:
         depth: Hits of each list that were fused. A fused score says how far a passage is above the
-            last of them, so it depends on this. Of remote arms, most hits of a request that the
-            curves hold for.
-        made_with: Digest of what the scores depend on; see `fingerprint` and `made_with_arms`.
-        passages: Route or way -> curves for the relevance of a passage.
-        answers: Route or way -> curves for the answerability of a question.
+            last of them, so it depends on this.
+        made_with: Digest of what the scores depend on; see `fingerprint`.
+        passages: Route -> curves for the relevance of a passage.
+        answers: Route -> curves for the answerability of a question.
     """
 
     depth: int
@@ -149,31 +144,6 @@ class RelevanceModel:
                 begin, end = end, end + len(of.passages)
                 judged[place] = Judged(tuple(relevance[begin:end].tolist()), answer)
         return judged
-
-    def judge_lists(
-        self,
-        question: str,
-        way: str,
-        ranking: Ranking,
-        texts: Sequence[tuple[str, str]],
-        *,
-        filtered: bool,
-    ) -> Judged:
-        """Probabilities of a ranking of remote arms; empty if there are no curves for its way.
-
-        Args:
-            texts: Title and text of each hit.
-            filtered: Whether a filter shortened the lists. A sum of scores says how far a passage
-                is above the last of each list, so its scale is another then and it is not used.
-        """
-        if not ranking.hits or way not in self.passages:
-            return Judged()
-        scores = ranking.scores
-        if filtered and way.endswith(_SUMMED):
-            scores = np.full(len(scores), np.nan)
-        found = Evidence(question, scores, texts)
-        relevance = self.passages[way](found.passages)
-        return Judged(tuple(relevance.tolist()), float(self.answers[way](found.answer[None, :])[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,36 +249,13 @@ def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def made_with_arms(arms: Sequence[ArmFacts], settings: Settings, *, has_index: bool) -> str:
-    """Digest of the arms and of how their lists are fused; addresses and prices do not count.
-
-    Args:
-        has_index: Whether there is also an index.
-    """
-    told = {arm.name: canonical_json({**asdict(arm), "address": "", "price": 0}) for arm in arms}
-    encoder = settings.analyser.encoder.model if has_index else ""
-    return fingerprint({**told, "": encoder}, settings)
-
-
-def way_of(lists: Iterable[str], *, summed: bool = False) -> str:
-    """Name of the way a ranking was made: whose lists, and whether their scores were added up.
-
-    Args:
-        lists: Names of arms. Our own arms, or the simple arm instead of them, go by their route.
-    """
-    return "+".join(sorted(lists)) + (_SUMMED if summed else "")
-
-
-def load_relevance(folder: Path, name: str = RELEVANCE) -> RelevanceModel:
+def load_relevance(folder: Path) -> RelevanceModel:
     """Load the model in a folder.
-
-    Args:
-        name: `RELEVANCE`, whose file has every usual route, or `REMOTE_RELEVANCE`.
 
     Raises:
         ModelFileError: The file is missing or damaged.
     """
-    path = folder / name
+    path = folder / RELEVANCE
     try:
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != FORMAT:
@@ -317,9 +264,7 @@ def load_relevance(folder: Path, name: str = RELEVANCE) -> RelevanceModel:
             )
         curves = (_read(content[part], names) for part, names in _PARTS.items())
         model = RelevanceModel(int(content["depth"]), str(content["made_with"]), *curves)
-        wanted = set(model.passages)
-        if name == RELEVANCE:
-            wanted = {str(route) for route in USUAL if route != Route.AUTO}
+        wanted = {str(route) for route in USUAL if route != Route.AUTO}
         if missing := wanted - (model.passages.keys() & model.answers.keys()):
             raise ValueError(f"no curves for {', '.join(sorted(missing))}")
     except OSError as error:
@@ -335,16 +280,16 @@ def relevance_json(model: RelevanceModel) -> str:
         "format": FORMAT,
         "depth": model.depth,
         "made_with": model.made_with,
-        "passages": {way: _curves_json(own) for way, own in model.passages.items()},
-        "answers": {way: _curves_json(own) for way, own in model.answers.items()},
+        "passages": {route: _curves_json(own) for route, own in model.passages.items()},
+        "answers": {route: _curves_json(own) for route, own in model.answers.items()},
     }
     return canonical_json(content, indent=1) + "\n"
 
 
 def _read(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, CurveSum]:
-    """Read what `_curves_json` made, by route or way."""
+    """Read what `_curves_json` made, by route."""
     return {
-        way: CurveSum(
+        route: CurveSum(
             float(own["bias"]),
             {
                 name: Curve(
@@ -355,7 +300,7 @@ def _read(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, CurveSu
                 for name in names
             },
         )
-        for way, own in content.items()
+        for route, own in content.items()
     }
 
 

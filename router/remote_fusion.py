@@ -55,11 +55,6 @@ class RemoteList:
         return self.weight * _values(self.ranking, self.scores)
 
 
-def adds_up(lists: Sequence[RemoteList], *, by_scores: bool) -> bool:
-    """Whether `together` adds up scores; otherwise it fuses ranks."""
-    return by_scores and all(one.is_addable for one in lists)
-
-
 def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
     """Fuse our own ranking with remote lists.
 
@@ -74,7 +69,7 @@ def together(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: b
         by_scores: Whether our own scores are on the scale of cosines.
     """
     own = replace(ours, retriever=OURS)
-    if adds_up(lists, by_scores=by_scores):
+    if by_scores and all(one.is_addable for one in lists):
         meaning = _OF_OURS.get(ours.retriever, "cosine")
         parts = [(own, _values(ours, meaning)), *((one.ranking, one.values) for one in lists)]
         ranking = added_up(parts, k)

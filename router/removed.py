@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 
 COMMANDS: Mapping[str, str] = {
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
+    "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
+    "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",
+    "train --per-second": "Set max_concurrency of the arm in the arms file.",
+    "tune --arms": "Run `wye train --arms` again; replies are kept, so nothing is asked again.",
 }
 """Command, or command and option as in "train --report"."""
 
@@ -22,7 +26,15 @@ ADDRESSES: Mapping[str, str] = {
 }
 """HTTP address, with all addresses below it."""
 
-FIELDS: dict[str, str] = {}
+FIELDS: dict[str, str] = {
+    **dict.fromkeys(
+        ("cache_entries", "cache_mb", "cache_seconds"),
+        "An arm's replies are no longer kept; put a caching proxy before its address.",
+    ),
+    "hedge_ms": "Slow calls are no longer made twice; set timeout_ms and retries.",
+    "relevance": "The relevance of remote passages is not fitted; cut lists by k or depth.",
+    "shadow": "Ask the arm offline instead: `wye train --arms` learns when it is worth its price.",
+}
 """Field of a request, parameter of an address, or key of an arms file."""
 
 

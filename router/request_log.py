@@ -1,8 +1,8 @@
 """The request log: each answered question with its decision, and feedback that comes later.
 
-Each line is a JSON object. Its kind is "retrieval", "feedback" or "shadow" (an arm that was asked
-in the background). Lines about one question share a `request_id` and a `key`, the name of the API
-key. Each line is written by one call, so several processes can share a file.
+Each line is a JSON object. Its kind is "retrieval" or "feedback". Lines about one question share a
+`request_id` and a `key`, the name of the API key. Each line is written by one call, so several
+processes can share a file.
 """
 
 import errno
@@ -18,7 +18,6 @@ from router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"
-SHADOW = "shadow"
 
 
 class RequestLog:

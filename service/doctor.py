@@ -28,7 +28,6 @@ from router.settings import RoutingSettings
 from router.types import USUAL, Route
 from service.arms.arm import RemoteArm
 from service.arms.file import read_arms
-from service.arms.shadow import share_of
 from service.collections import WARM_UP, check_router, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
@@ -144,7 +143,6 @@ def _arms(settings: ServiceSettings) -> Iterator[Finding]:
     def read() -> str:
         folders, _ = served(settings)
         found = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
-        share_of(settings)
         arms.extend(arm for name in found for arm in found[name])
         told = [
             f"{arm.name} ({arm.config.kind}) of {name}" for name in found for arm in found[name]

@@ -16,7 +16,7 @@ from opentelemetry.trace import Tracer
 from backends.files import plain
 from featurizer.spacy_parser import QUESTION_TOKENS, token_count
 from router.passage_evidence import Returned
-from router.request_log import RETRIEVAL, SHADOW, RequestLog
+from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.arms import gate, without_index
@@ -24,8 +24,6 @@ from service.arms.arm import RemoteArm
 from service.arms.breaker import BreakerState
 from service.arms.budget import SUFFIX, Budget, Ledger
 from service.arms.gate import RemoteOutcome
-from service.arms.relevance import read_relevance
-from service.arms.shadow import Shadow, logged, share_of
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.keys import ASKING, KeyRing
@@ -92,8 +90,6 @@ class Service:
         self.tracer = tracer
         self.started = int(time())
         self.arms = arms or {}
-        indexes = [name for name in self.arms if collections[name].has_index]
-        self.relevance = read_relevance(settings.arms, self.arms, settings, indexes)
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
@@ -134,14 +130,6 @@ class Service:
         for name, own in self.arms.items():
             for arm in own:
                 arm.use(partial(self._encode, name))
-        self.shadow = Shadow(
-            share_of(settings),
-            lambda item, key, values: self.log(
-                SHADOW, item.request_id, lambda: {**values, "key": key}
-            ),
-            lambda arm, outcome: metrics.arms.shadow.labels(arm, outcome).inc(),
-            lambda name, call: self._count_arms(name, RemoteOutcome({call.name: call})),
-        )
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection
@@ -215,11 +203,9 @@ class Service:
         """Begin to load and return; `is_ready` tells when loading is done."""
         await self.refresher.start()
         self.jobs.start()
-        self.shadow.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then end every thread."""
-        await self.shadow.stop()
         await self.jobs.stop()
         await self.refresher.stop()
         await self.batcher.close()
@@ -265,8 +251,6 @@ class Service:
         results = cast("list[SearchResult]", found)
         for result in results:
             self._record(result)
-            if result.remote is not None:
-                self.shadow.offer(own or (), result, key.name, self.budget)
         return results
 
     async def decide(
@@ -338,7 +322,6 @@ class Service:
                 seconds,
                 decide=self._by_passages,
                 budget=self.budget,
-                relevance=self.relevance.get(params.collection),
             )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
@@ -355,7 +338,6 @@ class Service:
             version=version,
             by_scores=by_scores,
             budget=self.budget,
-            relevance=self.relevance.get(params.collection),
         )
 
     def _simple(self, collection: str) -> RemoteArm:
@@ -430,25 +412,9 @@ class Service:
                 "index_version": reply.version,
                 "degraded": result.degraded,
                 "seconds": {**result.seconds, "total": result.total},
-                **({} if remote is None else self._logged(params.collection, remote)),
+                **({} if remote is None else _logged(remote)),
             },
         )
-
-    def _logged(self, collection: str, remote: RemoteOutcome) -> dict[str, object]:
-        """What the request log says of remote arms; with shadow calls, their rankings as well."""
-        facts: dict[str, object] = {
-            "arms": {
-                name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
-                for name, call in remote.calls.items()
-            },
-            "missing": remote.missing,
-            "spent": remote.spent,
-            "saved": remote.saved,
-        }
-        own = {arm.name: arm for arm in self.arms[collection] if not arm.is_simple}
-        calls = [call for name, call in remote.calls.items() if name in own and call.hits]
-        ranked = [logged(own[call.name], call) for call in calls if self.shadow.share]
-        return {**facts, "ranked": ranked} if ranked else facts
 
     def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
         """Count the calls of remote arms and what they cost."""
@@ -487,6 +453,19 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
+
+
+def _logged(remote: RemoteOutcome) -> dict[str, object]:
+    """What the request log says of remote arms."""
+    return {
+        "arms": {
+            name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
+            for name, call in remote.calls.items()
+        },
+        "missing": remote.missing,
+        "spent": remote.spent,
+        "saved": remote.saved,
+    }
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

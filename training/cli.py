@@ -1,8 +1,8 @@
 """`wye eval` measures quality and latency of the routes; `wye train` trains a router."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,23 +12,21 @@ import typer
 from training import options
 from training.errors import EvaluationError, FitError, TrainingError
 from training.refine_cli import register as register_refining
-from training.remote_cli import AskingTerms, answers_file, remote_answers, told_weight
+from training.remote_cli import remote_answers
 from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
     from backends.progress import Progress
-    from router.remote_arms import ArmFacts, OpenArms
+    from router.remote_arms import OpenArms
     from router.settings import Settings
     from router.types import Route
     from training.data.remote import RemoteAnswers
-    from training.data.sources import QuestionSource, Replays
     from training.evaluation.answers import Judge, Writer
     from training.fit.router import Choices
     from training.judge import JudgeSettings
     from training.questions import QuestionWriter
     from training.report import Report
 
-LEARNED = ("train", "dev")
 UNANSWERED = 1
 NOT_BETTER = 1
 
@@ -43,7 +41,7 @@ def register(
     """
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
-    register_tuning(app, progress, open_arms)
+    register_tuning(app, progress)
     register_refining(app, progress)
     return TrainingError
 
@@ -286,25 +284,15 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         ] = options.STEPS_WEIGHT,
         max_latency_ms: options.Latency = None,
         max_graph_share: options.Share = None,
-        from_log: Annotated[
-            list[Path] | None,
-            typer.Option(
-                help="With --arms, instead of --questions: request log with feedback that names "
-                "passages and, from shadow mode, what the arms found. May be repeated.",
-                show_default=False,
-            ),
-        ] = None,
         arms: options.Arms = None,
         arms_of: options.Collection = "",
         yes: options.Yes = False,
-        per_second: options.Pace = 0.0,
         ms_per_price: options.Exchange = options.MS_PER_PRICE,
         relevance: Annotated[
             bool,
             typer.Option(
                 "--relevance",
-                help="Instead of a router, fit how likely passages are relevant and answers exist; "
-                "with --arms, for what the arms find.",
+                help="Instead of a router, fit how likely passages are relevant and answers exist.",
             ),
         ] = False,
         cache: options.Cache = options.CACHE,
@@ -319,17 +307,15 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         """
         from router.settings import load_settings
         from router.types import route_named
-        from training.data.sources import Replays, parse_source
+        from training.data.sources import parse_source
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeClient, JudgeSettings
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
-        if from_log and arms is not None and not questions:
-            with open_arms(arms, collection=arms_of, has_index=settings.index is not None) as asker:
-                questions = [questions_of_log(from_log, asker.arms, arms_of, cache)]
-        questions = _named(questions, from_log)
+        if not questions:
+            raise FitError("Learn from what? Give --questions.")
         if write_questions is not None:
             from training.questions import ANSWER_TOKENS
 
@@ -340,17 +326,17 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             typer.echo(str(writer))
             return
         sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
-        terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
         if relevance:
-            asked = None
-            if arms is not None:
-                asked = remote_answers(
-                    open_arms, arms, settings, sources, terms, cache, progress, splits=LEARNED
-                )
-            replays = Replays(settings, cache / "replays", progress)
-            _fit_relevance(asked, settings, sources, replays, models / f"relevance-{name}")
+            from training.markdown import show
+            from training.relevance import fit_own
+
+            folder = models / f"relevance-{name}"
+            show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
+            typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
-        has_index = all(source.index is not None for source in sources)
+        has_index = sources[0].index is not None
+        if any((source.index is not None) != has_index for source in sources):
+            raise FitError("Some datasets have an index and some have none; train one by one.")
         if not has_index and (as_published or features != "text" or judge_url):
             raise FitError(
                 "Without an index a router uses what the simple arm returned; leave "
@@ -376,12 +362,13 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             judge = stack.enter_context(JudgeClient(JudgeSettings(*whom))) if judge_url else None
             remote = None
             if arms is not None:
-                remote = stack.enter_context(
-                    remote_answers(open_arms, arms, settings, sources, terms, cache, progress)
+                asker = stack.enter_context(
+                    open_arms(arms, collection=arms_of, has_index=has_index)
+                )
+                remote = remote_answers(
+                    asker, settings, sources, cache, progress(), ms_per_price=ms_per_price, yes=yes
                 )
                 choices = weighed_for(remote, choices, has_index=has_index)
-                weight = choices.goal.latency_weight
-                typer.echo(told_weight(weight, remote, quality), err=True)
             run = TrainingRun(
                 settings, sources, choices, cache, progress, judge=judge, start=start, remote=remote
             )
@@ -389,28 +376,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             for warning in fitted.training.warnings:
                 typer.echo(f"Warning: {warning}", err=True)
             _told(*run.write(fitted, run.evaluate(fitted), models, name))
-
-
-def _fit_relevance(
-    asked: "AbstractContextManager[RemoteAnswers] | None",
-    settings: "Settings",
-    sources: "Sequence[QuestionSource]",
-    replays: "Replays",
-    folder: Path,
-) -> None:
-    from training.markdown import show
-    from training.relevance import fit_own
-    from training.remote_relevance import fit_arms
-
-    if asked is None:
-        show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
-        typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
-        return
-    with asked as remote:
-        show(fit_arms(remote, settings, sources, replays, folder))
-    typer.echo(
-        f'Wrote {folder}. Name it in the arms file, above its tables: relevance = "{folder}"'
-    )
 
 
 def _told(folder: Path, report: "Report") -> None:
@@ -431,36 +396,23 @@ def _told(folder: Path, report: "Report") -> None:
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
 
-def _named(questions: list[str] | None, from_log: list[Path] | None) -> list[str]:
-    if not questions or (from_log and len(questions) > 1):
-        raise FitError("Learn from what? Give --questions, or --from-log with --arms.")
-    return questions
-
-
-def questions_of_log(
-    paths: list[Path], arms: "Sequence[ArmFacts]", collection: str, cache: Path
-) -> str:
-    """Write a dataset of the log's questions with feedback, keep the logged answers of arms.
-
-    Returns:
-        The dataset's folder.
-    """
-    from training.data.remote import KeptAnswers
-    from training.log_replay.remote import keep_logged, logged_questions, write_logged
-
-    found = logged_questions(paths, collection)
-    count = keep_logged(found, arms, KeptAnswers(answers_file(cache)))
-    typer.echo(f"Questions with feedback: {len(found)}; answers in the log: {count}.", err=True)
-    return str(write_logged(found, arms, cache / "logs" / f"log-{collection or 'default'}"))
-
-
 def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool) -> "Choices":
-    """Choices with a latency weight that fits these arms' calls, unless the user gave one."""
+    """Choices with a latency weight that fits these arms' calls, unless the user gave one.
+
+    Prints the weight, and what a call's price counts as.
+    """
     from router.types import Route
 
-    goal = choices.goal
+    goal, usual = choices.goal, ""
     if goal.latency_weight == options.LATENCY_WEIGHT:
         goal = replace(goal, latency_weight=remote.usual_weight)
+        usual = ", so that asking for every question is worth .01"
+    typer.echo(
+        f"A price of {remote.price:g} counts as {remote.price * remote.ms_per_price:g} ms "
+        f"(--ms-per-price); a millisecond is worth {goal.latency_weight:.2g} of {choices.quality}"
+        f"{usual} (--latency-weight).",
+        err=True,
+    )
     simple = choices.simple if has_index else Route.HYBRID
     return replace(choices, goal=goal, simple=simple)
 

@@ -60,10 +60,6 @@ Collection = Annotated[
 Yes = Annotated[
     bool, typer.Option("--yes", help="Agree to the calls of remote arms, which are printed first.")
 ]
-Pace = Annotated[
-    float,
-    typer.Option("--per-second", min=0, help="Most questions a second; 0 for no limit."),
-]
 MS_PER_PRICE = 100_000.0
 Exchange = Annotated[
     float,

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from training import options
 from training.errors import TrainingError
-from training.remote_cli import confirmed
+from training.remote_cli import confirm
 
 if TYPE_CHECKING:
     from backends.progress import Progress
@@ -111,7 +110,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                     found = refiner.run(
                         alpha,
                         way,
-                        partial(confirmed, yes=yes),
+                        lambda extent: confirm(str(extent) if extent else "", yes=yes),
                         progress(),
                         seed=seed,
                         at_once=at_once,

@@ -119,7 +119,7 @@ class Example:
     """One route's answer to one question, as evidence.
 
     Attributes:
-        route: The route, or for remote arms the way of `router.relevance.way_of`.
+        route: The route.
         family: The dataset that the question comes from.
         kind: One of `KINDS`; only "own" questions have an answer in the corpus.
         passages: (m, d) evidence of the first hits.
@@ -422,20 +422,11 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
         quality=quality_table(found, routes=[Route.FUSION]),
         risks=risk_table(fusion, fusion.left_out()),
     )
-    write_model(out, RELEVANCE, model, card)
-    return card
-
-
-def write_model(out: Path, name: str, model: RelevanceModel, card: str) -> None:
-    """Write a model and its card.
-
-    Args:
-        name: Name of the model's file.
-    """
     out.mkdir(parents=True, exist_ok=True)
-    for file_name, content in ((name, relevance_json(model)), ("CARD.md", card)):
-        with write_atomically(out / file_name) as file:
+    for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):
+        with write_atomically(out / name) as file:
             file.write(content.encode())
+    return card
 
 
 app = typer.Typer()

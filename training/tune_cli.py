@@ -9,22 +9,19 @@ import typer
 
 from training import options
 from training.errors import LogError, ReplayError
-from training.remote_cli import AskingTerms, told_weight
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from backends.progress import Progress
-    from router.remote_arms import OpenArms
     from training.log_replay.replay import LogReplay
     from training.thresholds.outcomes import ThresholdObjective
-    from training.thresholds.tuning import Tuning
 
 OUT = Path("thresholds.json")
 _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 
-def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "OpenArms") -> None:
+def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     """Add `wye tune`."""
 
     @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
@@ -50,20 +47,6 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
                 show_default=False,
             ),
         ] = None,
-        questions: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--questions",
-                help="With --arms, instead of replays: dataset in BEIR's layout whose dev "
-                "questions the arms are asked; DATASET=INDEX adds an index. May be repeated.",
-                show_default=False,
-            ),
-        ] = None,
-        arms: options.Arms = None,
-        arms_of: options.Collection = "",
-        yes: options.Yes = False,
-        per_second: options.Pace = 0.0,
-        ms_per_price: options.Exchange = options.MS_PER_PRICE,
         quality: options.Quality = "nDCG@10",
         elsewhere: Annotated[
             bool,
@@ -124,24 +107,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:
                     raise LogError(f"{name} needs a request log; give one with --from-log.")
-            terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
-            tuning, usual = (
-                _tuned_on_arms(
-                    open_arms,
-                    *_arms_of(replays, arms, questions),
-                    terms,
-                    router,
-                    cache,
-                    quality,
-                    progress,
-                )
-                if arms or questions
-                else (
-                    Tuning.load(_named(replays), router, cache=cache / "features", measure=quality),
-                    options.LATENCY_WEIGHT,
-                )
-            )
-            latency_weight = usual if latency_weight == options.LATENCY_WEIGHT else latency_weight
+            tuning = Tuning.load(replays or [], router, cache=cache / "features", measure=quality)
             weighed = replace(goal, latency_weight=latency_weight)
             found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
@@ -190,51 +156,6 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "O
             console.print("Nothing is written; --out FILE writes the proposed thresholds.")
         else:
             typer.echo(_WROTE.format(out=out))
-
-
-def _named(replays: list[Path] | None) -> list[Path]:
-    if not replays:
-        raise ReplayError(
-            "Tune on what? Name replays of dev splits, a request log with --from-log, or remote "
-            "arms with --arms."
-        )
-    return replays
-
-
-def _arms_of(
-    replays: list[Path] | None, arms: Path | None, questions: list[str] | None
-) -> tuple[Path, list[str]]:
-    if replays or arms is None or not questions:
-        raise ReplayError("Give --arms and --questions together, and no replays.")
-    return arms, questions
-
-
-def _tuned_on_arms(  # noqa: PLR0917 - of one command
-    open_arms: "OpenArms",
-    path: Path,
-    questions: list[str],
-    terms: AskingTerms,
-    router: str,
-    cache: Path,
-    measure: str,
-    progress: "Callable[[], Progress]",
-) -> "tuple[Tuning, float]":
-    """Tuning on dev questions that remote arms answer, and the quality a millisecond is worth."""
-    from router.settings import load_settings
-    from training.data.sources import Replays, parse_source
-    from training.remote_cli import remote_answers
-    from training.thresholds.tuning import Tuning
-
-    settings = load_settings()
-    sources = [parse_source(text, settings.index, required=False) for text in questions]
-    with remote_answers(
-        open_arms, path, settings, sources, terms, cache, progress, splits=("dev",)
-    ) as remote:
-        replays = Replays(settings, cache / "replays", progress, remote).training(sources, "dev")
-        typer.echo(told_weight(remote.usual_weight, remote, measure), err=True)
-        features = cache / "features"
-        tuning = Tuning.of(replays, router, cache=features, settings=settings, measure=measure)
-        return tuning, remote.usual_weight
 
 
 def _keep_bounds(

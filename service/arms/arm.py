@@ -1,21 +1,18 @@
-"""A remote arm: a kind, wrapped in limits, retries, a cache and a circuit breaker."""
+"""A remote arm: a kind, wrapped in limits, retries and a circuit breaker."""
 
 import asyncio
-import json
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from backends.errors import FilterError
-from backends.filters import Columns, Fixed, parse_filter
+from backends.filters import Columns, parse_filter
 from router.types import Route
 from service.arms.breaker import Breaker, BreakerState
-from service.arms.cache import Cache, Key
 from service.arms.embedding import Encode
 from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
 from service.logs import LOG
@@ -41,7 +38,7 @@ class ArmCall:
         state: State of its breaker afterwards.
         hits: Best first; none if it failed.
         reason: Why it gave nothing, for clients; "" if it answered.
-        outcome: A word for metrics: ok, cached, open, budget, timeout and so on.
+        outcome: A word for metrics: ok, open, budget, timeout and so on.
         note: What it had to do without, or "".
         calls: How many calls were made that have to be paid for.
         seconds: How long asking took.
@@ -85,10 +82,7 @@ class RemoteArm:
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._lately: deque[float] = deque(maxlen=_LATELY)
         self._costs: deque[float] = deque(maxlen=_LATELY)
-        own = self.config
-        self.prefix = "" if own.same_ids or self.is_simple else f"{name}:"
-        self._cache = Cache(own.cache_seconds, own.cache_entries, own.cache_mb << 20)
-        self._wanting = 0
+        self.prefix = "" if self.config.same_ids or self.is_simple else f"{name}:"
         self.spent = 0.0
         self.saved = 0.0
 
@@ -149,8 +143,7 @@ class RemoteArm:
     @property
     def most_cost(self) -> float:
         """Price of all calls that one question may take."""
-        own = self.config
-        return own.price * (own.retries + 1) * (2 if own.hedge_ms else 1)
+        return self.config.price * (self.config.retries + 1)
 
     def over_budget(self, money: Mapping[str, float], left_ms: float | None) -> str:
         """Why a budget does not allow a call, or "".
@@ -182,14 +175,6 @@ class RemoteArm:
             self.name, self.config.kind, self.breaker.state, reason=reason, outcome=outcome
         )
 
-    def cached(self, question: str, k: int, filter_: object | None) -> ArmCall | None:
-        """Its cached answer to the same question, as a call that cost nothing."""
-        found = self._cache.get(_key(question, k, filter_)) if self.config.cache_seconds else None
-        if found is None:
-            return None
-        kind, state = self.config.kind, self.breaker.state
-        return ArmCall(self.name, kind, state, found.hits, outcome="cached", note=found.note)
-
     async def search(
         self,
         question: str,
@@ -212,7 +197,7 @@ class RemoteArm:
         calls = _Calls(started + seconds)
         reason, outcome, found = "", "ok", RemoteHits(())
         try:
-            async with asyncio.timeout(seconds), self._place():
+            async with asyncio.timeout(seconds), self._places:
                 calls.begun = True
                 found = await self._tries(question, k, filter_, calls, max_cost)
         except TimeoutError:
@@ -284,64 +269,14 @@ class RemoteArm:
 
         for attempt in range(self.config.retries + 1):
             try:
-                found = await (self._hedged(call, affords) if self.config.hedge_ms else call())
+                return _kept(await call(), filter_)
             except ArmError as error:
                 least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
                 in_time = perf_counter() + least < calls.end
                 if not (error.retry and in_time and affords()) or attempt == self.config.retries:
                     raise
-            else:
-                kept = _kept(found, filter_)
-                if self.config.cache_seconds and not found.note:  # with a note it is incomplete
-                    self._cache.put(_key(question, k, filter_), kept)
-                return kept
             await asyncio.sleep(least * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
-
-    async def _hedged(
-        self, call: Callable[[], Awaitable[RemoteHits]], affords: Callable[[], bool]
-    ) -> RemoteHits:
-        """Call it, and once more if the first call is slow; the first answer counts.
-
-        The second call needs a free place, money, and a closed breaker.
-
-        Raises:
-            ArmError: Both failed; the error is the first call's.
-        """
-
-        async def again() -> RemoteHits:
-            async with self._places:
-                return await call()
-
-        calls = [asyncio.ensure_future(call())]
-        try:
-            done, waiting = await asyncio.wait(calls, timeout=self.config.hedge_ms / 1000)
-            is_sound = self.breaker.state == BreakerState.CLOSED
-            if not done and is_sound and affords() and not self._places.locked():
-                calls.append(asyncio.ensure_future(again()))
-                waiting = {*calls}
-            while waiting and all(one.exception() for one in done):
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            answered = next((one for one in done if not one.exception()), calls[0])
-            return answered.result()
-        finally:
-            for one in calls:
-                one.cancel()
-                one.add_done_callback(_look_at)
-
-    @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        self._wanting += 1
-        try:
-            async with self._places:
-                yield
-        finally:
-            self._wanting -= 1
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it may be asked in the background, with a place left for a waiting request."""
-        return self._wanting + 1 < self.config.max_concurrency
 
     async def close(self) -> None:
         """Close its connections."""
@@ -356,17 +291,6 @@ class _Calls:
     made: int = 0
     cost: float = 0.0
     begun: bool = False
-
-
-def _look_at(call: "asyncio.Future[RemoteHits]") -> None:
-    """Retrieve an abandoned call's exception, so that asyncio does not log it."""
-    if not call.cancelled():
-        call.exception()
-
-
-def _key(question: str, k: int, filter_: object | None) -> Key:
-    """Key of the cache; an API key's own filter differs from an equal one of a request."""
-    return question, k, isinstance(filter_, Fixed), json.dumps(filter_, sort_keys=True)
 
 
 def usable(seconds: float) -> float:

@@ -20,13 +20,8 @@ from service.settings import ServiceSettings, load_settings
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
 
-SHADOW = "shadow"
-"""Key of the share of questions for which a skipped arm is asked in the background."""
-RELEVANCE = "relevance"
-"""Key of the folders with relevance models that were fitted for arms of the file."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
-_KEYS = {"arms", SHADOW, RELEVANCE}
 # Roles that only one arm of a collection may have, and what that arm does.
 _SINGLE = {"simple": "is the simple one of", "graph": "takes the graph's place in"}
 
@@ -102,34 +97,6 @@ def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str,
     return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
 
 
-def shadow_share(path: Path | None) -> float:
-    """Share of the questions that skip an arm for which it is asked anyway; 0 without a file.
-
-    Raises:
-        ServiceError: The file cannot be read, or the value is not a share.
-    """
-    share = 0.0 if path is None else _content(path).get(SHADOW, 0.0)
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise ServiceError(f"{path}: {SHADOW}: write a share from 0 to 1, such as 0.05.")
-    return float(share)
-
-
-def relevance_folders(path: Path | None) -> list[Path]:
-    """Folders of the relevance models that the file names, relative to its own; none without it.
-
-    Raises:
-        ServiceError: The file cannot be read, or the value is not a list of folders.
-    """
-    named = [] if path is None else _content(path).get(RELEVANCE, [])
-    folders = [named] if isinstance(named, str) else named
-    if not isinstance(folders, list) or not all(isinstance(one, str) and one for one in folders):
-        raise ServiceError(
-            f"{path}: {RELEVANCE}: write a folder, or several in brackets, that "
-            "`wye train --relevance --arms` wrote."
-        )
-    return [path.parent / one for one in folders] if path else []
-
-
 def _content(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -142,11 +109,9 @@ def _content(path: Path) -> dict[str, Any]:
 def _tables(path: Path) -> dict[str, Any]:
     """The tables below `arms`, by name."""
     content = _content(path)
-    if unknown := next((key for key in content if key not in _KEYS), ""):
-        raise ServiceError(
-            f"{path}: there is no '{unknown}'; write tables [arms.NAME], and `{SHADOW}` or "
-            f"`{RELEVANCE}` above them."
-        )
+    if unknown := next((key for key in content if key != "arms"), ""):
+        instead = FIELDS.get(unknown, "Write tables [arms.NAME].")
+        raise ServiceError(f"{path}: there is no '{unknown}'. {instead}")
     tables = content.get("arms", {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise ServiceError(f"{path}: arms: write a table [arms.NAME] for each.")

@@ -3,17 +3,14 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from backends.types import Passage, RankedHit, Ranking
-from router.relevance import FIRST, RelevanceModel, way_of
-from router.remote_fusion import RemoteList, adds_up, together
+from router.remote_fusion import RemoteList, together
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
-from service.arms.budget import Budget, Held
-from service.arms.relevance import UNKNOWN, judged
+from service.arms.budget import Budget
 from service.batching import Entry
 from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
@@ -35,15 +32,11 @@ class RemoteOutcome:
         calls: Outcome of each arm that the question's route wanted, by name, asked or not.
         saved_by: What the arms that the router avoided would have cost, by name.
         without: Features that the router lacked because there is no index.
-        way: Whose lists were merged, as a key for relevance; "" without any of remote arms.
-        is_unjudged: Whether passages were left out because their relevance is unknown.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
     saved_by: Mapping[str, float] = field(default_factory=dict)
     without: tuple[str, ...] = ()
-    way: str = ""
-    is_unjudged: bool = False
 
     @property
     def saved(self) -> float:
@@ -73,9 +66,7 @@ class RemoteOutcome:
             for name, call in self.calls.items()
             if call.reason and call.outcome != "budget"
         ]
-        if failed:
-            return f"degraded: {'; '.join(failed)}; answered without"
-        return UNKNOWN if self.is_unjudged else ""
+        return f"degraded: {'; '.join(failed)}; answered without" if failed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +100,6 @@ class _Asked:
         # A list that is not fused need not be deeper than the answer.
         alone = self.params.route == Route.GRAPH
         return self.params.k if alone else max(self.params.k, arm.config.depth)
-
-    def cached(self, arm: RemoteArm) -> ArmCall | None:
-        """The arm's cached answer to this question, if any."""
-        return arm.cached(self.item.text, self.depth(arm), self.params.filter)
 
     def money(self, today: float | None) -> dict[str, float]:
         """Money left, by the name of its limit, with `today` left of the daily one."""
@@ -148,9 +135,10 @@ async def search(
     version: int,
     by_scores: bool,
     budget: Budget | None = None,
-    relevance: RelevanceModel | None = None,
 ) -> SearchResult:
     """Answer a question with our own arms and the remote arms that its route wants.
+
+    The relevance of remote passages is unknown, so `min_relevance` keeps arms from being asked.
 
     Args:
         arms: The result of `wanted`.
@@ -159,8 +147,6 @@ async def search(
         version: Version of the index that they search.
         by_scores: Whether our fusion adds up scores.
         budget: The asking key's daily budget, if it has one.
-        relevance: The relevance model fitted for these arms, if any; without one, `min_relevance`
-            keeps them from being asked.
 
     Raises:
         Problem: Our own arms did not answer.
@@ -170,25 +156,19 @@ async def search(
         budget = None
     left = None if budget is None else await budget.left()
     ends = now + seconds, now + usable(seconds)
-    whole = params if relevance is None else widened(params)
-    asked = _Asked(whole, item, version, by_scores, now, *ends, budget, left)
+    asked = _Asked(params, item, version, by_scores, now, *ends, budget, left)
     skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
     asking = [arm for arm in arms if arm.name not in skipped]
     if not asking:
-        result, remote = await find(whole, seconds), RemoteOutcome()
+        result, remote = await find(params, seconds), RemoteOutcome()
     elif params.route == Route.AUTO:
         result, remote = await _routed(asking, asked, find)
     else:
         result, remote = await _forced(asking, asked, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
-    result = judged(replace(result, remote=remote), params, relevance)
-    return replace(result, total=perf_counter() - started)
-
-
-def widened(params: SearchParams) -> SearchParams:
-    """Parameters to find enough hits to judge relevance; `judged` applies the original ones."""
-    return replace(params, k=max(params.k, FIRST), min_relevance=0.0)
+    total = perf_counter() - started
+    return replace(_cut(result, params.k), params=params, remote=remote, total=total)
 
 
 async def ask(
@@ -212,8 +192,6 @@ def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
     if asked.params.min_relevance > 0:
         reason = "relevance: that of its passages is unknown, and min_relevance is given"
         return arm.skipped(reason, "budget")
-    if asked.cached(arm) is not None:
-        return None
     if reason := arm.over_budget(asked.money(asked.today), asked.left_ms()):
         return arm.skipped(reason, "budget")
     if reason := arm.closed():
@@ -229,9 +207,8 @@ async def _routed(
     result = await find(_deeper(params, arms), asked.left)
     if not _is_costly(params.route, result):
         # Without a decision something failed, so nothing was saved by choice.
-        without = [arm for arm in arms if result.reply.decision and asked.cached(arm) is None]
-        saved = {arm.name: arm.usual_cost for arm in without}
-        return _cut(result, params.k), RemoteOutcome(saved_by=saved)
+        saved = {arm.name: arm.usual_cost for arm in arms if result.reply.decision}
+        return result, RemoteOutcome(saved_by=saved)
     calls = await _ask(arms, asked)
     return await _merged(arms, calls, asked, result, find)
 
@@ -245,7 +222,7 @@ async def _forced(
         calls = await _ask(arms, asked)
         (call,) = calls.values()
         if not call.reason:
-            return _alone(arms[0], call, asked), RemoteOutcome(calls, way=way_of([arms[0].name]))
+            return _alone(arms[0], call, asked), RemoteOutcome(calls)
         money = None if params.max_cost is None else max(0.0, params.max_cost - call.spent)
         result = await find(replace(params, route=Route.FUSION, max_cost=money), asked.left)
         return result, RemoteOutcome(calls)
@@ -258,19 +235,14 @@ async def _forced(
 
 
 async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
-    """Ask the arms concurrently, within the budget and `max_cost`; cached answers are free."""
-    kept = {arm.name: call for arm in arms if (call := asked.cached(arm)) is not None}
-    asking = [arm for arm in arms if arm.name not in kept]
-    most = sum(arm.most_cost for arm in asking)
-    async with AsyncExitStack() as stack:
-        held: Held | None = None
-        if asked.budget is not None and most:
-            held = await stack.enter_async_context(asked.budget.held(most))
-        money = asked.money(None if held is None else held.amount)
-        calls = await _calls(asking, asked, money)
-        if held is not None:
-            held.spent = sum(call.spent for call in calls.values())
-    return {arm.name: (kept | calls)[arm.name] for arm in arms}
+    """Ask the arms concurrently, within the budget and `max_cost`."""
+    budget, most = asked.budget, sum(arm.most_cost for arm in arms)
+    if budget is None or not most:
+        return await _calls(arms, asked, asked.money(None))
+    taken = await budget.take(most)
+    calls = await _calls(arms, asked, asked.money(taken[0]))
+    await budget.settle(taken, sum(call.spent for call in calls.values()))
+    return calls
 
 
 async def _calls(
@@ -297,7 +269,8 @@ async def _calls(
             spare -= most - arm.config.price
             text, depth = asked.item.text, asked.depth(arm)
             asking.append(arm.search(text, depth, params.filter, seconds, most))
-    return skipped | {call.name: call for call in await asyncio.gather(*asking)}
+    calls = skipped | {call.name: call for call in await asyncio.gather(*asking)}
+    return {arm.name: calls[arm.name] for arm in arms}
 
 
 async def _merged(
@@ -313,7 +286,7 @@ async def _merged(
     if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in came):
         result = await _with_own_graph(result, asked, find)
     if not came:
-        return _cut(result, asked.params.k), remote
+        return result, remote
     own = result.reply
     lists: list[RemoteList] = []
     passages: dict[str, Passage] = {}
@@ -324,11 +297,6 @@ async def _merged(
     # Passages that are also in our index are shown as they are there.
     passages |= result.passages
     fused = together(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
-    if own.ranking.hits:
-        summed = adds_up(lists, by_scores=asked.by_scores)
-        remote = replace(
-            remote, way=way_of([own.route, *(arm.name for arm in came)], summed=summed)
-        )
     reply = replace(
         own,
         route=Route.FUSION,

@@ -1,6 +1,8 @@
 """Remote arms without a server, for commands that have no event loop of their own."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,6 @@ from router.gateway import check
 from router.model import RoutingModel
 from router.passage_evidence import Returned
 from router.passage_routing import decide_by_passages
-from router.relevance import RelevanceModel
 from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
 from router.session import ModelCache
 from router.settings import Settings
@@ -18,7 +19,7 @@ from router.types import Decision, Route, route_named
 from service.arms import gate, without_index
 from service.arms.arm import RemoteArm
 from service.arms.file import read_arms
-from service.arms.relevance import arm_facts, read_relevance
+from service.arms.types import ArmConfig
 from service.collections import DEFAULT
 from service.errors import ServiceError
 from service.remote_collection import ASKED, read_passage_router
@@ -28,6 +29,8 @@ from wye import Hit, Hits
 
 _LISTED = ", ".join(ASKED)
 _LOOK = 0.1
+# Keys of an arm's table that do not affect its answers.
+_MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
 
 
 def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
@@ -57,6 +60,23 @@ def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteAr
             '"simple".'
         )
     return found
+
+
+def arm_facts(arm: RemoteArm) -> ArmFacts:
+    """Facts about an arm, known without asking it."""
+    own = arm.config
+    told = {key: value for key, value in own.model_dump(mode="json").items() if key not in _MANNERS}
+    content = json.dumps(told, sort_keys=True).encode()
+    return ArmFacts(
+        arm.name,
+        own.role,
+        hashlib.blake2b(content, digest_size=16).hexdigest(),
+        own.price,
+        own.depth,
+        own.scores,
+        own.weight,
+        arm.prefix,
+    )
 
 
 class LocalArms:
@@ -126,20 +146,16 @@ class LocalArms:
 class LocalSearch(LocalArms):
     """Searches a collection without an index, and without a server; used by one thread."""
 
-    def __init__(
-        self, arms: Sequence[RemoteArm], model: RoutingModel, relevance: RelevanceModel | None
-    ) -> None:
+    def __init__(self, arms: Sequence[RemoteArm], model: RoutingModel) -> None:
         """Keep the parts.
 
         Args:
             arms: One of them is simple.
             model: A router that decides by returned passages.
-            relevance: The model that was fitted for these arms, if any.
         """
         super().__init__(arms)
         self._simple = next(arm for arm in arms if arm.is_simple)
         self._model = model
-        self._relevance = relevance
 
     def search(
         self,
@@ -178,15 +194,13 @@ class LocalSearch(LocalArms):
                 QueuedQuestion(question, ""),
                 LONGEST_DEADLINE_MS / 1000,
                 decide=self._decide,
-                relevance=self._relevance,
             )
         )
         reply = replace(found.reply, ranking=replace(found.reply.ranking, degraded=found.degraded))
         shown = [(hit, found.passages[hit.id]) for hit in reply.ranking.hits]
-        chances = reply.relevance or [None] * len(shown)
         hits = [
-            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, chance)
-            for (hit, own), chance in zip(shown, chances, strict=True)
+            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, None)
+            for hit, own in shown
         ]
         return Hits(hits, replace(reply, seconds=found.seconds))
 
@@ -209,11 +223,10 @@ def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
     """Open the arms of a collection without an index, with the router that decides between them.
 
     Raises:
-        ServiceError: The file is invalid or has no simple arm, or its relevance is for other arms.
+        ServiceError: The file is invalid or has no simple arm.
         ModelFileError: The router is missing, or was made for an index.
     """
     settings = settings or load_settings()
     model = read_passage_router(settings.router)
     found = _read(path, DEFAULT, has_index=False)
-    relevance = read_relevance(path, found, settings, ()).get(DEFAULT)
-    return LocalSearch(found[DEFAULT], model, relevance)
+    return LocalSearch(found[DEFAULT], model)

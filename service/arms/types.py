@@ -5,9 +5,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from backends.errors import FilterError
 from backends.types import Metadata
@@ -35,11 +35,6 @@ class ArmConfig(BaseModel):
             actual cost.
         max_concurrency: Most concurrent calls of each worker.
         retries: Most further attempts after errors that make another one safe.
-        hedge_ms: After so long without an answer, a second call is made, and the first answer
-            counts; 0 for no second call.
-        cache_seconds: How long an answer is kept for the same question; 0 keeps none.
-        cache_entries: Most answers that each worker keeps.
-        cache_mb: About how much memory these may take.
         scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
             "rank" only the order counts.
         weight: Weight of its list in fusion; our own lists have 1.
@@ -58,22 +53,12 @@ class ArmConfig(BaseModel):
     price: Annotated[float, Field(ge=0)] = 0.0
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     retries: Annotated[int, Field(ge=0, le=5)] = 1
-    hedge_ms: Annotated[int, Field(ge=0)] = 0
-    cache_seconds: Annotated[float, Field(ge=0)] = 0.0
-    cache_entries: Annotated[int, Field(ge=1)] = 1_000
-    cache_mb: Annotated[int, Field(ge=1)] = 16
     scores: Scores = "rank"
     weight: Annotated[float, Field(gt=0, le=100)] = 1.0
     depth: Annotated[int, Field(ge=1, le=200)] = 20
     same_ids: bool = False
     open_after: Annotated[int, Field(ge=1)] = 5
     open_seconds: Annotated[float, Field(gt=0)] = 10.0
-
-    @model_validator(mode="after")
-    def _hedges_in_time(self) -> Self:
-        if self.hedge_ms >= self.timeout_ms:
-            raise ValueError("hedge_ms: use less than timeout_ms")
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,22 @@ from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 
 from router.errors import QuestionError
-from router.gateway import NO_RELEVANCE
 from router.passage_evidence import WITHOUT, Returned
-from router.relevance import RelevanceModel, way_of
 from router.text_evidence import SEEN
 from router.types import Decision, Reply, Route
 from service.arms import gate
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.budget import Budget
 from service.arms.gate import RemoteOutcome, named
-from service.arms.relevance import judged
 from service.batching import Entry
 from service.search import QueuedQuestion, SearchParams, SearchResult
 
 Decide = Callable[[SearchParams, Returned], Awaitable[Decision]]
 """Decides which route a question takes, by what the simple arm returned."""
+NO_RELEVANCE = (
+    "Without an index the relevance of passages is unknown; leave min_relevance out, or cut the "
+    "list by k."
+)
 NOTHING = "degraded: the simple arm gave nothing to decide by"
 
 
@@ -33,7 +34,6 @@ async def search(
     *,
     decide: Decide,
     budget: Budget | None = None,
-    relevance: RelevanceModel | None = None,
 ) -> SearchResult:
     """Answer a question by remote arms alone.
 
@@ -42,30 +42,28 @@ async def search(
         others: The other arms that suit the route; see `gate.wanted`.
         seconds: Time that the answer may take.
         budget: The asking key's daily budget, if it has one.
-        relevance: The relevance model fitted for these arms, if any.
 
     Raises:
-        QuestionError: `min_relevance` is given without a relevance model.
+        QuestionError: `min_relevance` is given.
         FilterError: The simple arm cannot apply the filter.
     """
-    if params.min_relevance > 0 and relevance is None:
+    if params.min_relevance > 0:
         raise QuestionError(NO_RELEVANCE)
     if params.filter is not None:
         simple.check_filter(params.filter)
     started = perf_counter()
-    whole = params if relevance is None else gate.widened(params)
-    own = _SimpleSearch(simple, whole, item, seconds, decide, budget)
+    own = _SimpleSearch(simple, params, item, seconds, decide, budget)
     left = params.max_cost
     if left is not None and params.route != Route.GRAPH:
         # First the price of each arm, then the simple arm's retries, then those of the others.
         price = simple.config.price
         spare = max(0.0, left - price - sum(arm.config.price for arm in others))
         most = min(left, simple.most_cost, price + spare)
-        own.params = replace(whole, max_cost=most)
+        own.params = replace(params, max_cost=most)
         left -= most
     result = await gate.search(
         others,
-        replace(whole, max_cost=left),
+        replace(params, max_cost=left),
         item,
         seconds,
         own.find,
@@ -77,10 +75,7 @@ async def search(
     if own.call is not None:
         calls = {simple.name: own.call, **remote.calls}
         remote = replace(remote, calls=calls, without=WITHOUT if result.reply.decision else ())
-        if not remote.way and not own.call.reason:
-            remote = replace(remote, way=way_of([Route.HYBRID]))
-    result = judged(replace(result, remote=remote), params, relevance)
-    return replace(result, total=perf_counter() - started)
+    return replace(result, params=params, remote=remote, total=perf_counter() - started)
 
 
 async def route(

@@ -59,7 +59,6 @@ def serve(
     from router.session import ModelCache
     from service.app import indexes
     from service.arms.file import read_arms, settings_with_arms
-    from service.arms.shadow import share_of
     from service.collections import check_router, router_settings
     from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
@@ -89,7 +88,6 @@ def serve(
         # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().relevance
     remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
-    share_of(settings)
     names = dict.fromkeys([*collections, *remote])
     for name, routing in router_settings(settings, list(names)).items():
         check_router(name, routing)

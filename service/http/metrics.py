@@ -133,9 +133,8 @@ class ArmMetrics:
         counter = _remembering(Counter, registry)
         self.calls = counter(
             "wye_arm_questions",
-            "Questions whose route wanted a remote arm, by outcome: ok, cached, timeout, "
-            "unreachable, busy, refused, broken, garbled, failed, open (its circuit breaker) or "
-            "budget.",
+            "Questions whose route wanted a remote arm, by outcome: ok, timeout, unreachable, "
+            "busy, refused, broken, garbled, failed, open (its circuit breaker) or budget.",
             ["arm", "outcome"],
         )
         self.seconds = _remembering(Histogram, registry)(
@@ -149,12 +148,6 @@ class ArmMetrics:
             "Circuit breaker of a remote arm: 0 closed, 1 open, 2 half-open.",
             ["arm"],
             multiprocess_mode="livemax",
-        )
-        self.shadow = counter(
-            "wye_arm_shadow",
-            "Questions sampled for a remote arm in the background, by outcome: asked, failed, busy "
-            "(no place to spare) or dropped (too many waited).",
-            ["arm", "outcome"],
         )
         self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
         self.saved = counter(

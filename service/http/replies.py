@@ -27,8 +27,7 @@ from service.search import SearchResult
 
 OF_OTHERS = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
-    "ranks of the arms of an index, and says nothing about theirs until `wye train --relevance "
-    "--arms` fits it for them."
+    "ranks of the arms of an index, and says nothing about theirs."
 )
 HEADERS = (
     "x-wye-route",
@@ -99,7 +98,6 @@ def _arm_value(result: SearchResult, name: str) -> ArmValue:
             calls=call.calls,
             ms=round(1000 * call.seconds, 3),
             spent=call.spent,
-            cached=call.outcome == "cached",
         )
         if call
         else None,

@@ -172,9 +172,6 @@ class RemoteValue(BaseModel):
     calls: int = Field(description="How many calls with a price were made for this question.")
     ms: float = Field(description="Milliseconds that the calls took, retries included.")
     spent: float = Field(description="What the calls cost.")
-    cached: bool = Field(
-        description="Whether the hits come from the cache, from an earlier call that was equal."
-    )
 
 
 class MissingArm(BaseModel):

@@ -12,11 +12,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from time import monotonic, sleep
 
 import numpy as np
 
-from backends.progress import Progress, Silent
+from backends.progress import Progress
 from backends.types import Query, RankedHit, Ranking
 from router.fusion import FusionSettings, fuse_text
 from router.passage_evidence import Returned
@@ -59,34 +58,10 @@ class KeptAnswers:
         keep_line(self._path, {"key": key, **asdict(answer)})
         self._found[key] = answer
 
-    def usual_ms(self, arm: ArmFacts) -> float | None:
-        """Median time of an arm's answers in milliseconds; None before the first."""
-        own = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
-        return median(own) if own else None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the missing answers will cost.
-
-    Attributes:
-        calls: Arm -> number of questions to ask it.
-        price: Price of all calls, without retries; 0 if the arms file gives none.
-        seconds: Time of all calls; None if an arm was never timed.
-    """
-
-    calls: Mapping[str, int]
-    price: float
-    seconds: float | None
-
-    def __bool__(self) -> bool:
-        return bool(self.calls)
-
-    def __str__(self) -> str:
-        told = " and ".join(f"'{name}' {count} questions" for name, count in self.calls.items())
-        time = "an unknown time" if self.seconds is None else f"about {self.seconds:.0f} s"
-        price = f"costs {self.price:g}" if self.price else "has no known price"
-        return f"Asks {told}: that {price} and takes {time}."
+    def usual_ms(self, arm: ArmFacts) -> float:
+        """Median time of an arm's answers in milliseconds; 0 before the first."""
+        times = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
+        return median(times) if times else 0.0
 
 
 @dataclass
@@ -96,7 +71,6 @@ class RemoteAnswers:
     Attributes:
         fusion: How our own text arms are fused.
         ms_per_price: Milliseconds that a unit of price counts as.
-        per_second: Most questions asked in a second; 0 sets no limit.
         failed: Arm and reason -> number of questions without an answer.
     """
 
@@ -104,9 +78,7 @@ class RemoteAnswers:
     kept: KeptAnswers
     fusion: FusionSettings
     ms_per_price: float
-    per_second: float
     failed: Counter[str] = field(default_factory=Counter)
-    _tried: set[str] = field(default_factory=set)
 
     @property
     def simple(self) -> ArmFacts | None:
@@ -114,19 +86,28 @@ class RemoteAnswers:
         return next((arm for arm in self.asker.arms if arm.is_simple), None)
 
     @property
+    def others(self) -> list[ArmFacts]:
+        """The arms that the simple route does not ask."""
+        return [arm for arm in self.asker.arms if not arm.is_simple]
+
+    @property
+    def price(self) -> float:
+        """Price of asking the others once."""
+        return sum(arm.price for arm in self.others)
+
+    @property
     def usual_weight(self) -> float:
         """Quality per millisecond at which asking for every question costs `CALLS`.
 
         Arms run side by side, so the slowest counts. It is 0 before the first answer.
         """
-        others = [arm for arm in self.asker.arms if not arm.is_simple]
-        slowest = max((self.kept.usual_ms(arm) or 0.0 for arm in others), default=0.0)
-        cost = slowest + sum(arm.price for arm in others) * self.ms_per_price
+        slowest = max(map(self.kept.usual_ms, self.others), default=0.0)
+        cost = slowest + self.price * self.ms_per_price
         return CALLS / cost if cost else 0.0
 
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
-        """What is still to be asked, each once; failures of this run are left to the next."""
-        wanted = {
+        """What is still to be asked, each once."""
+        missing = {
             _key(arm, one.text, filter_): ArmQuestion(arm.name, one.text, filter_)
             for data in datasets
             for one in data.questions
@@ -134,41 +115,32 @@ class RemoteAnswers:
             for arm in self.asker.arms
             if self.kept.get(arm, one.text, filter_) is None
         }
-        return [one for key, one in wanted.items() if key not in self._tried]
+        return list(missing.values())
 
-    def estimate(self, missing: Sequence[ArmQuestion]) -> Estimate:
-        """Estimate the calls' price and time from the answers so far."""
-        calls = Counter(one.arm for one in missing)
-        arms = {arm.name: arm for arm in self.asker.arms}
-        price = sum(arms[name].price * count for name, count in calls.items())
-        usual = {name: self.kept.usual_ms(arms[name]) for name in calls}
-        paced = max(calls.values(), default=0) / self.per_second if self.per_second else 0.0
-        if any(ms is None for ms in usual.values()):
-            return Estimate(calls, price, None)
-        each = (count * (usual[name] or 0.0) / 1000 for name, count in calls.items())
-        return Estimate(calls, price, max(paced, *each, 0.0))
+    def announcement(self, missing: Sequence[ArmQuestion]) -> str:
+        """Say how many calls the missing answers take, and their price; "" if none is missing."""
+        if not missing:
+            return ""
+        counts = Counter(one.arm for one in missing)
+        price = sum(arm.price * counts[arm.name] for arm in self.asker.arms)
+        arms = " and ".join(f"'{name}' {count} questions" for name, count in counts.items())
+        cost = f"costs {price:g}, retries not counted" if price else "has no known price"
+        return f"Asks {arms}: that {cost}."
 
-    def collect(self, missing: Sequence[ArmQuestion], progress: Progress | None = None) -> None:
+    def collect(self, missing: Sequence[ArmQuestion], progress: Progress) -> None:
         """Ask what is missing, and save each answer as it arrives."""
         arms = {arm.name: arm for arm in self.asker.arms}
-        progress = progress or Silent()
         progress.start(len(missing), "asking remote arms")
-        least = 1 / self.per_second if self.per_second else 0.0
-        size = 1 if least else _AT_ONCE
         try:
-            for start in range(0, len(missing), size):
-                began, part = monotonic(), missing[start : start + size]
-                for place, answer in self.asker.ask(part):
-                    one = part[place]
+            for start in range(0, len(missing), _AT_ONCE):
+                part = missing[start : start + _AT_ONCE]
+                for position, answer in self.asker.ask(part):
+                    one = part[position]
                     if answer.reason:
                         self.failed[f"'{one.arm}' {answer.reason}"] += 1
-                        self._tried.add(_key(arms[one.arm], one.text, one.filter))
                     else:
                         self.kept.add(arms[one.arm], one.text, one.filter, answer)
                     progress.advance(1)
-                left = least - (monotonic() - began)
-                if left > 0 and start + size < len(missing):
-                    sleep(left)
         finally:
             progress.close()
 
@@ -176,10 +148,10 @@ class RemoteAnswers:
         """Which questions got no answer and why, in a sentence; "" if all did."""
         if not self.failed:
             return ""
-        told = "; ".join(f"{reason} ({count} times)" for reason, count in self.failed.items())
+        reasons = "; ".join(f"{reason} ({count} times)" for reason, count in self.failed.items())
         return (
-            f"{self.failed.total()} questions got no answer: {told}. Nothing is learned from them; "
-            "run the same command to ask them again."
+            f"{self.failed.total()} questions got no answer: {reasons}. Nothing is learned from "
+            "them; run the same command to ask them again."
         )
 
     def replay(self, dataset: Dataset) -> Replay:
@@ -203,7 +175,7 @@ class RemoteAnswers:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         found = []
         for one in replay.questions:
-            answers = self.answers(dataset, one.question)
+            answers = self._answers(dataset, one.question)
             if answers is not None:
                 (own,) = fuse_text([one.results], self.fusion, DEPTH)
                 remote = self._remote(one.question, own, answers, by_scores=by_scores)
@@ -211,17 +183,16 @@ class RemoteAnswers:
         return replace(replay, questions=tuple(found))
 
     def _own(self, dataset: Dataset, question: Question) -> Replayed | None:
-        answers, simple = self.answers(dataset, question), self.simple
+        answers, simple = self._answers(dataset, question), self.simple
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
-        own = ranking_of(simple, answer)
+        own = _ranking_of(simple, answer)
         remote = self._remote(question, own, answers, by_scores=simple.scores == "cosine")
         shown = [(hit.title, hit.text) for hit in answer.hits[:SEEN]]
-        group = question.group or dataset.name
         nothing = Ranking("", ())
         return Replayed(
-            question=replace(question, group=group),
+            question=replace(question, group=question.group or dataset.name),
             gold=dataset.judgements[question.id],
             results=ArmResults(
                 Query(question.text, np.zeros(1, np.float32)),
@@ -238,7 +209,7 @@ class RemoteAnswers:
             ),
         )
 
-    def answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
+    def _answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
         """Every arm's answer; None if one is missing."""
         filter_ = dataset.filters.get(question.id)
         found = {arm.name: self.kept.get(arm, question.text, filter_) for arm in self.asker.arms}
@@ -248,16 +219,16 @@ class RemoteAnswers:
     def _remote(
         self, question: Question, own: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
     ) -> RemoteReplay:
-        others = [arm for arm in self.asker.arms if not arm.is_simple]
         lists = [
-            RemoteList(ranking_of(arm, answers[arm.name]), arm.scores, arm.weight) for arm in others
+            RemoteList(_ranking_of(arm, answers[arm.name]), arm.scores, arm.weight)
+            for arm in self.others
         ]
         fused = together(own, lists, DEPTH, by_scores=by_scores) if lists else own
         wanted = [words(answer) for answer in question.answers]
         return RemoteReplay(
-            fused=_judged(fused, [arm.prefix for arm in others if arm.prefix]),
-            ms=max((answers[arm.name].ms for arm in others), default=0.0),
-            price_ms=sum(arm.price for arm in others) * self.ms_per_price,
+            fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),
+            ms=max((answers[arm.name].ms for arm in self.others), default=0.0),
+            price_ms=self.price * self.ms_per_price,
             answered={
                 hit.id: contains_any(words(f"{hit.title}\n{hit.text}"), wanted)
                 for answer in answers.values()
@@ -266,7 +237,7 @@ class RemoteAnswers:
         )
 
 
-def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
+def _ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
     """An answer as a ranking, its ids with the arm's prefix."""
     hits = tuple(
         RankedHit(arm.prefix + hit.id, hit.score, rank)
@@ -275,16 +246,12 @@ def ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
     return Ranking(arm.name, hits, len(hits))
 
 
-def without_prefix(id_: str, prefixes: Sequence[str]) -> str:
-    """An id without its arm's prefix, as judgements name passages."""
-    return id_.removeprefix(next((one for one in prefixes if id_.startswith(one)), ""))
-
-
 def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
-    """The ranking without prefixes; of duplicates the first stays."""
+    """The ranking without prefixes, as judgements name passages; of duplicates the first stays."""
     first: dict[str, RankedHit] = {}
     for hit in ranking.hits:
-        first.setdefault(without_prefix(hit.id, prefixes), hit)
+        prefix = next((one for one in prefixes if hit.id.startswith(one)), "")
+        first.setdefault(hit.id.removeprefix(prefix), hit)
     hits = tuple(
         RankedHit(id_, hit.score, rank) for rank, (id_, hit) in enumerate(first.items(), start=1)
     )

@@ -131,10 +131,8 @@ class Replays:
     def _replay(self, source: QuestionSource, split: str) -> Replay:
         """A source's replay, with the remote arms' answers if there are any."""
         dataset, remote = read_dataset(source.dataset, split), self.remote
-        if remote is not None:
-            remote.collect(remote.missing([dataset]), self.progress())
-            if source.index is None:
-                return remote.replay(dataset)
+        if remote is not None and source.index is None:
+            return remote.replay(dataset)
         index = index_of(source)
         with Session.open(self.settings, index) as session:
             folder = self.folder / place_of(index)

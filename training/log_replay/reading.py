@@ -72,7 +72,6 @@ class FeedbackQuestion:
         shown: Those of them that a reply to the question had.
         routes: Routes of the requests with feedback.
         scores: Router -> its last score of the question.
-        found: Arm -> its answer, as in the log; only for training on these.
     """
 
     text: str
@@ -81,7 +80,6 @@ class FeedbackQuestion:
     shown: set[str] = field(default_factory=set)
     routes: list[Route] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
-    found: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -14,13 +14,12 @@ from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import load_router, save_policy
-from router.passage_routing import load_passage_router
 from router.policy import Policy, bands, routes
 from router.query_performance import NAMES, schema_id, stages
-from router.settings import PASSAGE_ROUTER, Settings, load_settings
+from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import TrainingReplay, read_training
+from training.data.replay import read_training
 from training.errors import FitError, ReplayError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.evaluation.measures import MEASURES
@@ -108,44 +107,19 @@ class Tuning:
             FitError: The measure is unknown.
         """
         if not replays:
-            raise ReplayError("No replay is given; name files of train or dev splits.")
-        read = [read_training(path) for path in replays]
-        own = settings or load_settings()
-        return cls.of(read, model, cache=cache, settings=own, measure=measure)
-
-    @classmethod
-    def of(
-        cls,
-        replays: Sequence[TrainingReplay],
-        model: Path | str = "",
-        *,
-        cache: Path,
-        settings: Settings,
-        measure: str = "nDCG@10",
-    ) -> "Tuning":
-        """Like `load`, with replays that were read already.
-
-        Without an index, the default is the passage router that ships.
-
-        Raises:
-            ModelFileError: There is no such router, or it was trained on other features.
-            FitError: The measure is unknown.
-        """
+            raise ReplayError(
+                "Tune on what? Name replays of dev splits, or a request log with --from-log."
+            )
         if measure not in MEASURES:
             raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
-        own = settings
+        read = [read_training(path) for path in replays]
+        own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
-        questions = [one for replay in replays for one in replay.questions]
-        if all(one.remote is not None and one.remote.returned is not None for one in questions):
-            if not model:
-                router = replace(router, model=PASSAGE_ROUTER)
-            found = load_passage_router(router.folder())
-        else:
-            parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
-            schema = schema_id(parser.fingerprint)
-            found = load_router(router.folder(), schema_id=schema, names=NAMES)
+        parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
+        schema = schema_id(parser.fingerprint)
+        found = load_router(router.folder(), schema_id=schema, names=NAMES)
         deciding = stages(found.scorer.names)
-        asked = EvaluationSet.load(replays, cache, own.analyser, deciding=deciding)
+        asked = EvaluationSet.load(read, cache, own.analyser, deciding=deciding)
         return cls(asked, found, own.fusion, measure)
 
     @cached_property

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import FilterError
-from backends.filters import Columns, Fixed, parse_filter
+from backends.filters import Columns, parse_filter
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.breaker import BreakerState
 from service.arms.file import read_arms
@@ -335,83 +335,3 @@ def test_a_hit_can_be_sent_on() -> None:
     hit = remote_hit(7, "\ud800 text", None, None, {"a": [1, "\ud800"], "b": {}, "c": None})
     assert (hit.id, hit.text, hit.title) == ("7", "? text", "")
     assert hit.metadata == {"a": [1, "?"]}
-
-
-@pytest.mark.anyio
-async def test_a_kept_answer_is_for_the_same_question_alone(opened: Open, remote: Remote) -> None:
-    arm = opened(cache_seconds=60.0)
-    await arm.search("Which river?", 5, BEFORE_1600, 5.0)
-    found = arm.cached("Which river?", 5, dict(BEFORE_1600))
-    assert found is not None
-    assert ([hit.id for hit in found.hits], found.calls, found.spent) == (["mostar"], 0, 0.0)
-    assert (found.outcome, found.seconds, found.reason) == ("cached", 0.0, "")
-    others: list[tuple[str, int, object]] = [
-        ("Which river", 5, BEFORE_1600),
-        ("Which river?", 6, BEFORE_1600),
-        ("Which river?", 5, None),
-        ("Which river?", 5, {**BEFORE_1600, "value": 1601}),
-        ("Which river?", 5, Fixed(BEFORE_1600)),
-        ("Which river?", 5, {"type": "and", "filters": [BEFORE_1600]}),
-    ]
-    assert [arm.cached(*other) for other in others] == [None] * len(others)
-    await arm.search("?", 5, Fixed(BEFORE_1600), 5.0)
-    assert arm.cached("?", 5, {"type": "and", "filters": [BEFORE_1600]}) is None
-    assert arm.cached("?", 5, Fixed(BEFORE_1600)) is not None
-    remote.mode = 500
-    await ask(arm)
-    assert arm.cached("Which river?", 5, None) is None
-
-
-@pytest.mark.anyio
-async def test_nothing_is_kept_unless_the_file_says_so(opened: Open) -> None:
-    arm = opened()
-    await ask(arm)
-    assert arm.cached("Which river?", 5, None) is None
-
-
-@pytest.mark.anyio
-async def test_a_second_call_answers_where_the_first_hangs(opened: Open, remote: Remote) -> None:
-    remote.modes = ["hang"]
-    call = await ask(opened(hedge_ms=50, timeout_ms=5_000))
-    assert (call.outcome, call.calls, call.spent, len(remote.asked)) == ("ok", 2, 0.04, 2)
-    assert call.seconds < 4
-
-
-@pytest.mark.anyio
-async def test_of_two_calls_one_that_fails_waits_for_the_other(
-    opened: Open, remote: Remote
-) -> None:
-    remote.modes, remote.seconds = ["slow", 500], 0.5
-    call = await ask(opened(hedge_ms=50, timeout_ms=5_000))
-    assert (call.outcome, call.calls) == ("ok", 2)
-    remote.modes = ["hang", 429]
-    call = await ask(opened(hedge_ms=50, timeout_ms=300))
-    assert (call.outcome, call.calls, call.spent) == ("timeout", 1, 0.02)
-
-
-@pytest.mark.anyio
-async def test_where_both_calls_fail_the_first_is_told(opened: Open, remote: Remote) -> None:
-    arm = opened(hedge_ms=100, timeout_ms=5_000, max_concurrency=2)
-    remote.modes, remote.seconds, remote.reply = ["slow", 500], 0.3, "nothing"
-    call = await ask(arm)
-    assert (call.reason, call.calls) == (
-        "sent an unreadable reply: there is no list at /found/hits",
-        2,
-    )
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("why", ["answered in time", "no place", "no money", "half-open"])
-async def test_no_second_call(opened: Open, remote: Remote, why: str) -> None:
-    places = 1 if why == "no place" else 8
-    arm = opened(
-        hedge_ms=100, timeout_ms=5_000, max_concurrency=places, open_after=1, open_seconds=0.1
-    )
-    if why == "half-open":
-        remote.modes = [500]
-        await arm.search("?", 5, None, 5.0)
-        remote.asked = []
-        await asyncio.sleep(0.1)
-    remote.mode, remote.seconds = "slow", 0.01 if why == "answered in time" else 0.5
-    call = await ask(arm, max_cost=0.03 if why == "no money" else None)
-    assert (call.outcome, call.calls, len(remote.asked)) == ("ok", 1, 1)

@@ -104,27 +104,24 @@ def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
 async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
     budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
     assert (await budget.spent(), await budget.left()) == (None, 0.0)
-    async with budget.held(1.0) as held:
-        assert held.amount == 0.0
+    taken = await budget.take(1.0)
+    assert taken[0] == 0.0
+    await budget.settle(taken, 0.0)
 
 
 @pytest.mark.anyio
 async def test_who_is_cut_off_has_spent_it_all(ledger: Ledger) -> None:
     budget = Budget(ledger, "ada", 1.0)
-    with pytest.raises(KeyError):
-        async with budget.held(0.5):
-            raise KeyError
+    await budget.take(0.5)
     assert ledger.spent("ada") == 0.5
-    async with budget.held(0.5) as held:
-        held.spent = 0.125
+    await budget.settle(await budget.take(0.5), 0.125)
     assert (await budget.spent(), await budget.left()) == (0.625, 0.375)
 
 
 @pytest.mark.anyio
 async def test_what_costs_more_than_was_held_is_spent_as_well(ledger: Ledger) -> None:
     budget = Budget(ledger, "ada", 1.0)
-    async with budget.held(0.25) as held:
-        held.spent = 0.75
+    await budget.settle(await budget.take(0.25), 0.75)
     assert (await budget.spent(), await budget.left()) == (0.75, 0.25)
 
 
@@ -292,14 +289,13 @@ class Paid(Kind[ArmConfig]):
     script=st.lists(st.sampled_from(["answer", "dawdle", "hang", "broken", "free", "final"])),
     most=st.integers(0, 12),
     retries=st.integers(0, 2),
-    hedge=st.sampled_from([0, 10]),
     together=st.integers(1, 4),
 )
 def test_no_more_is_spent_than_a_day_has_whatever_happens(
-    tmp_path: Path, *, script: list[str], most: int, retries: int, hedge: int, together: int
+    tmp_path: Path, *, script: list[str], most: int, retries: int, together: int
 ) -> None:
     async def spend() -> float:
-        kind = Paid(script, retries=retries, hedge_ms=hedge)
+        kind = Paid(script, retries=retries)
         arm = RemoteArm("paid", kind, 5.0)
         ledger = Ledger(Path(folder) / "wye.spent")
         budget = Budget(ledger, "ada", 0.02 * most)

@@ -30,7 +30,17 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("[arms", "is not TOML"),
-        ("[arm.far]", "there is no 'arm'"),
+        ("[arm.far]", r"there is no 'arm'\. Write tables"),
+        (
+            "shadow = 0.05",
+            r"there is no 'shadow'\. Ask the arm offline",
+        ),
+        ('relevance = "models/mine"', r"there is no 'relevance'\. The relevance of remote"),
+        (
+            table(URL, hedge_ms=50),
+            r"\[arms.far\] hedge_ms: there is no such key. Slow",
+        ),
+        (table(URL, cache_seconds=9), r"cache_seconds: there is no such key. An arm's replies"),
         ("arms = 3", "arms: write a table"),
         ("[arms]\nfar = 3", "arms: write a table"),
         (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),

@@ -365,25 +365,3 @@ def test_many_at_once_are_all_answered(gateway: Callable[..., TestClient], remot
     for thread in threads:
         thread.join()
     assert replies == [200] * 24
-
-
-def test_a_kept_answer_costs_nothing(gateway: Callable[..., TestClient], remote: Remote) -> None:
-    client = gateway(cache_seconds=60.0)
-    first, again = ask(client), ask(client, max_cost=0.0)
-    assert len(remote.asked) == 1
-    assert (first["spent"], again["spent"]) == (0.02, 0.0)
-    far = again["arms"]["far"]
-    assert (far["remote"]["cached"], far["remote"]["calls"], far["returned"]) == (True, 0, 2)
-    assert not first["arms"]["far"]["remote"]["cached"]
-    assert again["passages"] == first["passages"]
-    remote.mode = 500
-    assert ask(client, k=30)["missing"]
-    assert not ask(client, route="fusion")["missing"]
-    text = client.get("/metrics").text
-    assert 'wye_arm_questions_total{arm="far",outcome="cached"} 2.0' in text
-
-
-def test_what_is_kept_was_not_saved(gateway: Callable[..., TestClient]) -> None:
-    client = gateway(cache_seconds=60.0)
-    ask(client, SIMPLE, route="fusion")
-    assert ask(client, SIMPLE)["saved"] == 0.0

@@ -176,10 +176,9 @@ def test_calls_that_are_made_twice_are_within_the_limit(
     start: Start, remote: Remote, second: Remote, route: str, limit: tuple[float, float]
 ) -> None:
     most, spent = limit
-    twice = {"price": 1.0, "hedge_ms": 20}
+    twice = {"price": 1.0, "retries": 1}
     client = start(simple=twice, graph=twice)
-    remote.seconds = second.seconds = 0.3
-    remote.mode = second.mode = "slow"
+    remote.modes, second.modes = ["drop"], ["drop"]
     assert ask(client, route=route, max_cost=most)["spent"] == spent
 
 
