@@ -111,7 +111,7 @@ def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None
     path = write_replay(tmp_path, replay.questions, "test")
     with pytest.raises(SplitError, match="test"):
         Tuning.load([path], cache=tmp_path)
-    with pytest.raises(ReplayError, match="No replay"):
+    with pytest.raises(ReplayError, match="Tune on what"):
         Tuning.load([], cache=tmp_path)
 
 
