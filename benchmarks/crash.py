@@ -23,6 +23,7 @@ import sqlite3
 import tempfile
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,12 +44,12 @@ from backends.progress import Silent
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
-from backends.types import Passage
+from backends.types import Float32, Passage
 from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import Table
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
+from featurizer.types import PassageAnalysis, SentenceAnalysis, Steps
 from router.session import Session
 from service.app import build
 from service.ingest.jobs import JobStore
@@ -222,6 +223,58 @@ OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
 }
 
 
+class StandIn:
+    """Stands in for the models: random vectors, seeded by their text, and words as mentions."""
+
+    has_parser = True
+
+    def __init__(
+        self,
+        settings: AnalyserSettings | None = None,  # noqa: ARG002
+        *,
+        dimension: int = 8,
+        delay: float = 0.0,
+    ) -> None:
+        """Load nothing; sleep `delay` seconds for each passage."""
+        self.dimension = dimension
+        self._delay = delay
+        self.fingerprint = {"encoder": f"random-{dimension}"}
+        self.syntax_fingerprint = {"tree": "none"}
+
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
+        """Names are entities and long words are phrases."""
+        analyses = []
+        for passage in passages:
+            time.sleep(self._delay)
+            words = passage.text.replace(".", "").split()
+            names = tuple(word for word in words if word.istitle())
+            phrases = tuple(word for word in words if word.islower() and len(word) >= 7)
+            vector, other = self.encode_surfaces([passage.title + passage.text, passage.text])
+            sentence = SentenceAnalysis(passage.text, names, phrases, other)
+            analyses.append(PassageAnalysis(vector, (sentence,)))
+        return analyses
+
+    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
+        """`analyse` in one step."""
+        yield
+        return self.analyse(passages)
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors, in order."""
+        seeds = (zlib.crc32(surface.encode()) for surface in surfaces)
+        drawn = [np.random.default_rng(seed).standard_normal(self.dimension) for seed in seeds]
+        vectors = np.array(drawn, np.float32).reshape(-1, self.dimension)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        """`encode_surfaces` in one step."""
+        yield
+        return self.encode_surfaces(surfaces)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class Bench:
     """One of `OPERATIONS`, with the state that its trials share.
 
@@ -348,7 +401,8 @@ def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
         documents=DocumentSettings(direct_passages=4, group_passages=4),
     )
     with (
-        patch("router.session.Analyser", partial(FakeAnalyser, delay=delay)),
+        patch("router.session.Analyser", partial(StandIn, delay=delay)),
+        patch("service.collections.Collection._warm_up"),  # nobody asks
         patch("service.ingest.job_runner._PAUSE", 0.01),  # nobody waits for the lock
         patch.object(LOG, "disabled", True),  # it would warn that no router fits these models
         TestClient(
@@ -386,7 +440,7 @@ def _ingest(
     passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, said: Said
 ) -> None:
     """Ingest, then tidy up."""
-    analyser = FakeAnalyser(AnalyserSettings(), delay=delay)
+    analyser = StandIn(delay=delay)
     index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
     progress = _Acknowledging(said)
     ingest(

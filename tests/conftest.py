@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
@@ -18,6 +17,7 @@ from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
 from service.cli import run
 from tests.fakes import ReadingAnalyser, syntax_parser
+from tests.hashing import FakeAnalyser
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)

@@ -9,10 +9,10 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
 from featurizer.types import Parse, Syntax
+from tests.hashing import FakeAnalyser
 
 
 class ReadingAnalyser(FakeAnalyser):

@@ -13,8 +13,8 @@ from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Float32, Passage
-from benchmarks.hashing import HashAnalyser
 from featurizer.types import PassageAnalysis, SentenceAnalysis
+from tests.hashing import HashAnalyser
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")

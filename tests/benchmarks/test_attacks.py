@@ -14,7 +14,7 @@ PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 import router.session
-from benchmarks.hashing import FakeAnalyser
+from tests.hashing import FakeAnalyser
 router.session.Analyser = FakeAnalyser
 from service.cli import main
 main()

@@ -19,7 +19,7 @@ def test_every_module_is_a_benchmark_or_shared() -> None:
     folder = Path(features.__file__).parent
     modules = {path.stem for path in folder.glob("[!_]*.py")}
     modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
-    shared = {"base_model_server", "decomposition", "harness", "hashing", "linearrag_driver"}
+    shared = {"base_model_server", "decomposition", "harness", "linearrag_driver"}
     assert modules == {*QUICK, *OTHERS, *shared}
 
 

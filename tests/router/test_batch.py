@@ -14,7 +14,6 @@ from backends.trigraph import retriever as trigraph
 from backends.trigraph.retriever import TriGraphSettings
 from backends.trigraph.seeds import SeedFinder
 from backends.types import Float32, Float64, Passage
-from benchmarks.hashing import HashAnalyser
 from router.batch import Batch
 from router.fusion import FusionSettings
 from router.gateway import Gateway
@@ -22,6 +21,7 @@ from router.reading import QuestionReading
 from router.session import Snapshot
 from router.settings import Settings
 from router.types import Route
+from tests.hashing import HashAnalyser
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArms
 
 QUESTIONS = ["one", "two", "three"]

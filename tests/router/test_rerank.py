@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from backends.dense import DenseRetriever
 from backends.lexical import LexicalRetriever
 from backends.types import Passage, Query, Ranking
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from featurizer.types import finished
 from router.fusion import FusionSettings, fuse_text
@@ -18,6 +17,7 @@ from router.relevance import load_relevance
 from router.rerank import RankedText, Reranker, falling
 from router.settings import MODELS, RELEVANCE_MODEL
 from router.types import ArmResults, Route
+from tests.hashing import FakeAnalyser
 
 ANALYSER = cast("Analyser", FakeAnalyser(AnalyserSettings()))
 words = st.lists(st.sampled_from(["ada", "engine", "mill", "rain", "who", "store"]), min_size=1)

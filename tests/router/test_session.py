@@ -24,7 +24,6 @@ from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
 from backends.trigraph.retriever import TriGraphSettings
 from backends.types import Passage, Query
-from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from featurizer.constituency.parser import open_syntax_parser
 from router.deriving import LOCK, Deriving, derive
@@ -36,6 +35,7 @@ from router.query_performance import NAMES, schema_id
 from router.session import ModelCache, Session, Snapshot, open_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import ARMS, FURTHER, Route, Thresholds
+from tests.hashing import HashAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

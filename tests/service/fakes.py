@@ -21,7 +21,6 @@ from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Passage, RankedHit, Ranking, Source
-from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.errors import ModelFileError
 from router.fusion import FusionSettings
@@ -42,6 +41,7 @@ from router.types import (
     Route,
     Thresholds,
 )
+from tests.hashing import FakeAnalyser, HashAnalyser
 
 Serve = Callable[..., TestClient]
 LIBRARY = (

@@ -14,13 +14,13 @@ from backends.files import VISIBLE
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.types import Passage
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.types import USUAL, Route
 from service.cli import build
 from service.settings import load_settings
 from tests.docs.examples import parse
 from tests.fakes import ReadingAnalyser
+from tests.hashing import FakeAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -255,7 +255,7 @@ def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Run) -
 def test_an_index_of_other_models(
     index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
+    monkeypatch.setattr("tests.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
     for command in (["search", "x"], ["index", str(corpus)]):
         code, _, err = wye(*command, "--index", index)
         assert (code, "was written by another analyser" in err) == (2, True)

@@ -7,12 +7,12 @@ import pytest
 
 from backends.errors import FilterError
 from backends.filters import Fixed
-from benchmarks.hashing import HashAnalyser
 from featurizer.spacy_parser import token_count
 from router.types import BASELINE, Decision, Route, Thresholds
 from service.batching import Entry, Later
 from service.collections import Collection
 from service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
+from tests.hashing import HashAnalyser
 from tests.service.fakes import Library
 
 GRAPH = SearchParams("c", Route.GRAPH, 2)

@@ -11,10 +11,10 @@ import pytest
 
 from backends.types import Float32
 from benchmarks.harness import DEMO
-from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser, speaking
+from tests.hashing import HashAnalyser
 from tests.training.made import write_town
 from tests.training.test_questions import told, writes_well
 from training.data.dataset import read_dataset

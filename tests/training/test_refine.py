@@ -243,7 +243,7 @@ def test_a_passage_that_is_too_long_is_not_asked_about(
 
 KILLED = """
 import sys
-from benchmarks.hashing import FakeAnalyser
+from tests.hashing import FakeAnalyser
 import router.session
 router.session.Analyser = FakeAnalyser
 from service.cli import run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backends.store.index import PassageStore
-from benchmarks.hashing import HashAnalyser
+from tests.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 

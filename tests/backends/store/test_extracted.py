@@ -19,7 +19,7 @@ from backends.store.schema import StoredSentence
 from backends.store.snapshot import Corpus, read_corpus
 from backends.trigraph.graph import AssemblySettings, assemble
 from backends.types import Float32, Passage
-from benchmarks.hashing import HashAnalyser
+from tests.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser(4)
 PASSAGES = [

@@ -17,8 +17,8 @@ from backends.store.ingest import ingest
 from backends.store.schema import passage_schema, to_batch
 from backends.store.versions import PASSAGES
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
 from tests.backends.store.conftest import ANALYSER, new_index
+from tests.hashing import HashAnalyser
 
 
 def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:

@@ -22,9 +22,9 @@ from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
 from benchmarks.crash import OPERATIONS, Bench
-from benchmarks.hashing import HashAnalyser
 from featurizer.types import PassageAnalysis
 from tests.backends.store.conftest import new_index
+from tests.hashing import HashAnalyser
 
 
 class Counting(HashAnalyser):

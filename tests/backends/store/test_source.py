@@ -18,8 +18,8 @@ from backends.store.index import PassageStore, Writer
 from backends.store.ingest import IngestReport, ingest
 from backends.store.source import IndexSource
 from backends.types import Float32, Passage
-from benchmarks.hashing import HashAnalyser
 from featurizer.types import PassageAnalysis
+from tests.hashing import HashAnalyser
 
 OLD = HashAnalyser()
 

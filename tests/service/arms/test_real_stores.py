@@ -18,12 +18,12 @@ import httpx2
 import pytest
 
 from backends.errors import FilterError
-from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from service.app import build
 from service.arms.kinds.qdrant import QdrantConfig, QdrantKind
 from service.errors import ServiceError
 from service.settings import ServiceSettings
+from tests.hashing import FakeAnalyser
 from tests.live import PATIENCE, inside
 from tests.service.arms.stores import (
     FILTERS,

@@ -10,8 +10,8 @@ import pytest
 
 from backends.store.documents import list_documents
 from backends.types import Passage
-from benchmarks.hashing import FakeAnalyser
 from featurizer.types import PassageAnalysis
+from tests.hashing import FakeAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 Run = Callable[..., tuple[int, str, str]]

@@ -8,8 +8,8 @@ import pytest
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
 from service.cli import run
+from tests.hashing import HashAnalyser
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ import threading
 import router.session
 import service.commands.serve
 import service.service
-from benchmarks.hashing import FakeAnalyser
+from tests.hashing import FakeAnalyser
 
 class Stuck(FakeAnalyser):
     def analyse_in_steps(self, passages):

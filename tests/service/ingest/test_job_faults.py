@@ -21,7 +21,6 @@ from backends.errors import IndexDamagedError
 from backends.store import index as index_module
 from backends.store.index import PassageStore, Writer
 from backends.store.ingest import ingest
-from benchmarks.hashing import HashAnalyser
 from router.session import Session
 from service.app import build
 from service.ingest.job import Job, State
@@ -30,6 +29,7 @@ from service.ingest.job_runner import JobRunner
 from service.ingest.jobs import JobStore
 from service.ingest.writer import CollectionWriter
 from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+from tests.hashing import HashAnalyser
 from tests.live import inside, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for

@@ -19,12 +19,12 @@ from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from router.session import Session
 from service.doctor import examine
 from service.ingest.job_database import insert_passages
 from service.ingest.jobs import JobStore
 from service.settings import ServeSettings, ServiceSettings
+from tests.hashing import FakeAnalyser, HashAnalyser
 from tests.live import PATIENCE, Live, until
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Serve
@@ -176,7 +176,7 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from benchmarks.hashing import FakeAnalyser, HashAnalyser
+from tests.hashing import FakeAnalyser, HashAnalyser
 
 class Slow(FakeAnalyser):
     def __init__(self, settings):

@@ -12,13 +12,13 @@ import pytest
 
 import service.ingest.writer
 from backends.types import AnalysedPassage, Passage
-from benchmarks.hashing import FakeAnalyser, HashAnalyser
 from featurizer.analyser import Analyser
 from router.session import Session
 from service.app import build
 from service.batching import Batcher
 from service.ingest.writer import InterleavedAnalyser, StoppedError
 from service.settings import ServiceSettings
+from tests.hashing import FakeAnalyser, HashAnalyser
 from tests.live import PATIENCE, listening, until
 
 pytestmark = pytest.mark.anyio

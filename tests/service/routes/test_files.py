@@ -331,7 +331,7 @@ def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
 
 _FAKE = """
 import router.session
-from benchmarks.hashing import FakeAnalyser
+from tests.hashing import FakeAnalyser
 router.session.Analyser = FakeAnalyser
 from service.cli import main
 main()

@@ -1,7 +1,4 @@
-"""An analyser without models: fast, repeatable, and sufficient for everything around the models.
-
-Benchmarks use it to time only storage, and crash tests to run many ingests in seconds.
-"""
+"""Analysers without models: fast, repeatable, and sufficient for everything around the models."""
 
 import re
 import time
@@ -142,7 +139,7 @@ class FakeAnalyser(HashAnalyser):
         self,
         texts: Sequence[str],
         *,
-        tokens: bool = False,  # noqa: ARG002
+        tokens: bool = False,
     ) -> list[Parse]:
         """One parse per text, in order, without tokens."""
         found = []
@@ -155,7 +152,7 @@ class FakeAnalyser(HashAnalyser):
         self,
         parses: Sequence[Parse],
         *,
-        trees: bool = True,  # noqa: ARG002
+        trees: bool = True,
     ) -> list[Syntax]:
         """Syntax without tokens or trees, so that no question has a plan."""
         return [Syntax((), (), (), (), 0) for _ in parses]
