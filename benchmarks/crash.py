@@ -264,7 +264,8 @@ class StandIn:
         seeds = (zlib.crc32(surface.encode()) for surface in surfaces)
         drawn = [np.random.default_rng(seed).standard_normal(self.dimension) for seed in seeds]
         vectors = np.array(drawn, np.float32).reshape(-1, self.dimension)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Float32 = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
 
     def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
         """`encode_surfaces` in one step."""
