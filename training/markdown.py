@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -11,15 +10,8 @@ from rich.markdown import Markdown
 from training.evaluation.bootstrap import Interval
 
 FILE_WIDTH = 120
-_TEMPLATES = Path(__file__).with_name("templates")
 # An underscore within a word, as in names of features, is not markup.
 _MARKUP = re.compile(r"[\\`*\[\]<>&|!~#]|(?<![^\W_])_|_(?![^\W_])")
-
-
-def fill(template: str, **parts: object) -> str:
-    """Fill a file of `templates`; empty parts leave no gap."""
-    text = (_TEMPLATES / template).read_text(encoding="utf-8").format(**parts)
-    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def escape(text: str) -> str:
