@@ -64,7 +64,7 @@ def test_all_that_is_counted_of_remote_arms_is_shown(
 ) -> None:
     shown = " ".join(expressions(dashboard))
     counted = {re.sub("_(bucket|sum|count)$", "", name) for name in labels if "wye_arm_" in name}
-    assert len(counted) == 6
+    assert len(counted) == 5
     assert not [name for name in counted if name not in shown]
 
 
