@@ -14,26 +14,19 @@ from router.errors import RouterError
 from training.errors import TrainingError
 
 QUICK = {
-    "features": "--rounds 1",
-    "plans": "",
     "crash": "--kills 25",
 }
 """Benchmarks that take less than minutes with these options, and need only this repository."""
 OTHERS = (
-    "attacks",
     "ceiling",
-    "fusion",
     "growth",
     "linearrag",
     "load",
     "papers",
-    "packing",
     "plain_dense",
+    "quality",
     "remote_arms",
     "short_answers",
-    "soak",
-    "start",
-    "steps",
 )
 
 

@@ -214,13 +214,18 @@ def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
-            _wait(process, url)
+            wait(process, url)
             yield url, process.pid
         finally:
             process.terminate()
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
+def wait(process: "subprocess.Popen[bytes]", url: str) -> None:
+    """Wait until a server is ready.
+
+    Raises:
+        BenchmarkError: It ended, or was not ready in time.
+    """
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         if process.poll() is not None:
@@ -244,10 +249,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=5)
     parser.add_argument("--overload", type=float, default=4.0, help="factor on the capacity")
     parser.add_argument("--deadline-ms", type=int, default=2000, help="deadline while overloaded")
+    parser.add_argument("--writes", type=int, default=0, help="clients that change documents")
+    parser.add_argument("--hostile", action="store_true", help="costly and malformed documents too")
+    parser.add_argument("--kills", type=int, default=0, help="kills of the server meanwhile")
 
 
-def run(given: argparse.Namespace) -> None:
-    """Measure the server, and print the tables."""
+def run(given: argparse.Namespace) -> int:
+    """Measure the server, and print the tables; with --writes, check what was acknowledged."""
+    if given.writes:
+        from benchmarks import writes  # noqa: PLC0415 - it needs what is defined here
+
+        return writes.run(given)
     questions = harness.read_questions(given.dataset)
     np.random.default_rng(given.seed).shuffle(questions)
     data = f"{given.url or harness.data_name(given)}, {len(questions):,} questions"
@@ -260,6 +272,7 @@ def run(given: argparse.Namespace) -> None:
         *loads, overload = asyncio.run(measure(url, questions, given, table))
     print_stages(loads)
     print_overload(overload, given)
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from backends.types import Float64
 from benchmarks import harness
 from benchmarks.harness import WYE, Table
 from benchmarks.load import PATIENCE, free_port, running, server
-from benchmarks.steps import read_splits
-from training.data.dataset import Dataset
+from training.data.dataset import Dataset, read_dataset
 from training.evaluation.bootstrap import resampled_means
 from training.evaluation.measures import MEASURES, score
 
@@ -45,10 +44,10 @@ _HEAD = "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for dataset, index, splits, and the arm's behaviour."""
+    """Add options for dataset, index, split, and the arm's behaviour."""
     harness.add_data(parser)
-    parser.add_argument("--splits", default="dev", help="splits, with commas (default dev)")
-    parser.add_argument("--every", type=int, default=1, help="ask only every Nth question")
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--limit", type=int, help="most questions")
     parser.add_argument("--scale", type=float, default=1.0, help=f"factor of a {DELAY:g} s delay")
     parser.add_argument("--clients", type=int, default=8, help="number of concurrent clients")
     parser.add_argument("--faulty", type=float, default=0.5, help="share of calls with a fault")
@@ -57,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """Print the tables."""
-    dataset = read_splits(given)
+    dataset = read_dataset(given.dataset, given.split, given.limit)
     with harness.index_of(given) as folder:
         harness.print_header(
             "A remote graph arm",

@@ -1,17 +1,10 @@
-"""All features, in the column order of a feature matrix, and a reference set of their values.
-
-The reference set, `reference.json`, places a value among those of other questions;
-`python -m training.feature_reference` writes it.
-"""
+"""All features, in the column order of a feature matrix."""
 
 import hashlib
 import json
 import math
 import sys
-from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,66 +74,6 @@ def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES
     columns = [[feature.name, feature.group, feature.version] for feature in features]
     content = json.dumps([columns, sorted(parsers.items())], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-# Values are compared and stored with this rounding; differences beyond it mean nothing.
-DECIMALS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Values of all features for a set of questions.
-
-    Attributes:
-        sources: Files that the questions come from, each with their number.
-        values: Feature -> its values in ascending order, one per question.
-    """
-
-    schema_id: str
-    sources: Mapping[str, int]
-    values: Mapping[str, Sequence[float]]
-
-    def percentile(self, name: str, value: float) -> float:
-        """Percentile of a value in the reference set, 0 to 100; equal values count half.
-
-        Raises:
-            KeyError: There is no such feature.
-        """
-        known = self.values[name]
-        value = round(value, DECIMALS)
-        return 50 * (bisect_left(known, value) + bisect_right(known, value)) / len(known)
-
-    def to_json(self) -> str:
-        """JSON with one line per feature: a list of [value, count]."""
-        lines = [
-            f"{json.dumps(name)}: {json.dumps(_counted(values), separators=(',', ':'))}"
-            for name, values in self.values.items()
-        ]
-        return (
-            f'{{"schema_id": {json.dumps(self.schema_id)},\n'
-            f'"sources": {json.dumps(dict(self.sources))},\n'
-            '"values": {\n' + ",\n".join(lines) + "\n}}\n"
-        )
-
-
-def read_reference(text: str | None = None) -> Reference:
-    """Read a reference set from JSON; by default the one that ships with Wye."""
-    if text is None:
-        text = (files("featurizer") / "reference.json").read_text(encoding="utf-8")
-    content = json.loads(text)
-    values = {
-        name: [value for value, count in pairs for _ in range(count)]
-        for name, pairs in content["values"].items()
-    }
-    return Reference(content["schema_id"], content["sources"], values)
-
-
-def _counted(values: Sequence[float]) -> list[tuple[float, int]]:
-    return [
-        (int(value) if value == int(value) else value, bisect_right(values, value) - place)
-        for place, value in enumerate(values)
-        if not place or values[place - 1] != value
-    ]
 
 
 def markdown() -> str:

@@ -267,7 +267,7 @@ class GraphWeightModel:
     depends on the topic of a corpus or the spelling of its questions, so a fit on some datasets
     holds on others; a score of the question's words does not.
 
-    `python -m benchmarks fusion` fits it: the defaults are the middle of the plateau that it finds
+    The defaults are the middle of the plateau that a grid finds (benchmarks/README.md, 50fc6933)
     for the train and dev questions of fourteen datasets.
 
     Attributes:

@@ -35,7 +35,7 @@ _PART_CANDIDATES = 4
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """How questions are taken apart; `python -m benchmarks steps` tries other numbers.
+    """How questions are taken apart; benchmarks/README.md has figures of other numbers.
 
     Attributes:
         levels: How many levels of nested phrases are resolved, innermost first.

@@ -4,7 +4,7 @@ A sentence's cost rises with the rank of its passage, with its position in the p
 rank by the rare words that it shares with the question. The cheapest are kept, in their order. This
 keeps a sentence with the answer more often than ZoomRAG's Chunk-Zoom over the graph's activated
 entities, cosine, the first sentences or the first passages, and needs neither graph nor vectors:
-`python -m benchmarks packing`.
+docs/results.md has the figures.
 """
 
 import math

@@ -15,7 +15,6 @@ from service.terminal import messages, output
 
 if TYPE_CHECKING:
     from featurizer.constituency.tree import Tree
-    from featurizer.registry import Reference
     from featurizer.types import Syntax
 
 
@@ -29,10 +28,7 @@ def features(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the features of questions, or show one question's values, tree and plan.
-
-    Each value is shown with its percentile in a reference set that ships with Wye.
-    """
+    """List the features of questions, or show one question's values, tree and plan."""
     from backends.files import rounded_json
 
     described = None if question is None else _describe(question)
@@ -50,22 +46,19 @@ class DescribedQuestion:
 
     Attributes:
         values: Values of the features, in the order of the registry.
-        percentiles: Their percentiles in the reference set; None if they cannot be compared.
         notes: Sentences about anything unusual.
     """
 
     question: str
     syntax: "Syntax"
     values: Sequence[float]
-    percentiles: Sequence[float | None]
     schema_id: str
-    reference: "Reference"
     notes: Sequence[str]
 
 
 def _describe(question: str) -> DescribedQuestion:
     from featurizer.constituency.parser import open_syntax_parser
-    from featurizer.registry import FEATURE_NAMES, feature_row, read_reference, schema_id
+    from featurizer.registry import feature_row, schema_id
     from router.gateway import check
     from service.settings import load_settings
 
@@ -75,17 +68,7 @@ def _describe(question: str) -> DescribedQuestion:
         parser = open_syntax_parser(settings.pipeline, settings.constituency)
     (syntax,) = parser.parse([question])
     values = feature_row(syntax)
-    schema, reference = schema_id(parser.fingerprint), read_reference()
     notes = []
-    percentiles: list[float | None] = [None] * len(values)
-    if schema == reference.schema_id:
-        percentiles = [*map(reference.percentile, FEATURE_NAMES, values)]
-    else:
-        notes.append(
-            f"No percentiles: the reference set has feature schema {reference.schema_id}, and "
-            f"these values have {schema}. Unset WYE_ANALYSER__*, or compute the set again: python "
-            "-m training.feature_reference."
-        )
     if syntax.unread:
         notes.append(f"The last {syntax.unread:,} characters were not read; shorten the question.")
     if flat := sum(syntax.flat):
@@ -93,7 +76,7 @@ def _describe(question: str) -> DescribedQuestion:
             f"{flat} of {len(syntax.flat)} sentences have no tree, since they are too long or the "
             "model failed: all their words are under one X."
         )
-    return DescribedQuestion(question, syntax, values, percentiles, schema, reference, notes)
+    return DescribedQuestion(question, syntax, values, schema_id(parser.fingerprint), notes)
 
 
 def _registry() -> list[dict[str, object]]:
@@ -116,13 +99,11 @@ def _values(described: DescribedQuestion) -> dict[str, object]:
     from featurizer.plan import plan_by_dependencies
     from featurizer.registry import FEATURES
 
-    text, syntax, reference = described.question, described.syntax, described.reference
+    text, syntax = described.question, described.syntax
     sentences = zip(syntax.sentences, syntax.trees, syntax.flat, strict=True)
-    columns = zip(FEATURES, described.values, described.percentiles, strict=True)
     return {
         "question": text,
         "schema_id": described.schema_id,
-        "reference": {"schema_id": reference.schema_id, "questions": dict(reference.sources)},
         "notes": described.notes,
         "sentences": [
             {
@@ -134,8 +115,8 @@ def _values(described: DescribedQuestion) -> dict[str, object]:
         ],
         "plan": asdict(plan_by_dependencies(syntax.tokens, syntax.sentences)),
         "features": [
-            {"name": feature.name, "group": feature.group, "value": value, "percentile": percentile}
-            for feature, value, percentile in columns
+            {"name": feature.name, "group": feature.group, "value": value}
+            for feature, value in zip(FEATURES, described.values, strict=True)
         ],
     }
 
@@ -161,23 +142,14 @@ def _show(console: Console, described: DescribedQuestion) -> None:
     syntax = described.syntax
     plan = plan_by_dependencies(syntax.tokens, syntax.sentences)
     show_plan(console, described.question, plan)
-    columns = zip(FEATURES, described.values, described.percentiles, strict=True)
     rows = [
-        (
-            f"{value:.6g}",
-            "-" if percentile is None else f"{percentile:.0f}",
-            Text(feature.unit, style="dim"),
-        )
-        for feature, value, percentile in columns
+        (f"{value:.6g}", Text(feature.unit, style="dim"))
+        for feature, value in zip(FEATURES, described.values, strict=True)
     ]
     styles = ["" if value else "dim" for value in described.values]
-    table = _table(("feature", "value", "percentile", "unit"), rows, styles)
-    for column in table.columns[1:3]:
-        column.justify = "right"
+    table = _table(("feature", "value", "unit"), rows, styles)
+    table.columns[1].justify = "right"
     console.print(table)
-    if described.schema_id == described.reference.schema_id:
-        total = sum(described.reference.sources.values())
-        console.print(f"Percentiles are among {total} questions that come with Wye.", style="dim")
     for note in described.notes:
         console.print(f"note: {note}", style="yellow")
 

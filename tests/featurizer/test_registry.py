@@ -17,8 +17,6 @@ from featurizer.registry import (
     FEATURES,
     TREE_FEATURES,
     Float64,
-    Reference,
-    read_reference,
     schema_id,
     syntax_matrix,
 )
@@ -147,29 +145,3 @@ def test_the_schema_is_that_of_features_and_parsers() -> None:
     assert schema_id(PARSERS, others) != known
     assert schema_id(PARSERS, [*others, first]) != known
     assert schema_id(PARSERS, [replace(first, doc="Said otherwise."), *others]) == known
-
-
-SMALL = Reference("abc", {"a.txt": 3, "b.txt": 1}, {"depth": (1, 2.5, 2.5, 4), "flat": (0,) * 4})
-
-
-def test_equal_values_count_half_and_a_feature_that_never_varies_is_in_the_middle() -> None:
-    values = (0, 1, 2, 2.5, 2.5000000001, 3, 4, 5)
-    found = [SMALL.percentile("depth", value) for value in values]
-    assert found == [0, 12.5, 25, 50, 50, 75, 87.5, 100]
-    assert [SMALL.percentile("flat", value) for value in (0, 1)] == [50, 100]
-
-
-def test_what_is_written_is_read() -> None:
-    again = read_reference(SMALL.to_json())
-    assert again.schema_id == "abc"
-    assert again.sources == {"a.txt": 3, "b.txt": 1}
-    assert [list(again.values[name]) for name in again.values] == [[1, 2.5, 2.5, 4], [0] * 4]
-    assert again.to_json() == SMALL.to_json()
-
-
-def test_the_shipped_set_is_of_these_features_and_models(questions: SyntaxParser) -> None:
-    """If not: `python -m training.feature_reference`."""
-    shipped = read_reference()
-    assert shipped.schema_id == schema_id(questions.fingerprint)
-    assert tuple(shipped.values) == FEATURE_NAMES
-    assert {len(values) for values in shipped.values.values()} == {sum(shipped.sources.values())}

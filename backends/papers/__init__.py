@@ -1,0 +1,1 @@
+"""Parts of published systems that no route uses."""

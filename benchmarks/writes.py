@@ -1,0 +1,292 @@
+"""What `load --writes N --hostile --kills N` does: changes documents, and checks what was said.
+
+Each writer owns its documents, so it knows what must be there: what was acknowledged is found, and
+what was deleted is not in the next reply. One more client sends costly or malformed documents. The
+server is killed with SIGKILL now and then, and started again over the same index.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2 as httpx
+import psutil
+
+from benchmarks import harness
+from benchmarks.harness import WYE, Table
+from benchmarks.load import PATIENCE, free_port, wait
+
+BUSY = (409, 429, 503)
+UNFIT = (400, 404, 413, 415, 422)
+"""What may be said to a document that cannot be stored."""
+WORDS = ("bridge", "river", "tower", "harbour", "museum", "painter", "engine", "island", "castle")
+FAULTS = ("lost document", "lost revision", "deleted document", "document of another", "no reply")
+HOSTILE_SECONDS = 600.0
+
+
+class Serving:
+    """A server that can be killed, and started again over the same index."""
+
+    def __init__(self, index: Path) -> None:
+        """Start it."""
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._command = [*WYE, "serve", "--index", str(index), "--port", str(port)]
+        self.start()
+
+    def start(self) -> None:
+        """Start a process, and wait until it is ready."""
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        wait(self._process, self.url)
+
+    def kill(self) -> None:
+        """End the process by SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory of the process."""
+        return float(psutil.Process(self._process.pid).memory_info().rss) / 2**20
+
+
+@dataclass(slots=True)
+class Document:
+    """What its writer knows of a document.
+
+    Attributes:
+        sent: Newest revision that was sent.
+        sure: Newest revision that was acknowledged; 0 for none.
+        leaving: Whether its deletion was sent.
+        gone: Whether its deletion was acknowledged.
+    """
+
+    sent: int = 0
+    sure: int = 0
+    leaving: bool = False
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class Writers:
+    """All writers of one server."""
+
+    http: httpx.AsyncClient
+    ends: float
+    documents: dict[str, Document] = field(default_factory=dict)
+    faults: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in FAULTS})
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    def fault(self, kind: str, what: str) -> None:
+        """Record a fault."""
+        self.faults.setdefault(kind, []).append(what)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        may: tuple[int, ...] = (),
+        **options: Any,  # noqa: ANN401
+    ) -> httpx.Response | None:
+        """Repeat a request until it succeeds or has a status that it may have; None otherwise."""
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up:
+            try:
+                reply = await self.http.request(method, path, **options)
+            except httpx.TransportError:
+                self.statuses["broken"] += 1
+            else:
+                self.statuses[str(reply.status_code)] += 1
+                if reply.is_success or reply.status_code in may:
+                    return reply
+                if reply.status_code not in BUSY:
+                    self.fault(f"status {reply.status_code}", f"{method} {path}: {reply.text}")
+                    return None
+            await asyncio.sleep(0.2)
+        self.fault("no reply", f"{method} {path}")
+        return None
+
+    async def write(self, number: int, seed: int) -> None:
+        """Change, delete, read and find the documents of one writer until the end."""
+        chance, owner = random.Random(seed), f"w{number}"
+        while time.monotonic() < self.ends:
+            here = [id_ for id_ in self.documents if id_.startswith(f"{owner}-")]
+            living = [id_ for id_ in here if not self.documents[id_].leaving]
+            draw = chance.random()
+            if draw < 0.5 or len(living) < 3:
+                is_new = len(living) < 3 or chance.random() < 0.4
+                await self._put(f"{owner}-{len(here)}" if is_new else chance.choice(living), chance)
+            elif draw < 0.65:
+                await self._delete(chance.choice(living))
+            elif draw < 0.8:
+                await self._read(chance.choice(here))
+            else:
+                await self._find(chance.choice(here), owner)
+
+    async def _put(self, id_: str, chance: random.Random) -> None:
+        document = self.documents.setdefault(id_, Document())
+        document.sent += 1
+        revision = document.sent
+        body = {
+            "title": id_,
+            "text": f"{id_} in revision {revision}: {' '.join(chance.choices(WORDS, k=12))}.",
+            "metadata": {"revision": revision, "owner": id_.partition("-")[0]},
+        }
+        if await self.request("PUT", _path(id_), json=body):
+            document.sure = revision
+
+    async def _delete(self, id_: str) -> None:
+        document = self.documents[id_]
+        document.leaving = True
+        # A repeated request finds nothing if the first was committed before its server was killed.
+        if await self.request("DELETE", _path(id_), may=(404,)):
+            document.gone = True
+            await self._find(id_, id_.partition("-")[0])
+
+    async def _read(self, id_: str) -> None:
+        document = self.documents[id_]
+        reply = await self.request("GET", _path(id_), may=(404,))
+        if reply is None or (document.leaving and not document.gone):
+            return
+        if reply.status_code == 404:
+            if document.sure and not document.gone:
+                self.fault("lost document", id_)
+        elif document.gone:
+            self.fault("deleted document", f"{id_} is read")
+
+    async def _find(self, id_: str, owner: str) -> None:
+        body = {
+            "question": f"What is {id_} in its revision?",
+            "route": "fusion",
+            "filter": {"type": "eq", "key": "owner", "value": owner},
+        }
+        gone = {id_ for id_, document in self.documents.items() if document.gone}
+        # Until the first of the writer's documents is followed, its key may be unknown.
+        reply = await self.request("POST", "/v1/retrieve", may=(422,), json=body)
+        for passage in reply.json().get("passages", ()) if reply is not None else ():
+            if passage["id"] in gone:
+                self.fault("deleted document", f"{passage['id']} is found")
+            if not passage["id"].startswith(f"{owner}-"):
+                self.fault("document of another", f"{passage['id']} for {owner}")
+
+    async def harm(self, seed: int) -> None:
+        """Send one hostile document after another until the end, and delete each."""
+        chance, number = random.Random(seed), 0
+        while time.monotonic() < self.ends:
+            name, body = hostile_documents(chance)[number % 8]
+            id_, number = f"hostile{number}", number + 1
+            if isinstance(body, bytes):
+                options: dict[str, Any] = {"files": {"file": (name, body)}}
+                reply = await self.request("POST", "/v1/documents", may=UNFIT, **options)
+                id_ = name
+            else:
+                reply = await self.request("PUT", _path(id_), may=UNFIT, json=body)
+            if reply is not None and reply.status_code == 202:
+                await self._ended(reply.json()["id"])
+            await self.request("DELETE", _path(id_), may=UNFIT)
+
+    async def _ended(self, job: str) -> None:
+        give_up = time.monotonic() + HOSTILE_SECONDS
+        while time.monotonic() < give_up:
+            reply = await self.request("GET", f"/v1/jobs/{job}")
+            if reply is None or reply.json()["state"] not in ("queued", "running"):
+                return
+            await asyncio.sleep(0.5)
+        self.fault("no reply", f"job {job} did not end within {HOSTILE_SECONDS:.0f} s")
+
+    async def compare(self) -> int:
+        """Compare what is stored with what was acknowledged; returns how many are stored."""
+        stored: dict[str, int] = {}
+        after: str | None = ""
+        while after is not None:
+            params = {"after": after, "limit": "1000"}
+            reply = await self.request("GET", "/v1/documents", params=params)
+            if reply is None:
+                break
+            page = reply.json()
+            stored |= {row["id"]: row["metadata"].get("revision", 0) for row in page["data"]}
+            after = page["next"]
+        for id_, document in self.documents.items():
+            if document.gone and id_ in stored:
+                self.fault("deleted document", f"{id_} is listed")
+            if document.sure and not document.leaving:
+                if id_ not in stored:
+                    self.fault("lost document", id_)
+                elif stored[id_] < document.sure:
+                    self.fault("lost revision", f"{id_}: {stored[id_]} after {document.sure}")
+        return len(stored)
+
+
+def hostile_documents(chance: random.Random) -> list[tuple[str, dict[str, Any] | bytes]]:
+    """Eight kinds of documents: JSON bodies to put, or files to upload, by name."""
+    metadata: dict[str, Any] = {f"key{n}": "x" * 100 for n in range(62)}
+    noise = chance.randbytes(50_000)
+    return [
+        ("quotes", {"text": '"' * 96_000}),
+        ("punctuation", {"text": "".join(chance.choices("\"!,()?;:'*/", k=96_000))}),
+        ("metadata", {"text": "t", "metadata": {**metadata, "list": list(range(250))}}),
+        ("deep.html", b"<div>" * 100_000 + b"A bridge." + b"</div>" * 10),
+        ("wide.csv", b'"' + b'a,b",' * 100_000 + b"\n" + b"," * 100_000),
+        ("junk.pdf", b"%PDF-1.7\n1 0 obj " + b"[" * 50_000 + noise + b"\n%%EOF"),
+        ("junk.docx", b"PK\x03\x04" + noise),
+        ("script.txt", b'."""' * 200_000),
+    ]
+
+
+def _path(id_: str) -> str:
+    return f"/v1/documents/{quote(id_, safe='')}"
+
+
+@contextmanager
+def served(index: Path) -> Iterator[Serving]:
+    """A server over an index, which is ended afterwards."""
+    serving = Serving(index)
+    try:
+        yield serving
+    finally:
+        serving.kill()
+
+
+async def attack(serving: Serving, given: argparse.Namespace) -> Writers:
+    """Run all writers and kills until the end, then compare what is stored."""
+    table = Table(["seconds", "RSS MB", "replies", "documents"], width=12)
+    began = time.monotonic()
+    async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as http:
+        writers = Writers(http, began + given.seconds)
+        tasks = [
+            asyncio.create_task(writers.write(number, given.seed + number))
+            for number in range(given.writes)
+        ]
+        if given.hostile:
+            tasks.append(asyncio.create_task(writers.harm(given.seed)))
+        for _ in range(given.kills + 1):
+            await asyncio.sleep(given.seconds / (given.kills + 1))
+            counts = writers.statuses.total(), len(writers.documents)
+            table.row(f"{time.monotonic() - began:.0f}", serving.megabytes, *counts)
+            if time.monotonic() < writers.ends:
+                serving.kill()
+                await asyncio.to_thread(serving.start)
+        await asyncio.gather(*tasks)
+        stored = await writers.compare()
+    print(f"\n{stored} documents are stored. Statuses: {json.dumps(writers.statuses)}")
+    return writers
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write, harm and kill; returns the number of kinds of faults."""
+    harness.print_header("wye serve under writes", seed=given.seed, data=harness.data_name(given))
+    with harness.index_of(given, copied=True) as index, served(index) as serving:
+        writers = asyncio.run(attack(serving, given))
+    for kind, seen in writers.faults.items():
+        print(f"{'FAIL' if seen else 'PASS'}  {kind}: {len(seen)} {'; '.join(seen[:3])[:300]}")
+    return sum(map(bool, writers.faults.values()))
