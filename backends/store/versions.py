@@ -8,10 +8,12 @@ the disk before anybody is told of the commit, and is read before Lance is asked
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from errno import EIO
 from hashlib import blake2b
 from pathlib import Path
 
@@ -29,6 +31,7 @@ _HINT = f"{VERSIONS}/latest_version_hint.json"
 _NAMES = ("data", "_deletions", VERSIONS, "")
 _NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
 _BLOCK = 1 << 20
+_ROARING = 12346  # the first number of a bitmap without runs
 Mark = tuple[int, int, int] | None
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
@@ -212,15 +215,50 @@ def read_record(folder: Path, dataset: str = PASSAGES) -> Record:
     return Record()
 
 
-def flush_files(folder: Path, fragments: Iterable[lance.FragmentMetadata]) -> None:
-    """Sync the files of fragments to the disk, before a manifest names them.
+def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> None:
+    """Check the files of fragments, and sync them to the disk, before a manifest names them.
+
+    Lance 14 ignores an error of its last write to a data file, so the file may be short.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The disk refuses, or did not take all of a file.
     """
+    try:
+        check_sizes(folder / PASSAGES, sizes_in(fragments))
+        for metadata in fragments:
+            if (deleted := metadata.deletion_file) is not None:
+                name, rows = deleted.path(metadata.id), deleted.num_deleted_rows
+                check_deletions(folder / PASSAGES, name, rows)
+    except IndexDamagedError as error:
+        raise OSError(EIO, f"the disk did not take all that was written: {error}") from error
     for name in sizes_in(fragments):
         sync(folder / PASSAGES / name)
     _sync_folders(folder)
+
+
+def check_deletions(dataset: Path, name: str, stated: int) -> None:
+    """Read a deletion file, which states no size, and compare the number of its rows.
+
+    It is an Arrow file, or a Roaring bitmap: a head with the number of containers, for each of
+    them a key and its count less 1, the offsets, then 2 bytes a row or, above 4,096 rows, 8 kB
+    (https://github.com/RoaringBitmap/RoaringFormatSpec).
+
+    Raises:
+        IndexDamagedError: It has not the stated number of rows.
+    """
+    with reading_file(name, also=(OSError, struct.error)):
+        data = (dataset / name).read_bytes()
+        if name.endswith(".arrow"):
+            rows = pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows
+        else:
+            cookie, containers = struct.unpack_from("<II", data)
+            if cookie != _ROARING:  # one with runs; `fragment.delete` writes none
+                return
+            counts = [1 + struct.unpack_from("<HH", data, 8 + 4 * n)[1] for n in range(containers)]
+            length = 8 + sum(8 + (2 * count if count <= 4096 else 8192) for count in counts)
+            rows = sum(counts) if len(data) == length else -1
+        if rows != stated:
+            raise IndexDamagedError(f"{name} has other rows than the {stated:,} deleted ones")
 
 
 def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
