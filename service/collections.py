@@ -83,7 +83,6 @@ class Collection:
     with the last batch that holds it.
 
     Attributes:
-        announce: Called by `load` with the opened session; deletions wait for it from then on.
         unavailable: Routes that the installation lacks, and why.
         faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
         gone: Why the version that is searched can no longer be read; "" while it can.
@@ -93,7 +92,6 @@ class Collection:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
         self.gone = ""
-        self.announce: Callable[[Session], None] = lambda _: None
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._session: Session | None = None
@@ -169,8 +167,7 @@ class Collection:
             session.build()
             for route in USUAL:
                 self._warm_up(session, route)
-            self.announce(session)
-            # A deletion until then did not wait for this process.
+            # What was deleted meanwhile is in no reply.
             later = self._tried(INDEX, lambda: _built(session.reload()))
             session = later or session
         except Exception as error:

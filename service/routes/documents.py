@@ -174,9 +174,8 @@ async def listed(
 async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     """Deletes all passages that a metadata filter lets through or that are named, in one commit.
 
-    After the reply, no new question to this process finds them; with `everywhere` true, none to
-    any process that serves the index. The request is refused (409) while a job is to write one of
-    them.
+    After the reply, no new question to this process finds them; other processes follow within a
+    second. The request is refused (409) while a job is to write one of them.
     """
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
     return await delete_from(service, wanted.collection, removal, dry_run=wanted.dry_run)
@@ -229,8 +228,8 @@ async def get(document: KnownId, service: Served, collection: Named = None) -> D
 async def delete(document: KnownId, service: Served, collection: Named = None) -> DeletedReply:
     """Deletes a document with all its passages; an unknown id is no error.
 
-    After the reply, no new question to this process finds it; with `everywhere` true, none to any
-    process that serves the index.
+    After the reply, no new question to this process finds it; other processes follow within a
+    second.
     """
     return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
 
@@ -270,14 +269,14 @@ async def delete_from(
     target = service.collection(collection)
     writer = service.writers[target.name]
     ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))
-    everywhere = not dry_run and await service.refresher.catch_up(target, version)
+    if not dry_run:
+        await service.refresher.catch_up(target, version)
     return DeletedReply(
         collection=target.name,
         index_version=version,
         dry_run=dry_run,
         deleted=len(ids),
         ids=ids[:SHOWN_IDS],
-        everywhere=everywhere,
     )
 
 

@@ -258,10 +258,3 @@ class DeletedReply(BaseModel):
     dry_run: bool = False
     deleted: int = Field(description="Number of passages.")
     ids: list[str] = Field(description="Ids of the first thousand of these passages, ascending.")
-    everywhere: bool = Field(
-        description=(
-            "True if no process that serves the index searches the deleted passages any more. If "
-            "false, other processes may do so for a while; this one does not. Always false in a "
-            "dry run."
-        )
-    )

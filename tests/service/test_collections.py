@@ -210,19 +210,19 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
             assert {hit.id for hit in reply.ranking.hits} == found
 
 
-def test_what_is_deleted_before_a_process_is_announced_is_in_none_of_its_replies(
-    add: Add, real: Collection
+def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
+    add: Add, real: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(ADA, BABBAGE)
-    told = []
+    counts = []
 
-    def announce(session: Session) -> None:
-        told.append(session.count)
+    def warm_up(session: Session, _: Route) -> None:
+        counts.append(session.count)
         remove(session.folder, Removal(ids=("b",)))
 
-    real.announce = announce
+    monkeypatch.setattr(real, "_warm_up", warm_up)
     real.load()
-    assert (told, real.session.count) == ([2], 1)
+    assert (counts[0], real.session.count) == (2, 1)
 
 
 def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
