@@ -26,7 +26,6 @@ OTHERS = (
     "plain_dense",
     "quality",
     "remote_arms",
-    "short_answers",
 )
 
 

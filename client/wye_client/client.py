@@ -171,7 +171,6 @@ class Answer:
             with its text, start and end.
         generator: Name of the language model, or "extractive".
         note: Why the answer is not a language model's; "" if it is.
-        short: The answer in a few words; "" if none stands out, or a language model wrote it.
         segments: The text in parts without brackets, each with the passages it comes from.
         finish_reason: "stop", "length", or "error" if it broke off.
         usage: Counts of tokens, as the language model's endpoint reports them.
@@ -182,7 +181,6 @@ class Answer:
     generator: str
     note: str
     found: Hits
-    short: str = ""
     segments: tuple[Mapping[str, Any], ...] = ()
     finish_reason: str = "stop"
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -491,9 +489,7 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         generator=reply["generator"],
         note=reply["note"],
         found=_found(reply["retrieval"]),
-        # Older servers send no short answer and no segments.
-        short=reply.get("short_answer", ""),
-        segments=tuple(reply.get("segments", ())),
+        segments=tuple(reply["segments"]),
         finish_reason=reply["finish_reason"],
         usage=reply.get("usage", {}),
     )

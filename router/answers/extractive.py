@@ -1,9 +1,4 @@
-"""Answers without a language model: a short answer, and the sentences that support it.
-
-Questions that compare two things are answered from what passages say about both. For others, one
-candidate may stand out. If none does, there are only the sentences that are relevant to the
-question.
-"""
+"""Answers without a language model: the sentences that are most relevant to the question."""
 
 import math
 import re
@@ -12,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.lexical import content_terms
-from router.answers.comparing import compare
-from router.answers.expected import OPEN, expected
 from router.answers.sentences import sentences_of
-from router.answers.short import STANDS_OUT, options, shares, terms_of
 
 # These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
 # hold the answer. Factor on a question word's weight for each chosen sentence that has it:
@@ -44,61 +36,6 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
-    """An answer from passages alone.
-
-    Attributes:
-        short: The answer in a few words; "" if no candidate stands out.
-        share: How far it stands out, 0 to 1; 1 for a comparison.
-        quotes: Sentences that support it, then others relevant to the question; in the order of
-            the passages.
-    """
-
-    short: str = ""
-    share: float = 0.0
-    quotes: tuple[Quote, ...] = ()
-
-
-def extract(question: str, passages: Sequence[tuple[str, str]], most: int = 3) -> Extract:
-    """Answer a question from passages; empty if they seem to be about something else.
-
-    Args:
-        passages: Title and text of each, best first.
-        most: Most quotes; a comparison may need more.
-    """
-    if not _bears(question, passages):
-        return Extract()
-    short, share, told = _short(question, passages)
-    others = _best(question, passages, most)
-    chosen = [*dict.fromkeys((*told, *others))][: max(most, len(told))]
-    places = {
-        quote: (quote.number, passages[quote.number - 1][1].find(quote.text)) for quote in chosen
-    }
-    return Extract(short, share, tuple(sorted(chosen, key=places.__getitem__)))
-
-
-def _short(question: str, passages: Sequence[tuple[str, str]]) -> tuple[str, float, list[Quote]]:
-    """The short answer, how far it stands out, and the sentences that support it."""
-    asked = expected(question)
-    if compared := compare(question, asked, passages):
-        told = [Quote(fact.sentence, fact.passage + 1) for fact in compared.facts]
-        return compared.answer, 1.0, told
-    if asked.form != OPEN:
-        return "", 0.0, []
-    found = options(asked, question, passages)
-    if not found:
-        return "", 0.0, []
-    own = shares(found)
-    best = max(range(len(found)), key=own.__getitem__)
-    same = (part for part, one in zip(own, found, strict=True) if one.plain == found[best].plain)
-    share = math.fsum(same)
-    if share < STANDS_OUT:
-        return "", 0.0, []
-    sentence = found[best].sentence
-    return found[best].candidate.text, share, [Quote(sentence.text, sentence.passage + 1)]
-
-
-@dataclass(frozen=True, slots=True)
 class _Sentence:
     quote: Quote
     terms: frozenset[str]
@@ -118,20 +55,16 @@ def best_sentences(
         passages: Title and text of each, best first.
 
     Returns:
-        At most `most` sentences, in the order of the passages; none if the passages seem to be
-        about something else.
+        At most `most` sentences, the best first; none if the passages seem to be about something
+        else.
     """
-    return _best(question, passages, most) if _bears(question, passages) else []
-
-
-def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list[Quote]:
-    """`best_sentences` of passages that are known to be relevant."""
+    if not _bears(question, passages):
+        return []
     rest = [
-        _Sentence(Quote(text, number), terms_of(text), place == 0)
+        _Sentence(Quote(text, number), _terms(text), place == 0)
         for number, (_, body) in enumerate(passages, start=1)
         for place, text in enumerate(sentences_of(body))
     ]
-    order = {sentence.quote: place for place, sentence in reversed([*enumerate(rest)])}
     rarity = _rarity(rest)
     asked = _terms(question)
     worth: dict[str, float] = dict.fromkeys(asked, 1.0)
@@ -146,7 +79,7 @@ def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list
             worth[term] *= _SAID
         for term in _terms(" ".join(_NAME.findall(best.quote.text))) - asked:
             worth[term] = max(worth.get(term, 0.0), _BRIDGED)
-    return sorted(chosen, key=order.__getitem__)
+    return chosen
 
 
 def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:

@@ -54,7 +54,6 @@ class GeneratedAnswer:
         finish_reason: As in OpenAI's protocol: stop, length, …
         usage: Counts of tokens, as the endpoint reports them.
         error: Why it broke off, or "".
-        short: The answer in a few words; "" if none stands out, or a language model wrote it.
         quotes: The sentences of an extractive answer.
     """
 
@@ -65,7 +64,6 @@ class GeneratedAnswer:
     finish_reason: str = "stop"
     usage: dict[str, int] = field(default_factory=dict)
     error: str = ""
-    short: str = ""
     quotes: Sequence[Quote] = ()
 
     @property

@@ -83,9 +83,7 @@ class Completion:
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
         value = answer_value(answer, self._params.passages)
-        return value.model_dump(
-            include={"short_answer", "citations", "segments", "generator", "note"}
-        )
+        return value.model_dump(include={"citations", "segments", "generator", "note"})
 
 
 def _event(data: dict[str, Any]) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from backends.lexical import content_terms
 from featurizer.feature import words
-from router.answers.candidates import NAME, candidates, tokens_of
+from router.answers.names import names_in
 from service.answers.answer import Message
 from service.schemas.common import LONGEST_QUESTION
 
@@ -55,8 +55,7 @@ def carried(question: str, history: Sequence[Message]) -> str:
     read = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
     for role, part in read.items():
         text = _CITATION.sub("", last.get(role, "").strip()[part])
-        names = [one.text for one in candidates(text, tokens_of(text)) if one.kind == NAME]
-        new = [name for name in dict.fromkeys(names) if name.lower() not in asked]
+        new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in asked]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"
     return question

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from router.answers.extractive import extract
+from router.answers.extractive import best_sentences
 from router.answers.pack import pack
 from service.answers import follow_up
 from service.answers.answer import (
@@ -175,14 +175,13 @@ class AnswerGenerator:
 
 
 async def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
-    """Quotes with their citations as pieces; also sets the answer's `short` and `quotes`.
+    """Quotes with their citations as pieces; also sets the answer's `quotes`.
 
     They are looked for in a thread, since long passages take longer than other requests may wait.
     """
     texts = [(each.title, each.text) for each in params.passages]
-    found = await to_thread(extract, params.question, texts)
-    answer.short, answer.quotes = found.short, found.quotes
-    pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in found.quotes]
+    answer.quotes = await to_thread(best_sentences, params.question, texts)
+    pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in answer.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]
 
 

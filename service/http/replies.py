@@ -175,7 +175,6 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
     """A finished answer as a reply."""
     return AnswerValue(
         answer=answer.text,
-        short_answer=answer.short,
         segments=answer.segments,
         citations=[
             Citation(

@@ -88,13 +88,6 @@ class AnswerValue(BaseModel):
             "same without brackets."
         )
     )
-    short_answer: str = Field(
-        default="",
-        description=(
-            "The answer in a few words, found without a language model: a name, a date, a number, "
-            "yes or no. Empty if none stands out or if a language model answered."
-        ),
-    )
     segments: list[Segment] = Field(description="The answer in parts, in order.")
     citations: list[Citation]
     generator: str = Field(

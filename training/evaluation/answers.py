@@ -1,7 +1,7 @@
 """Evaluates the answers that are written from a system's passages.
 
-Answers come from the first five passages: by the extractive method, which serves without a language
-model, and by an endpoint if one is named. Another endpoint may judge whether an answer means the
+Answers come from the first five passages: quotes, which are served without a language model, and
+those of an endpoint if one is named. Another endpoint may judge whether an answer means the
 same as the right one. Replies of endpoints are kept, so a run that was killed resumes, and another
 one over the same answers asks nothing.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from backends.progress import Progress
 from backends.types import Float64
-from router.answers.extractive import best_sentences, extract
+from router.answers.extractive import best_sentences
 from router.relevance import ABSTAIN_BELOW, FIRST
 from training.data.dataset import Question
 from training.errors import EvaluationError, JudgeError
@@ -59,18 +59,12 @@ Raises:
 """
 
 
-def extracted(question: str, passages: Passages) -> str:
-    """The extractive answer, without a language model."""
-    found = extract(question, passages)
-    return found.short or " ".join(quote.text for quote in found.quotes)
-
-
 def quoted(question: str, passages: Passages) -> str:
-    """The most relevant sentences, a baseline for short answers."""
+    """The sentences that are quoted without a language model."""
     return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
-OWN: Mapping[str, Writer] = {"extractive": extracted, "quotes": quoted}
+OWN: Mapping[str, Writer] = {"quotes": quoted}
 """Writers without an endpoint, by their name in the table."""
 
 

@@ -26,8 +26,7 @@ export class Answer {
     this.text = "";
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
-    this.short = el("p", { class: "short-answer", dir: "auto", hidden: true });
-    this.card = wide(card("Answer", this.short, this.body, this.note, el("div", { class: "answer-tools" }, ...tools)));
+    this.card = wide(card("Answer", this.body, this.note, el("div", { class: "answer-tools" }, ...tools)));
   }
 
   add(piece) {
@@ -35,9 +34,7 @@ export class Answer {
     this.body.textContent = this.text;
   }
 
-  end({ answer, short_answer: short, segments, note, generator }) {
-    this.short.textContent = short || "";
-    this.short.hidden = !short;
+  end({ answer, segments, note, generator }) {
     if (segments?.length) this.body.replaceChildren(...segments.flatMap(cited));
     else this.body.textContent = answer;
     this.note.textContent = note || (this.count ? `Written by ${generator}.` : "");

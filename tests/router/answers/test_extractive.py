@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.extractive import Extract, Quote, best_sentences, extract
+from router.answers.extractive import Quote, best_sentences
 
 BRIDGE = ("Stari Most", "Stari Most spans the Neretva in Mostar. It was rebuilt in 2004.")
 RIVER = ("Neretva", "Boats are popular there. The Neretva flows into the Adriatic Sea.")
@@ -36,9 +36,17 @@ def test_passages_about_something_else_are_not_quoted() -> None:
     assert best_sentences("how do you keep a popular rose bush green in winter", [RIVER]) == []
 
 
+def test_the_best_sentence_is_first() -> None:
+    quotes = best_sentences("Into which sea does the Neretva flow?", [BRIDGE, RIVER], 2)
+    assert quotes == [
+        Quote("The Neretva flows into the Adriatic Sea.", 2),
+        Quote("Stari Most spans the Neretva in Mostar.", 1),
+    ]
+
+
 def test_a_sentence_that_stands_twice_is_no_trouble() -> None:
     quotes = best_sentences("Mostar", [BRIDGE, BRIDGE, ("", "Mostar. Mostar.")], 9)
-    assert [quote.number for quote in quotes] == sorted(quote.number for quote in quotes)
+    assert sorted(quote.number for quote in quotes)[:3] == [1, 2, 3]
 
 
 @given(
@@ -51,37 +59,3 @@ def test_quotes_are_quotes(question: str, passages: list[tuple[str, str]], most:
     assert len(quotes) <= most
     for quote in quotes:
         assert quote.text in passages[quote.number - 1][1]
-
-
-def test_a_short_answer_with_the_sentence_that_tells_it() -> None:
-    found = extract("When was Stari Most rebuilt?", [BRIDGE, RIVER])
-    assert found.short == "2004"
-    assert 0 < found.share <= 1
-    assert Quote("It was rebuilt in 2004.", 1) in found.quotes
-
-
-def test_what_is_compared_is_quoted_whole() -> None:
-    passages = [("Signs", "Signs is a film of 1990."), ("Heat", "Heat is a film of 1985.")]
-    found = extract("Which film came out first, Signs or Heat?", passages, most=1)
-    assert (found.short, found.share) == ("Heat", 1)
-    assert [quote.number for quote in found.quotes] == [1, 2]
-
-
-def test_nothing_is_said_of_something_else() -> None:
-    assert extract("Into which sea does the Amazon flow?", [RIVER]) == Extract()
-    assert extract("Who?", []) == Extract()
-
-
-@given(
-    st.text(max_size=40),
-    st.lists(st.tuples(st.text(max_size=20), st.text(max_size=80)), max_size=4),
-)
-def test_all_that_is_said_stands_in_the_passages(
-    question: str, passages: list[tuple[str, str]]
-) -> None:
-    found = extract(question, passages)
-    assert found == extract(question, passages)
-    for quote in found.quotes:
-        assert quote.text in passages[quote.number - 1][1]
-    if found.short:
-        assert found.quotes

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.candidates import AnswerCandidate, AnswerToken, candidates
+from router.answers.names import names_in
 from service.answers import follow_up
 from service.answers.answer import Message
 from service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
@@ -40,11 +40,11 @@ def test_no_more_of_a_turn_is_read_than_of_a_question(
 ) -> None:
     read = []
 
-    def seen(text: str, tokens: list[AnswerToken]) -> list[AnswerCandidate]:
+    def seen(text: str) -> list[str]:
         read.append(text)
-        return candidates(text, tokens)
+        return names_in(text)
 
-    monkeypatch.setattr(follow_up, "candidates", seen)
+    monkeypatch.setattr(follow_up, "names_in", seen)
     long = (
         "Tower Bridge was built. "
         + "with stone " * 4_000

@@ -32,11 +32,11 @@ def test_a_chat_without_a_model_quotes_and_says_so_beside_the_text(client: TestC
     reply = official(client).chat.completions.create(model="wye-graph", messages=TALK)
     choice = reply.choices[0]
     assert choice.message.content is not None
-    assert choice.message.content.startswith("The Neretva is a river. [1] It flows into the Adri")
+    assert choice.message.content.startswith("It flows into the Adriatic. [1] The Neretva is a ri")
     assert (choice.finish_reason, choice.message.role) == ("stop", "assistant")
     extra: dict[str, Any] = reply.model_extra or {}
     assert extra["citations"][0]["id"] == "neretva"
-    assert extra["segments"][0] == {"text": "The Neretva is a river. ", "passages": [1]}
+    assert extra["segments"][0] == {"text": "It flows into the Adriatic. ", "passages": [1]}
     assert extra["generator"] == "extractive"
     assert extra["note"].startswith("No language model is configured")
     assert extra["wye"]["route"]["path"] == "graph"
@@ -92,9 +92,9 @@ def test_a_stream_that_quotes(client: TestClient) -> None:
     stream = official(client).chat.completions.create(model="wye-graph", messages=TALK, stream=True)
     chunks = list(stream)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    assert text.startswith("The Neretva is a river. [1] It flows into the Adriatic. [1]")
+    assert text.startswith("It flows into the Adriatic. [1] The Neretva is a river. [1]")
     extra: dict[str, Any] = chunks[-1].model_extra or {}
-    assert extra["segments"][1] == {"text": " It flows into the Adriatic. ", "passages": [1]}
+    assert extra["segments"][1] == {"text": " The Neretva is a river. ", "passages": [1]}
     assert extra["note"].startswith("No language model is configured")
 
 

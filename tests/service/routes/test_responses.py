@@ -37,7 +37,7 @@ def test_a_response_cites_what_it_found(client: TestClient, library: Library) ->
     assert call.results is not None
     assert call.results[0].file_id == "neretva"
     assert len(call.results) == 2
-    assert reply.output_text.startswith("The Neretva is a river. [1]")
+    assert reply.output_text.startswith("It flows into the Adriatic. [1]")
     (part,) = message.content
     assert part.type == "output_text"
     marks = [part.text[each.index] for each in part.annotations if each.type == "file_citation"]

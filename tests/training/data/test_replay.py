@@ -27,7 +27,7 @@ from training.errors import ReplayError, SplitError
 from training.evaluation.measures import MEASURES
 
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = ("training.fit.baselines", "training.labels", "benchmarks.fusion")
+LEARNING = ("training.fit.baselines", "training.labels")
 """Modules that fit or tune something on replays."""
 
 

@@ -16,7 +16,6 @@ from training.evaluation.answers import (
     answered_by,
     as_markdown,
     evaluate_answers,
-    extracted,
     judged_by,
     metrics,
 )
@@ -52,8 +51,12 @@ def texts(ids: Sequence[str]) -> list[tuple[str, str]]:
     return [PASSAGES[id_] for id_ in ids]
 
 
+def known(question: str, _: Sequence[tuple[str, str]]) -> str:
+    return {"When was Stari Most built?": "1566", "Who mapped the Neretva?": "Ann Lee"}[question]
+
+
 def extractive(**answerability: float) -> AnswerEvaluation:
-    return evaluate_answers(found(**answerability), texts, {"": extracted}, None, Silent())
+    return evaluate_answers(found(**answerability), texts, {"": known}, None, Silent())
 
 
 def test_answers_without_an_endpoint() -> None:
@@ -77,7 +80,7 @@ def test_a_dataset_without_right_answers_is_refused() -> None:
     evaluation = found()
     object.__setattr__(evaluation.dataset, "questions", QUESTIONS[2:])
     with pytest.raises(EvaluationError, match="No question of 'tiny' has a right answer"):
-        evaluate_answers(evaluation, texts, {"": extracted}, None, Silent())
+        evaluate_answers(evaluation, texts, {"": known}, None, Silent())
 
 
 def test_an_endpoint_answers_and_is_judged_and_asked_once(
@@ -86,11 +89,11 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     def ask() -> AnswerEvaluation:
         with JudgeClient(JudgeSettings(endpoint.url, "reader")) as client:
             replies = KeptReplies(client, tmp_path / "kept" / "replies.jsonl")
-            writers = {"extractive": extracted, "reader": answered_by(replies)}
+            writers = {"known": known, "reader": answered_by(replies)}
             return evaluate_answers(found(), texts, writers, judged_by(replies), Silent())
 
     report = ask()
-    assert [run.name for run in report.runs] == ["auto, extractive", "auto, reader"]
+    assert [run.name for run in report.runs] == ["auto, known", "auto, reader"]
     assert report.runs[1].answers["q2"] == "The one about Neretva?"
     assert report.measures[-1] == "GPT-Acc"
     assert report.means["auto, reader"]["GPT-Acc"].mean == 0
@@ -144,7 +147,7 @@ def test_a_union_is_told_by_dataset() -> None:
     evaluation = found()
     grouped = tuple(replace(one, group=one.id) for one in QUESTIONS)
     object.__setattr__(evaluation.dataset, "questions", grouped)
-    report = evaluate_answers(evaluation, texts, OWN, None, Silent())
-    assert report.groups["q1"]["auto, extractive"]["F1"].mean == 1
+    report = evaluate_answers(evaluation, texts, {"known": known, **OWN}, None, Silent())
+    assert report.groups["q1"]["auto, known"]["F1"].mean == 1
     assert 0 < report.groups["q1"]["auto, quotes"]["F1"].mean < 1
     assert "Of q2" in as_markdown(report)
