@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 COMMANDS: Mapping[str, str] = {
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
+    "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
     "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
     "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",
     "train --per-second": "Set max_concurrency of the arm in the arms file.",
@@ -16,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
 """Command, or command and option as in "train --report"."""
 
 SETTINGS: Mapping[str, str] = {
+    "WYE_SERVE__WORKERS": "Start more `wye serve`, each with its own port, behind a proxy.",
     "WYE_SERVE__SHARDS": "Every server searches a whole index: give each WYE_INDEX.",
     "WYE_SERVE__SHARD_MS": "Every server searches a whole index, so there are no such calls.",
 }

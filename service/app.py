@@ -84,7 +84,7 @@ Opener = Callable[[], Session]
 
 
 def from_environment() -> FastAPI:
-    """Build the app that `wye serve` runs in each worker, from the environment alone."""
+    """Build the app that `wye serve` runs, from the environment alone."""
     settings = load_settings()
     configure(settings.serve.logs)
     sys.setswitchinterval(_SWITCH_SECONDS)

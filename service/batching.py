@@ -228,7 +228,7 @@ class Batcher(Generic[Key, Item, Result]):
             503,
             "overloaded",
             f"{len(self._queue)} questions are waiting, which is the limit. Try again after the "
-            "seconds in Retry-After, or add workers or replicas.",
+            "seconds in Retry-After, or start more servers.",
             retry_after=self.expected_wait(most),
         )
         if count <= counts[owner] + 1:

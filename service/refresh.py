@@ -9,7 +9,6 @@ from typing import Any
 
 from service.batching import Batcher
 from service.collections import INDEX, Collection
-from service.errors import ServiceError
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem
@@ -48,18 +47,7 @@ class Refresher:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to load, and return.
-
-        If there are several workers, each loads before it returns: they share an address, so
-        /ready of one says nothing about the others.
-
-        Raises:
-            ServiceError: One of several workers could not load a collection.
-        """
-        if self._serve.workers > 1:
-            await self._load()
-            if not all(collection.is_ready for collection in self._collections.values()):
-                raise ServiceError("A collection could not be loaded; see the log above for why.")
+        """Begin to load, and return."""
         self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
 
     async def stop(self) -> None:

@@ -75,7 +75,6 @@ class ServeSettings:
     Attributes:
         host: Address to listen on. Any but a loopback address needs an API key.
         port: Port to listen on; 0 takes a free one.
-        workers: Processes that answer, each with its own models in memory.
         indexes: Collections to serve, as NAME=DIR separated by commas; the first is the default.
             Without any, WYE_INDEX is served as "default".
         routers: Routers of collections, as NAME=MODEL separated by commas; MODEL is as in
@@ -85,8 +84,7 @@ class ServeSettings:
             applies to the questions that follow.
         keys: Hashed API keys, as printed by `wye keys new`, separated by commas.
         keys_file: File with such keys, one per line. It is watched, so keys can be withdrawn.
-        requests_per_second: Mean rate at which each API key may send to each worker; 0 sets no
-            limit.
+        requests_per_second: Mean rate at which each API key may send; 0 sets no limit.
         burst: Requests that a key may send at once before that rate applies.
         max_cost_per_day: Most that an API key's questions may cost in remote arms per day (UTC), if
             the key's line does not say; without it there is no limit.
@@ -108,7 +106,6 @@ class ServeSettings:
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
-    workers: Positive = 1
     indexes: tuple[str, ...] = ()
     routers: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()

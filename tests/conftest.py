@@ -108,6 +108,6 @@ def _no_settings_from_outside() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_other_tests() -> Iterator[None]:
-    """Unset the variables that `wye serve` sets for its workers in this process."""
+    """Unset the variables that `wye serve` sets in this process."""
     yield
     _forget_settings()

@@ -1,11 +1,8 @@
 """Metrics for Prometheus: of questions, documents, jobs and remote arms."""
 
-import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -17,17 +14,12 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from backends.store.ingest import IngestReport
 from service.ingest.job import Job, State
 
-# The folder where several workers keep their counts, so that any of them can report all.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
-
 _TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.25, 0.5, 1, 2.5, 5, 10)
 _SCORES = tuple(step / 20 for step in range(1, 21))
-_OF_A_WORKER = re.compile(r"gauge_live\w+_(\d+)\.db")
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _CHANGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _UNFINISHED = tuple(state for state in State if not state.has_ended)
@@ -69,7 +61,6 @@ class DocumentMetrics:
             "wye_changes_waiting",
             "Changes whose sender waits: queued or being written.",
             ["collection"],
-            multiprocess_mode="livesum",
         )
         self._change_seconds = histogram(
             "wye_change_seconds",
@@ -90,7 +81,6 @@ class DocumentMetrics:
             "wye_jobs",
             "Jobs that have not ended, by state.",
             ["collection", "state"],
-            multiprocess_mode="livemostrecent",
         )
         self.jobs_ended = counter(
             "wye_jobs_ended",
@@ -147,7 +137,6 @@ class ArmMetrics:
             "wye_arm_state",
             "Circuit breaker of a remote arm: 0 closed, 1 open, 2 half-open.",
             ["arm"],
-            multiprocess_mode="livemax",
         )
         self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
         self.saved = counter(
@@ -193,9 +182,7 @@ class Metrics:
         self.batch_size = histogram(
             "wye_batch_size", "Size of the batch that a question was in.", buckets=_SIZES
         )
-        self.queue_depth = gauge(
-            "wye_queue_depth", "Questions that are waiting.", multiprocess_mode="livesum"
-        )
+        self.queue_depth = gauge("wye_queue_depth", "Questions that are waiting.")
         self.degraded = counter(
             "wye_degraded",
             "Answers that are not what was asked for, by kind: failed, late, arm or generator.",
@@ -219,13 +206,11 @@ class Metrics:
             "wye_index_version",
             "Version of the index that is searched.",
             ["collection"],
-            multiprocess_mode="livemin",
         )
         self.index_passages = gauge(
             "wye_index_passages",
             "Passages of the index that is searched.",
             ["collection"],
-            multiprocess_mode="livemin",
         )
         self.documents = DocumentMetrics(own)
         self.arms = ArmMetrics(own)
@@ -239,24 +224,5 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format; with several workers, those of all."""
-        if SHARED not in os.environ:
-            return generate_latest(self._registry)
-        _forget_the_dead(Path(os.environ[SHARED]))
-        everybody = CollectorRegistry()
-        MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]
-        return generate_latest(everybody)
-
-
-def _forget_the_dead(folder: Path) -> None:
-    """Drop the gauges of workers that were killed; their counters stay."""
-    for file in folder.glob("gauge_live*.db"):
-        found = _OF_A_WORKER.fullmatch(file.name)
-        if found is None:
-            continue
-        try:
-            os.kill(int(found[1]), 0)
-        except ProcessLookupError:
-            mark_process_dead(int(found[1]), str(folder))  # type: ignore[no-untyped-call]
-        except PermissionError:  # another user's process has the number now
-            continue
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -50,7 +50,7 @@ async def ready(service: Served) -> Response:
     operation_id="metrics",
 )
 async def metrics(service: Served) -> Response:
-    """Returns counts and times of this server; any worker reports those of all workers."""
+    """Returns counts and times of this server."""
     await service.jobs.count()
     return Response(service.metrics.text(), media_type=service.metrics.content_type)
 

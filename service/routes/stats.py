@@ -35,12 +35,11 @@ _MINUTE = 60.0
 
 @router.get("/stats", summary="Figures of recent answers", operation_id="stats")
 async def stats(service: Served) -> StatsReply:
-    """Returns routes, times and scores of the last thousand answers, which the worker remembers.
+    """Returns routes, times and scores of the last thousand answers, which the server remembers.
 
     Each collection has its own router and thresholds; `collections` lists them with the scores of
     its questions.
 
-    With several workers, these are the figures of the one that answers; `/metrics` adds up all.
     Questions are listed only if the server writes a request log, and only for admins.
     """
     seen, now = service.collections, time.time()
@@ -50,7 +49,6 @@ async def stats(service: Served) -> StatsReply:
     arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
     return StatsReply(
         worker=os.getpid(),
-        workers=service.settings.serve.workers,
         own_bytes=own_bytes(),
         uptime_seconds=int(now) - service.started,
         answered=sum(service.answered[name] for name in seen),

@@ -31,7 +31,7 @@ class FilesValue(BaseModel):
     )
     mapped_bytes: int | None = Field(
         description=(
-            "Bytes of derived files that this worker maps, and shares with other processes. Null "
+            "Bytes of derived files that this server maps, and shares with other processes. Null "
             "if the system does not tell."
         )
     )
@@ -84,7 +84,7 @@ class RemoteArmValue(BaseModel):
         description="State of its circuit breaker."
     )
     usual_ms: float = Field(description="Median time of its last answers; 0 before the first.")
-    spent: float = Field(description="What this worker's calls of it cost since it started.")
+    spent: float = Field(description="What this server's calls of it cost since it started.")
     saved: float = Field(
         description="What the calls that the router avoided in that time would have cost."
     )
@@ -104,18 +104,17 @@ class RecentQuestion(BaseModel):
 
 
 class StatsReply(BaseModel):
-    """Figures of the worker that answers this request, and of no other."""
+    """Figures of the server that answers this request, and of no other."""
 
-    worker: int = Field(description="Process id of this worker.")
-    workers: int = Field(description="Number of workers; `/metrics` has the counts of all.")
+    worker: int = Field(description="Process id of this server.")
     own_bytes: int | None = Field(
         description=(
-            "Bytes of memory that this worker shares with no other process: models, and arrays "
+            "Bytes of memory that this server shares with no other process: models, and arrays "
             "that are not mapped. Null if the system does not tell."
         )
     )
     uptime_seconds: int
-    answered: int = Field(description="Questions that this worker answered since it started.")
+    answered: int = Field(description="Questions that this server answered since it started.")
     remembered: int = Field(
         description="Number of latest answers, at most a thousand, that routes and scores cover."
     )
@@ -143,7 +142,7 @@ class StatsReply(BaseModel):
     )
     spent_today: float | None = Field(
         description=(
-            "What the asking key has spent with all workers since midnight UTC; null if it is "
+            "What the asking key has spent with all servers since midnight UTC; null if it is "
             "unlimited or if the file of budgets cannot be read."
         )
     )

@@ -18,7 +18,7 @@ VERSION = "1.31"
 FULL = {
     "image": {"repository": "registry.example.com/wye", "pullSecrets": [{"name": "registry"}]},
     "indexes": ["docs=/data/docs", "wiki=/data/wiki"],
-    "env": {"WYE_SERVE__WORKERS": "2"},
+    "env": {"WYE_SERVE__QUEUE": "512"},
     "envSecret": "wye-generator",
     "readers": {"replicas": 3},
     "storage": {"accessMode": "ReadWriteMany", "className": "nfs"},
@@ -133,7 +133,7 @@ def test_values_reach_what_they_are_for() -> None:
     (server,) = own["containers"]
     env = {one["name"]: one["value"] for one in server["env"]}
     assert env["WYE_SERVE__INDEXES"] == "docs=/data/docs,wiki=/data/wiki"
-    assert env["WYE_SERVE__WORKERS"] == "2"
+    assert env["WYE_SERVE__QUEUE"] == "512"
     assert server["envFrom"] == [{"secretRef": {"name": "wye-generator"}}]
     ingress = made["Ingress", "demo-wye"]["spec"]
     (path,) = ingress["rules"][0]["http"]["paths"]

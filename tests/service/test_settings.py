@@ -34,7 +34,7 @@ def test_the_services_slices_come_from_the_environment(monkeypatch: pytest.Monke
         ("WYE_SERV__PORT", "1", "no such setting"),
         ("WYE_GENERATOR_URL", "x", "Did you mean WYE_GENERATOR__URL"),
         ("WYE_SERVE__PORT", "http", "WYE_SERVE__PORT is 'http'"),
-        ("WYE_SERVE__WORKERS", "0", "use 1 or more"),
+        ("WYE_SERVE__WORKERS", "2", "WYE_SERVE__WORKERS was removed. Start more `wye serve`"),
         ("WYE_SERVE__QUEUE", "0", "use 1 or more"),
         ("WYE_SERVE__DEADLINE_MS", "60001", "use 60000 or less"),
         ("WYE_SERVE__PORT", "70000", "WYE_SERVE__PORT is '70000'; use 65535 or less"),

@@ -63,12 +63,11 @@ function tiles(stats) {
   if (stats.spent_today !== null) {
     facts.push([amount(stats.spent_today), `spent today, of ${amount(stats.max_cost_per_day)}`]);
   }
-  const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each shows its own` : "";
   return wide(card(
     "Traffic",
     el("div", { class: "tiles" }, ...facts.map(([value, name]) => el("div", {}, el("strong", {}, value), el("span", {}, name)))),
     stats.remembered
-      ? el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`)
+      ? el("p", { class: "dim" }, `The last ${stats.remembered} answers of this server, process ${stats.worker}.`)
       : el("p", {}, "No question yet since the start. ", el("a", { href: "#" }, "Ask a question"), ": its route, its score and its time are shown here."),
   ));
 }

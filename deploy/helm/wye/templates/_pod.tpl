@@ -113,7 +113,7 @@ volumes:
     secret:
       secretName: {{ .Values.keys.secret }}
       defaultMode: 0440
-  # Uploads take at most four times WYE_DOCUMENTS__UPLOAD_BYTES per worker.
+  # Uploads take at most four times WYE_DOCUMENTS__UPLOAD_BYTES.
   - name: tmp
     emptyDir:
       sizeLimit: 320Mi
