@@ -1,10 +1,10 @@
 """Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from time import perf_counter
 from typing import TypeVar
 
@@ -72,13 +72,13 @@ def ingest(
     was killed keeps what was committed, and the next run skips it. After Ctrl-C, all analysed
     passages are stored too. A stored document that occurs in the stream loses the chunks it no
     longer has; others are left alone. For each window, the stored ids and hashes of its documents
-    are read. Memory holds one window, and all ids so far.
+    are read. Memory holds one window, up to the end of its last document, and all ids so far.
 
     Args:
         index: The index to write; it moves to the newest version at the end.
         passages: Chunks of a document should be consecutive; otherwise the late ones are deleted
             and written again. Of two documents with one id the first counts.
-        batch_passages: Passages per window.
+        batch_passages: Passages per window; more if a document ends later.
         entity_vectors: Also keep a vector of every entity surface, for graphs that link by vector.
         expected: The number of passages, if known.
         corpus: A version of the index in memory. If nothing was written since, it tells what is
@@ -100,7 +100,7 @@ def ingest(
                 writer, analyser, clock, progress, entity_vectors=entity_vectors, corpus=corpus
             )
             try:
-                for window in _windows(clock.timed("read", passages), batch_passages):
+                for window in _whole_documents(clock.timed("read", passages), batch_passages):
                     run.add(window)
                 run.finish()
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
@@ -158,7 +158,8 @@ class _Ingest:
         self._analyser = analyser
         self._clock = clock
         self._progress = progress
-        self._analysed: list[tuple[Passage, AnalysedPassage, bool]] = []  # whether it is new
+        self._analysed: list[tuple[Passage, AnalysedPassage, str]] = []  # with what is counted
+        self._lengths: dict[str, int] = {}  # documents of the window -> their numbers of chunks
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
         self._corpus = corpus
@@ -180,14 +181,21 @@ class _Ingest:
         self._sources += [source for source in sources if source not in self._sources]
         with self._clock.stage("write"):
             hashes = self._look_up(new)
+        self._lengths = _lengths(new)
+        # Each chunk states how many there are: all are written again if that changes.
+        resized = {id_ for id_, n in self._lengths.items() if len(self._stored[id_]) not in (0, n)}
         stale: list[str] = []
         fresh: list[Passage] = []
+        changes: dict[str, str] = {}
         for passage in new:
             if passage.document != self._document:
                 stale += self._end_document()
                 self._document = passage.document
-            if hashes.get(passage.id) != content_hash(passage):
+            stored = hashes.get(passage.id)
+            is_same = stored == content_hash(passage)
+            if not is_same or passage.document in resized:
                 fresh.append(passage)
+                changes[passage.id] = "unchanged" if is_same else "updated" if stored else "added"
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
@@ -199,7 +207,7 @@ class _Ingest:
         analysed = self._clock.timed("analyse", self._analyse(lacking))
         for passage in fresh:
             found = known[passage.id] if passage.id in known else next(analysed)
-            self._analysed.append((passage, found, passage.id not in hashes))
+            self._analysed.append((passage, found, changes[passage.id]))
             self._progress.advance(1)
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
@@ -237,12 +245,11 @@ class _Ingest:
         if self._entity_vectors:
             self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
-            rows = to_batch(passages, analysed, self._writer.dataset.schema)
-            known = [passage.id for passage, _, is_new in self._analysed if not is_new]
+            rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
+            known = [passage.id for passage, _, change in self._analysed if change != "added"]
             removed = self._writer.upsert(rows, stale, None if is_repeated else known)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
-        added = sum(is_new for _, _, is_new in self._analysed)
-        self._count(added=added, updated=len(passages) - added, removed=removed)
+        self._count(**Counter(change for _, _, change in self._analysed), removed=removed)
         self._analysed = []
         self._committed = perf_counter()
 
@@ -354,6 +361,28 @@ def _stored_surfaces(writer: Writer) -> Iterator[str]:
             names: list[str] = entities.flatten().unique().to_pylist()
         yield from chain.from_iterable(map(title_names, titles))
         yield from names
+
+
+def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
+    """Document -> its number of chunks; without those of which not all chunks follow each other."""
+    lengths: dict[str, int] = {}
+    for document, chunks in groupby(passages, key=lambda passage: passage.document):
+        numbers = [passage.chunk for passage in chunks]
+        is_all = document not in lengths and numbers == [*range(len(numbers))]
+        lengths[document] = len(numbers) if is_all else 0
+    return {document: length for document, length in lengths.items() if length}
+
+
+def _whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """Split passages into windows of `size`, or more, so that none ends within a document."""
+    window: list[Passage] = []
+    for passage in passages:
+        if len(window) >= size and passage.document != window[-1].document:
+            yield window
+            window = []
+        window.append(passage)
+    if window:
+        yield window
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

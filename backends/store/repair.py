@@ -1,7 +1,7 @@
 """Repair of a damaged index: damaged files are set aside, and nothing is deleted."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from backends.errors import IndexDamagedError, IndexNotFoundError
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import open_surfaces
 from backends.store.locks import writer_lock
-from backends.store.schema import any_of, content_hash, to_passages
+from backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
 from backends.store.versions import (
     PASSAGES,
     RECORD,
@@ -21,6 +21,7 @@ from backends.store.versions import (
     aside_folder,
     check_sizes,
     flush,
+    flush_files,
     manifest_name,
     numbers_in,
     open_version,
@@ -109,7 +110,7 @@ class _Survey:
         self._whole: list[int] = []
         self._opened: dict[int, lance.LanceDataset] = {}
         self._why: dict[str, str] = {}
-        self.half: set[str] = set()  # documents with chunks that are left out
+        self.half: dict[str, int] = {}  # documents with chunks that are left out -> chunks kept
         if not self._numbers and not self.record.version and not self.damage:
             raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
         self._look()
@@ -121,7 +122,7 @@ class _Survey:
         broken = [number for number in self._numbers if number not in self._whole]
         dataset = self._opened[version]
         good = [f for f in dataset.get_fragments() if f.fragment_id not in without]
-        self.half = self._half_documents(good) if without else set()
+        self.half = self._half_documents(good) if without else {}
         needed = {*sizes_in(fragment.metadata for fragment in good)}
         for number in self._whole:
             needed |= {*sizes_of(self._opened[number])}
@@ -142,8 +143,8 @@ class _Survey:
             version=version,
             without=without,
             newest=newest,
-            passages=sum(f.metadata.num_rows for f in good),
-            lost=tuple(sorted(lost | self.half)),
+            passages=_rows(good) - sum(self.half.values()),
+            lost=tuple(sorted(lost | self.half.keys())),
             is_all=is_all
             and all(n in self._opened for n in range(version, newest + 1))
             and not any("is missing" in why for why in self._why.values()),
@@ -224,12 +225,26 @@ class _Survey:
         _, version, without = max(choices, key=lambda choice: choice[0])
         return version, without
 
-    def _half_documents(self, fragments: Iterable[lance.LanceFragment]) -> set[str]:
-        """Documents with missing chunks, which were in the fragments that are left out."""
+    def _half_documents(self, fragments: Sequence[lance.LanceFragment]) -> dict[str, int]:
+        """Documents with missing chunks, which were in the fragments that are left out.
+
+        An index without the number of chunks tells only of gaps, and not that the last are missing.
+
+        Returns:
+            Document -> number of its chunks that are there.
+        """
         chunks = defaultdict[str, set[int]](set)
+        lengths = defaultdict[str, int](int)
         for document, chunk in self._pairs(fragments, "chunk"):
-            chunks[str(document)].add(int(chunk))
-        return {id_ for id_, found in chunks.items() if found != {*range(len(found))}}
+            chunks[document].add(int(chunk))
+        if fragments and LENGTH_COLUMN in fragments[0].schema.names:
+            for document, length in self._pairs(fragments, LENGTH_COLUMN):
+                lengths[document] = max(lengths[document], int(length or 0))
+        return {
+            id_: len(found)
+            for id_, found in chunks.items()
+            if len(found) < lengths[id_] or found != {*range(len(found))}
+        }
 
     def _lost(
         self, aside: Iterable[str], kept: Iterable[lance.LanceFragment]
@@ -302,13 +317,20 @@ def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
         for name, digest in survey.record.digests.items()
         if (folder / PASSAGES / name).exists() and f"{PASSAGES}/{name}" not in plan.aside
     }
-    with reading(folder):
+    with reading(folder, also=()):
         dataset = lance.dataset(folder / PASSAGES, version=plan.version)
         if plan.without:
-            gone = lance.LanceOperation.Delete([], list(plan.without), "TRUE")
-            dataset = lance.LanceDataset.commit(dataset, gone, read_version=plan.version)
-            if survey.half:
-                dataset.delete(any_of("document", survey.half))
+            condition, gone = any_of("document", survey.half), [*plan.without]
+            updated: list[lance.FragmentMetadata] = []
+            kept = (f for f in dataset.get_fragments() if f.fragment_id not in plan.without)
+            for fragment in kept if survey.half else ():
+                if (left := fragment.delete(condition)) is None:
+                    gone.append(fragment.fragment_id)
+                else:
+                    updated.append(left)
+            flush_files(folder, updated)
+            change = lance.LanceOperation.Delete(updated, gone, condition)
+            dataset = lance.LanceDataset.commit(dataset, change, read_version=plan.version)
         # A new number, so that no reader takes the result for a damaged version that it has read.
         while dataset.version <= plan.newest and plan.version != plan.newest:
             dataset.restore()  # type: ignore[no-untyped-call]

@@ -19,6 +19,9 @@ VERSION_KEY = b"wye.schema"
 FINGERPRINT_KEY = b"wye.fingerprint"
 
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
+# The number of chunks of the row's document; null if the writer did not know. An index that was
+# made before there was this column stays without it.
+LENGTH_COLUMN = "document_chunks"
 
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
@@ -33,6 +36,7 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
         pa.field("content_hash", pa.string()),
         pa.field("vector", _vector(dimension)),
         pa.field("sentences", pa.list_(_sentence(dimension))),
+        pa.field(LENGTH_COLUMN, pa.int32()),
     ]
     return pa.schema(fields, metadata=_pins(fingerprint))
 
@@ -82,9 +86,15 @@ def content_hash(passage: Passage) -> str:
 
 
 def to_batch(
-    passages: Sequence[Passage], analysed: Sequence[AnalysedPassage], schema: pa.Schema
+    passages: Sequence[Passage],
+    analysed: Sequence[AnalysedPassage],
+    schema: pa.Schema,
+    lengths: Mapping[str, int] | None = None,
 ) -> pa.RecordBatch:
     """Rows for n passages and their n analyses, in order.
+
+    Args:
+        lengths: Document -> its number of chunks, as far as that is known.
 
     Raises:
         ValueError: A vector has another length than the index's, or the lists differ in length.
@@ -102,6 +112,8 @@ def to_batch(
         vector_array([a.vector for a in analysed], dimension_of(schema)),
         _sentence_lists([a.sentences for a in analysed], dimension_of(schema)),
     ]
+    if LENGTH_COLUMN in schema.names:
+        columns.append(pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -19,6 +19,7 @@ from backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from backends.store.documents import Removal, list_documents, remove
 from backends.store.index import PassageStore, Writer
 from backends.store.ingest import IngestReport, ingest
+from backends.store.schema import LENGTH_COLUMN
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
 from benchmarks.crash import OPERATIONS, Bench
@@ -99,6 +100,31 @@ def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Coun
     assert (report.added, report.updated, report.unchanged) == (1, 2, 4)
     assert analyser.analysed == ["p2", "new"]
     assert index.fetch(["p4", "p2"]) == [passages[4], passages[2]]
+
+
+def test_each_chunk_states_how_many_its_document_has(
+    index: PassageStore, analyser: Counting
+) -> None:
+    """Windows end with a document; a new number is written without the models."""
+
+    def lengths() -> dict[str, int | None]:
+        index.refresh()
+        rows = index.snapshot().to_table(columns=["id", LENGTH_COLUMN]).to_pylist()
+        return {row["id"]: row[LENGTH_COLUMN] for row in rows}
+
+    ingest(index, [*chunks("a", "A.", "B.", "C."), *corpus(1)], analyser, batch_passages=1)
+    assert lengths() == {"a#0": 3, "a#1": 3, "a#2": 3, "p0": 1}
+    analyser.analysed.clear()
+    report = ingest(index, chunks("a", "A.", "B.", "C.", "D."), analyser)
+    assert (report.added, report.updated, report.unchanged, report.removed) == (1, 0, 3, 0)
+    assert analyser.analysed == ["a#3"]
+    report = ingest(index, chunks("a", "A.", "X."), analyser)
+    assert (report.added, report.updated, report.unchanged, report.removed) == (0, 1, 1, 2)
+    assert analyser.analysed == ["a#3", "a#1"]
+    assert lengths() == {"a#0": 2, "a#1": 2, "p0": 1}
+    apart = chunks("a", "A.", "X.", "C.")
+    ingest(index, [*apart[:2], Passage("q", "", "Q."), apart[2]], analyser)
+    assert lengths() == {"a#0": 2, "a#1": 2, "a#2": None, "p0": 1, "q": 1}
 
 
 def test_metadata_change_without_the_models_and_leave_the_same_rows(

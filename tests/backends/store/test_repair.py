@@ -11,11 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import backends.store.index
+import backends.store.schema
 from backends.errors import BackendError, IndexDamagedError, IndexLockedError, IndexNotFoundError
 from backends.store.documents import Removal, list_documents, remove, take_inventory
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.repair import Repair, repair
+from backends.store.schema import LENGTH_COLUMN
 from backends.store.snapshot import read_corpus
 from backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
 from backends.types import Passage
@@ -143,18 +146,68 @@ def test_what_is_whole_of_a_version_is_kept_where_the_last_whole_one_is_empty(
     assert done.without == (first.fragment_id,)
 
 
-def test_documents_of_which_a_part_is_lost_are_not_kept_in_parts(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    chunks = [Passage(f"a#000{n}", "", f"Anna met Bob{n}.", {}, "a", n) for n in range(4)]
-    ingest(new_index(folder), [Passage("b", "", "B."), *chunks], ANALYSER, batch_passages=2)
-    with PassageStore.open(folder).writer() as writer:
-        middle = sorted(writer.dataset.get_fragments(), key=lambda each: int(each.fragment_id))[1]
-    cut(folder / PASSAGES / "data" / middle.metadata.files[0].path)
+def chunks(document: str, count: int, changed: int | None = None) -> list[Passage]:
+    return [
+        Passage(f"{document}#000{n}", "", f"Bob{n} met {n == changed}.", {}, document, n)
+        for n in range(count)
+    ]
+
+
+def lose_last_write(folder: Path) -> None:
+    """Damage the newest data file, and leave no version that does without it."""
+    cut(newest_data(folder))
     for name in (folder / PASSAGES / "_versions").glob("*.manifest"):
         if name != newest_manifest(folder):
             name.unlink()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (chunks("a", 4), chunks("a", 4, changed=0)),
+        (chunks("a", 4), chunks("a", 4, changed=1)),
+        (chunks("a", 4), chunks("a", 4, changed=3)),
+        (chunks("a", 4), chunks("a", 3, changed=2)),
+        (chunks("a", 2), chunks("a", 4)),
+    ],
+    ids=["first", "middle", "last", "shorter", "longer"],
+)
+def test_documents_of_which_a_part_is_lost_are_not_kept_in_parts(
+    tmp_path: Path, before: list[Passage], after: list[Passage]
+) -> None:
+    """What is damaged is the file with the chunks that changed."""
+    folder = tmp_path / "index"
+    others = [Passage("b", "", "B."), *chunks("c", 3)]
+    ingest(new_index(folder), [*others, *before], ANALYSER, batch_passages=2)
+    ingest(new_index(folder), [*others, *after], ANALYSER, batch_passages=2)
+    lose_last_write(folder)
+    would = repair(folder, dry_run=True)
     done = repair(folder, dry_run=False)
-    assert ({*stored(folder)}, "a" in done.lost, done.is_all) == ({"b"}, True, False)
+    assert ({*stored(folder)}, done.passages, done.is_all) == ({"b", "c"}, 4, False)
+    assert done.lost == would.lost == ("a",)
+    assert repair(folder, dry_run=True).damage == ()
+    ingest(PassageStore.open(folder), [*others, *after], ANALYSER)
+    assert len(list_documents(folder).documents) == 3
+
+
+def test_an_index_without_numbers_of_chunks_is_written_and_repaired_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as commits before this column made: a gap tells that a document is not whole."""
+    folder = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        full = backends.store.schema.passage_schema(ANALYSER.dimension, ANALYSER.fingerprint)
+        former = full.remove(full.get_field_index(LENGTH_COLUMN))
+        patch.setattr(backends.store.index, "passage_schema", lambda *_: former)
+        new_index(folder)
+    others = [Passage("b", "", "B.")]
+    ingest(new_index(folder), [*others, *chunks("a", 4)], ANALYSER)
+    assert LENGTH_COLUMN not in PassageStore.open(folder).snapshot().schema.names
+    report = ingest(new_index(folder), [*others, *chunks("a", 4, changed=1)], ANALYSER)
+    assert (report.updated, report.unchanged) == (1, 4)
+    lose_last_write(folder)
+    assert repair(folder, dry_run=False).lost == ("a",)
+    assert stored(folder).keys() == {"b"}
 
 
 def test_a_commit_that_a_power_cut_tore_is_passed_over_and_cleared_away(index: Path) -> None:

@@ -153,7 +153,7 @@ def test_it_goes_on_where_it_was_killed(
     killed, rest = Counting(name="other", most=9), Counting(name="other")
     with pytest.raises(MemoryError):
         take(old.path, tmp_path / "new", killed, batch)
-    kept = 9 // batch * batch
+    kept = 5 + 4 // batch * batch if batch < 512 else 0  # the first document has 5 chunks
     assert len(rows(tmp_path / "new")) == kept
     take(old.path, tmp_path / "new", rest, batch)
     assert sorted([*killed.analysed[:kept], *rest.analysed]) == sorted(p.id for p in corpus())
@@ -170,7 +170,7 @@ def test_it_goes_on_where_it_was_killed(
         if batch < 512:
             with pytest.raises(OSError, match="No space"):
                 take(old.path, tmp_path / "same", Counting(), batch)
-            assert len(rows(tmp_path / "same")) == 2 * batch
+            assert len(rows(tmp_path / "same")) == 5 + batch
     same = Counting()
     take(old.path, tmp_path / "same", same, batch)
     assert (rows(tmp_path / "same"), same.analysed) == (rows(old.path), [])
