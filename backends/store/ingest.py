@@ -196,6 +196,7 @@ class _Ingest:
             if not is_same or passage.document in resized:
                 fresh.append(passage)
                 changes[passage.id] = "unchanged" if is_same else "updated" if stored else "added"
+        stale += self._end_document()
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
@@ -254,9 +255,8 @@ class _Ingest:
         self._committed = perf_counter()
 
     def finish(self) -> None:
-        """Delete the stored chunks that the last document no longer has; copy extractions."""
+        """Copy extractions of other indexes."""
         with self._clock.stage("write"):
-            self._count(removed=self._writer.delete(self._end_document()))
             for source in self._sources:
                 source.give_extractions(self._writer)
 

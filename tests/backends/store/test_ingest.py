@@ -118,8 +118,10 @@ def test_each_chunk_states_how_many_its_document_has(
     report = ingest(index, chunks("a", "A.", "B.", "C.", "D."), analyser)
     assert (report.added, report.updated, report.unchanged, report.removed) == (1, 0, 3, 0)
     assert analyser.analysed == ["a#3"]
+    before = report.version
     report = ingest(index, chunks("a", "A.", "X."), analyser)
     assert (report.added, report.updated, report.unchanged, report.removed) == (0, 1, 1, 2)
+    assert report.version == before + 1  # its former chunks go in the same commit
     assert analyser.analysed == ["a#3", "a#1"]
     assert lengths() == {"a#0": 2, "a#1": 2, "p0": 1}
     apart = chunks("a", "A.", "X.", "C.")
