@@ -49,6 +49,7 @@ def write(library: Path, folder: Path, mode: str, sample: str, kinds: list[str])
         assert report["faults"] == [], report
         assert report["sorts"]["write"] > 0
         assert report["sorts"]["fsync"] > 0
+        assert report["steps"] > 0
         if mode != SILENTLY:  # some ends are errors, and what is only a cache need not be written
             assert report["steps"] >= 8
             assert report["ends"].keys() > {"done"}
@@ -64,4 +65,6 @@ def test_some_failing_operations_lose_nothing(library: Path, tmp_path: Path) -> 
 def test_no_failing_operation_loses_anything(
     library: Path, tmp_path: Path, kind: str, mode: str
 ) -> None:
+    if (kind, mode) == ("derive", SILENTLY):
+        pytest.skip("derived files are a cache, and no commit states their sizes")
     write(library, tmp_path, mode, "all", [kind])
