@@ -387,6 +387,5 @@ def settings_of(folder: Path) -> ServiceSettings:
 
 
 def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
-    until((folder / "jobs" / "readers").is_dir)  # the watch makes it after the server is ready
     client.get("/v1/jobs").raise_for_status()
     assert Session.create(ServiceSettings(), folder).index.count() == 2
