@@ -202,6 +202,14 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 show_default=False,
             ),
         ] = None,
+        hurried: Annotated[
+            bool,
+            typer.Option(
+                "--hurried",
+                help="Ask every dataset's questions a second time, without capitals and question "
+                "mark, and learn from both.",
+            ),
+        ] = False,
         index: options.Index = None,
         name: Annotated[
             str, typer.Option(help="Name of the router.", callback=_checked_name)
@@ -334,6 +342,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
             typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
+        sources += [replace(one, hurried=True) for one in sources if hurried]
         has_index = sources[0].index is not None
         if any((source.index is not None) != has_index for source in sources):
             raise FitError("Some datasets have an index and some have none; train one by one.")

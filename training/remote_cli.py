@@ -36,13 +36,12 @@ def remote_answers(
     Raises:
         TrainingError: The user did not agree.
     """
-    from training.data.dataset import read_dataset
     from training.data.remote import KeptAnswers, RemoteAnswers
 
     kept = KeptAnswers(cache / "remote" / "answers.jsonl")
     remote = RemoteAnswers(arms, kept, settings.fusion, ms_per_price)
     missing = remote.missing(
-        read_dataset(source.dataset, split)
+        source.read(split)
         for source in sources
         for split in ("train", "dev", "test")
         if source.has(split)

@@ -35,7 +35,7 @@ class QuestionCounts:
     """Questions of one dataset in one split of one replay.
 
     Attributes:
-        origin: Name of the replay: the dataset itself, or a union that contains it.
+        origin: Name of the replay: the dataset itself, its copy, or a union that contains it.
         simple: Number of questions on which the simple arm is better.
         graph: Number on which the graph is.
     """

@@ -23,7 +23,6 @@ from router.query_performance import NAMES, schema_id, stages
 from router.settings import Settings
 from router.types import Route
 from training.card import card
-from training.data.dataset import read_dataset
 from training.data.evaluation_set import EvaluationSet
 from training.data.remote import RemoteAnswers
 from training.data.replay import Replay
@@ -113,9 +112,9 @@ class TrainingRun:
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
         judged = 0
-        for source in self._sources:
+        for source in (one for one in self._sources if not one.hurried):
             for split in filter(source.has, (TRAIN, DEV)):
-                dataset = read_dataset(source.dataset, split)
+                dataset = source.read(split)
                 judged += len(dataset.questions)
                 if source.index is not None and (said := lacking(dataset, source.index)):
                     say(f"Warning: {said}")

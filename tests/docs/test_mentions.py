@@ -102,9 +102,7 @@ def test_programs_take_their_arguments(
 
 
 @pytest.mark.usefixtures("_parses_only")
-@pytest.mark.parametrize(
-    "name", ["benchmarks load", "training.constituency", "training.data.union"]
-)
+@pytest.mark.parametrize("name", ["benchmarks load", "training.constituency"])
 def test_programs_take_no_others(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

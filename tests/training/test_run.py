@@ -13,6 +13,7 @@ from router.settings import load_settings
 from router.types import Route
 from service.cli import run
 from tests.training.made import write_town
+from training.data.dataset import respell
 from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
 from training.fit.baselines import BASELINES
@@ -67,6 +68,23 @@ def test_what_was_learned_is_of_train_and_dev(source: QuestionSource, tmp_path: 
     assert fitted.policy.simple == Route.LEXICAL
     assert any("disagree on" in warning for warning in training.warnings)
     assert {"replay of train and dev", "features", "training"} == {*own.clock.seconds}
+
+
+def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
+    source: QuestionSource, tmp_path: Path
+) -> None:
+    alone = run_of(tmp_path / "cache", source).learn().training.questions
+    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("replay-*.parquet")}
+    said: list[str] = []
+    own = run_of(tmp_path / "cache", source, replace(source, hurried=True))
+    both = own.learn(said.append).training.questions
+    assert said[0].startswith("36 judged questions")
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert {*both.groups} == {"town"}
+    assert {*both.origins} == {"town", "town-hurried"}
+    as_typed, copied = (both.only(both.origins == name).texts for name in ("town", "town-hurried"))
+    assert as_typed == alone.texts
+    assert copied == [respell(text) for text in as_typed] != as_typed
 
 
 def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(

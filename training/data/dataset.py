@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ class Question:
 
     Attributes:
         answers: Texts that count as its answer, from `answers` in its metadata.
-        group: The dataset it comes from, from `dataset` in its metadata, which a union sets.
+        group: The dataset it comes from, from `dataset` in its metadata.
     """
 
     id: str
@@ -69,6 +69,20 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     kept = {question.id: judgements[question.id] for question in questions}
     name = folder.resolve().name
     return Dataset(name, split, tuple(questions), kept, tuple(without_gold))
+
+
+def hurried(dataset: Dataset) -> Dataset:
+    """A copy with questions as if typed in a hurry; its groups stay the original's."""
+    questions = tuple(
+        replace(one, text=respell(one.text), group=one.group or dataset.name)
+        for one in dataset.questions
+    )
+    return replace(dataset, name=f"{dataset.name}-hurried", questions=questions)
+
+
+def respell(text: str) -> str:
+    """A question without capitals, question mark or blanks at its end, if anything is left."""
+    return text.lower().rstrip("? \t") or text
 
 
 def _read_questions(folder: Path) -> dict[str, Question]:

@@ -38,10 +38,6 @@ class FeatureCache:
         for file in sorted(self.folder.glob("*.npz")):
             self._read(file)
 
-    def __len__(self) -> int:
-        """Number of questions in the cache."""
-        return len(self._rows)
-
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The texts that are not in the cache, each once, in order."""
         return [text for text in dict.fromkeys(texts) if _key(text) not in self._rows]

@@ -1,10 +1,8 @@
 """Makes a replay: asks the arms and steps every question once, through the serving gateway.
 
-`python -m training.data.replaying --index DIR --out DIR DATASET --split train --split dev`.
 A run that is killed loses at most one block of questions; the next run resumes after the others.
 """
 
-import argparse
 import hashlib
 import json
 import re
@@ -179,25 +177,6 @@ def contains_any(text: str, answers: Sequence[str]) -> bool:
 def digest(content: bytes) -> str:
     """Hexadecimal digest of 128 bits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Make replays, and print their paths."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("datasets", type=Path, nargs="+", help="folders in BEIR's layout")
-    parser.add_argument("--index", type=Path, required=True, help="index to ask")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
-    parser.add_argument("--split", action="append", required=True, help="split; may be repeated")
-    arguments = parser.parse_args(argv)
-    with Session.open(load_settings(), arguments.index) as session:
-        for folder in arguments.datasets:
-            for split in arguments.split:
-                path = replay_dataset(session, read_dataset(folder, split), arguments.out)
-                print(path, flush=True)  # noqa: T201 - a program's output
-
-
-if __name__ == "__main__":
-    main()
 
 
 def replay_demo(folder: Path) -> list[Path]:

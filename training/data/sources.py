@@ -10,7 +10,7 @@ from backends.store.index import PassageStore
 from backends.types import Passage
 from router.session import Session
 from router.settings import Settings
-from training.data.dataset import Dataset, read_dataset
+from training.data.dataset import Dataset, hurried, read_dataset
 from training.data.remote import RemoteAnswers
 from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay
 from training.data.replaying import replay_dataset
@@ -23,10 +23,12 @@ class QuestionSource:
 
     Attributes:
         index: Folder of the index; None if only remote arms answer.
+        hurried: Whether this is the copy whose questions have no capitals and no question mark.
     """
 
     dataset: Path
     index: Path | None
+    hurried: bool = False
 
     @property
     def name(self) -> str:
@@ -36,6 +38,15 @@ class QuestionSource:
     def has(self, split: str) -> bool:
         """Whether the dataset has judgements for a split."""
         return (self.dataset / "qrels" / f"{split}.tsv").is_file()
+
+    def read(self, split: str) -> Dataset:
+        """Read the questions of a split.
+
+        Raises:
+            DatasetError: They cannot be read.
+        """
+        dataset = read_dataset(self.dataset, split)
+        return hurried(dataset) if self.hurried else dataset
 
 
 def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
@@ -130,7 +141,7 @@ class Replays:
 
     def _replay(self, source: QuestionSource, split: str) -> Replay:
         """A source's replay, with the remote arms' answers if there are any."""
-        dataset, remote = read_dataset(source.dataset, split), self.remote
+        dataset, remote = source.read(split), self.remote
         if remote is not None and source.index is None:
             return remote.replay(dataset)
         index = index_of(source)

@@ -15,9 +15,9 @@ from router.policy import Policy, bands
 from router.query_performance import NAMED, SIDES, STAGE_1
 from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from router.types import Route, Thresholds
+from training.data.dataset import respell
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
-from training.data.respell import respell
 from training.errors import FitError
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from training.data.dataset import Question, read_dataset
+from training.data.dataset import Question, hurried, read_dataset, respell
 from training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'
@@ -70,6 +70,26 @@ def test_faults_name_file_and_line(
 def test_a_folder_that_is_missing_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"^There is no folder '.*nowhere'; name one in"):
         read_dataset(tmp_path / "nowhere", "test")
+
+
+def test_capitals_and_the_mark_go_and_nothing_else() -> None:
+    assert respell("Who is Ada O'Neil? ") == "who is ada o'neil"
+    assert respell("is it (yes?) or no") == "is it (yes?) or no"
+    assert respell("??") == "??"
+
+
+def test_a_hurried_copy_keeps_all_but_the_spelling(tmp_path: Path) -> None:
+    of_films = (
+        '{"_id": "q2", "text": "Where?", "metadata": {"dataset": "films", "answers": ["Ur"]}}'
+    )
+    dataset = read_dataset(folder(tmp_path, QUERIES.splitlines()[0] + "\n" + of_films), "test")
+    copy = hurried(dataset)
+    assert copy.questions == (
+        Question("q1", "who", group=dataset.name),
+        Question("q2", "where", ("Ur",), "films"),
+    )
+    assert (copy.name, copy.split) == (f"{dataset.name}-hurried", "test")
+    assert copy.judgements == dataset.judgements
 
 
 def test_an_unknown_split_lists_those_there_are(tmp_path: Path) -> None:

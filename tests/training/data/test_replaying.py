@@ -24,7 +24,7 @@ from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import read_replay, read_training
-from training.data.replaying import contains_any, key_of, main, replay_dataset, replay_demo, words
+from training.data.replaying import contains_any, key_of, replay_dataset, replay_demo, words
 
 DEMO = Path(str(files("service"))) / "demo"
 FUSION = FusionSettings()
@@ -221,9 +221,14 @@ from pathlib import Path
 from router import session as composition
 from tests.fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
+from router.session import Session
+from router.settings import load_settings
 from training.data import replaying
+from training.data.dataset import read_dataset
 replaying.BLOCK = 2
-replaying.main(sys.argv[1:])
+dataset, index, out = map(Path, sys.argv[1:])
+with Session.open(load_settings(), index) as session:
+    replaying.replay_dataset(session, read_dataset(dataset, "train"), out)
 """
 
 
@@ -231,8 +236,7 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
     index: Path, tmp_path: Path, container: Session
 ) -> None:
     out = tmp_path / "replays"
-    command = [sys.executable, "-c", SCRIPT, str(DEMO), "--index", str(index)]
-    command += ["--out", str(out), "--split", "train"]
+    command = [sys.executable, "-c", SCRIPT, str(DEMO), str(index), str(out)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     waited = time.monotonic() + 60
@@ -252,13 +256,6 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
             replay_dataset(container, read_dataset(DEMO, "train"), tmp_path / "again")
         ).questions
     ]
-
-
-def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(DEMO), "--index", str(index), "--out", str(tmp_path), "--split", "dev"])
-    path = Path(capsys.readouterr().out.strip())
-    assert path.name == "replay-demo-dev.parquet"
-    assert len(read_training(path)) == len(read_dataset(DEMO, "dev").questions)
 
 
 def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from router.model import RoutingModel
 from router.scorer import Linear
 from router.types import Route
 from tests.training.made import replay_of, replayed
+from training.data.dataset import respell
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
-from training.data.respell import respell
 from training.errors import FitError
 from training.fit.crossfit import crossfit, leave_datasets_out
 from training.fit.recipe import RouterRecipe
