@@ -24,6 +24,7 @@ SETTINGS: Mapping[str, str] = {
 """Variable, or what several begin with, as in WYE_GENERATOR."""
 
 ADDRESSES: Mapping[str, str] = {
+    "/v1/responses": "Send to /v1/chat/completions, or to /v1/answer for citations as data.",
     "/v1/shard": "Every server searches a whole index; ask /v1/retrieve.",
 }
 """HTTP address, with all addresses below it."""

@@ -1,7 +1,7 @@
 """An answer as it arrives, and the passages that its parts cite."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from router.answers.extractive import Quote
@@ -72,29 +72,21 @@ class GeneratedAnswer:
         return "".join(self.pieces)
 
     @property
-    def marks(self) -> list[tuple[int, list[int]]]:
-        """The citations in the text: start and numbers of each."""
-        return [(start, numbers) for start, _, numbers in self._marks(self.text)]
-
-    @property
     def segments(self) -> list[Segment]:
         """The text, split after each citation; numbers of no passage stay in the text."""
         found: list[Segment] = []
         text, end = self.text, 0
-        for start, stop, numbers in self._marks(text):
-            before = text[end:start]
+        for mark in _CITATION.finditer(text):
+            numbers = [int(number) for number in mark[1].split(",")]
+            if not all(1 <= number <= self.shown for number in numbers):
+                continue
+            before = text[end : mark.start()]
             if found and not before:
                 found[-1].passages.extend(numbers)
             else:
                 found.append(Segment(text=before, passages=numbers))
-            end = stop
+            end = mark.end()
         return [*found, Segment(text=text[end:])] if text[end:] else found
-
-    def _marks(self, text: str) -> Iterator[tuple[int, int, list[int]]]:
-        for mark in _CITATION.finditer(text):
-            numbers = [int(number) for number in mark[1].split(",")]
-            if all(1 <= number <= self.shown for number in numbers):
-                yield mark.start(), mark.end(), numbers
 
     def cited(self, passages: Sequence[PassageValue]) -> list[tuple[int, PassageValue]]:
         """The passages it cites, with their numbers, in order of first citation."""

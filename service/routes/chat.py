@@ -24,7 +24,7 @@ from service.service import Served, Service
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
 PREFIX = "wye-"
-SYSTEM = ("system", "developer")
+_SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
 
 
@@ -37,7 +37,7 @@ async def models(service: Served) -> dict[str, Any]:
 @router.get("/models/{model}", summary="Describe a model", operation_id="retrieve_model")
 async def model_by_name(model: str, service: Served) -> dict[str, Any]:
     """Describes one of the models."""
-    route_of(service, model)
+    _route_of(service, model)
     return _model(service, model)
 
 
@@ -76,13 +76,13 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     print(reply.choices[0].message.content)
     ```
     """
-    route, collection = route_of(service, asked.model)
-    turns = turns_of([(m.role, m.text) for m in asked.messages], "body.messages")
+    route, collection = _route_of(service, asked.model)
+    turns = _turns_of([(m.role, m.text) for m in asked.messages])
     answering = AnswerParams(
         turns[-1].content,
         (),
         collection,
-        system=[m.text for m in asked.messages if m.role in SYSTEM and m.text],
+        system=[m.text for m in asked.messages if m.role in _SYSTEM and m.text],
         history=turns[:-1],
         options=asked.sampling(),
         is_chore=is_chore(turns),
@@ -113,12 +113,11 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     return JSONResponse(completion.whole(generated), headers=told)
 
 
-def turns_of(messages: Sequence[tuple[str, str]], place: str) -> list[Message]:
+def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
     """The messages of user and assistant, up to the user's last one with text.
 
     Args:
         messages: Role and text of each message.
-        place: Where in the request they are, for the error.
 
     Raises:
         Problem: 422; no user message has any text.
@@ -129,7 +128,7 @@ def turns_of(messages: Sequence[tuple[str, str]], place: str) -> list[Message]:
             422,
             "no-question",
             "No message of the role user has any text; the last one that does is the question.",
-            errors=[{"at": place, "says": "A user message with text is needed."}],
+            errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
         )
     said = messages[: places[-1] + 1]
     return [Message(role, text) for role, text in said if role in _TURNS and text]
@@ -145,7 +144,7 @@ def _names(service: Service) -> list[str]:
     ]
 
 
-def route_of(service: Service, model: str) -> tuple[Route, str]:
+def _route_of(service: Service, model: str) -> tuple[Route, str]:
     """Route and collection of a model, or a `Problem` 404."""
     names = _names(service)
     if model not in names:

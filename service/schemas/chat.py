@@ -43,39 +43,24 @@ class ContentPart(BaseModel):
     text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
 
 
-Content = (
-    Annotated[str, Field(max_length=LONGEST_MESSAGE)]
-    | Annotated[list[ContentPart], Field(max_length=64)]
-    | None
-)
-ModelName = Annotated[
-    str,
-    Field(
-        max_length=200,
-        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` for any but the first collection.",
-    ),
-]
-
-
 class ChatMessage(BaseModel):
     """One message of the conversation."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Content = None
+    content: (
+        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
+        | Annotated[list[ContentPart], Field(max_length=64)]
+        | None
+    ) = None
 
     @property
     def text(self) -> str:
         """The text of the message, its parts joined by line breaks."""
-        return text_of(self.content)
-
-
-def text_of(content: str | list[ContentPart] | None) -> str:
-    """The text of a message's content, its parts joined by line breaks."""
-    if isinstance(content, list):
-        return "\n".join(part.text for part in content if part.text)
-    return content or ""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
 
 
 class StreamOptions(BaseModel):
@@ -107,7 +92,10 @@ class ChatRequest(BaseModel):
         json_schema_extra={"examples": [_CONVERSATION, {**_CONVERSATION, "stream": True}]},
     )
 
-    model: ModelName
+    model: str = Field(
+        max_length=200,
+        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` for any but the first collection.",
+    )
     messages: Annotated[
         list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
     ]

@@ -239,7 +239,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/retrieve", {"question": COSTLY, "route": "fusion", "k": 100}),
     ("/v1/answer", {"question": COSTLY}),
     ("/v1/chat/completions", {"model": "wye-auto", "messages": MESSAGES}),
-    ("/v1/responses", {"model": "wye-steps", "input": COSTLY}),
+    ("/v1/chat/completions", {"model": "wye-steps", "messages": MESSAGES}),
     ("/v1/vector_stores/default/search", {"query": [COSTLY, MIDDLE]}),
     ("/v1/open-webui/search", {"query": COSTLY, "count": 9}),
     (

@@ -157,7 +157,6 @@ READS: list[tuple[str, str, Any]] = [
     ("POST", "/mcp", tool("fetch", id="hush1-a")),
     ("POST", "/mcp", tool("fetch", id="hush1-hushb")),
     ("POST", "/mcp", tool("collections")),
-    ("POST", "/v1/responses", {"model": "wye-fusion", "input": "Which bridge of Mostar?"}),
     ("GET", "/v1/vector_stores/a/files?limit=100", None),
     ("GET", "/v1/vector_stores/a/files/open0-a", None),
     ("GET", "/v1/vector_stores/a/files/open0-a/content", None),
@@ -354,7 +353,6 @@ QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min
             "/v1/open-webui/search",
             "chat",
             "store",
-            "responses",
             "documents",
             "/mcp",
         ]
@@ -384,10 +382,6 @@ def test_nothing_outside_of_its_filter_is_ever_told(
         body = {"knowledge_id": "a", "query": question, "retrieval_setting": setting}
     elif path == "/v1/open-webui/search":
         body = {"query": question, "count": k}
-    elif path == "responses":
-        search = {"type": "file_search", "vector_store_ids": ["a"], "filters": own}
-        body = {"model": f"wye-{route}", "input": question, "tools": [search]}
-        path = "/v1/responses"
     elif path == "documents":
         body = {}
         path = f"/v1/documents?limit={k}&after={words[0]}"

@@ -133,6 +133,11 @@ def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: 
         ({"messages": []}, "body.messages"),
         ({"messages": [{"role": "system", "content": "x"}]}, "role user"),
         ({"messages": [{"role": "user", "content": " "}]}, "role user"),
+        ({"messages": [{"role": "user", "content": "\u200b\u2060"}]}, "role user"),
+        (
+            {"messages": [{"role": "user", "content": 5}]},
+            " body.messages[0].content: Input should be a valid string or a valid list. See",
+        ),
         ({"messages": [{"role": "robot", "content": "x"}]}, "body.messages[0].role"),
         ({"n": 2}, "body.n"),
         ({"temperature": 9}, "body.temperature"),
@@ -154,3 +159,10 @@ def test_an_unknown_model(client: TestClient) -> None:
     with pytest.raises(openai.NotFoundError, match="wye-dense, ") as error:
         official(client).chat.completions.create(model="gpt-4", messages=TALK)
     assert error.value.code == "model_not_found"
+
+
+def test_what_is_not_offered_has_no_address(client: TestClient) -> None:
+    own = official(client)
+    for ask in (own.batches.list, lambda: own.embeddings.create(model="x", input="x")):
+        with pytest.raises(openai.NotFoundError, match="nothing at this address"):
+            ask()

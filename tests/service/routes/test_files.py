@@ -72,6 +72,20 @@ def test_a_file_is_kept_until_it_is_deleted(ai: OpenAI) -> None:
             ask(file.id)
 
 
+def test_documents_are_files(ai: OpenAI) -> None:
+    page = ai.vector_stores.files.list("default", limit=1)
+    assert [one.id for one in page.data] == ["mostar"]
+    assert [one.id for one in page] == ["mostar", "tower"], "page by page"
+    one = ai.vector_stores.files.retrieve("tower", vector_store_id="default")
+    assert (one.status, one.attributes) == ("completed", {"y": 1894})
+    (text,) = ai.vector_stores.files.content("tower", vector_store_id="default")
+    assert text.text == "Tower Bridge crosses the Thames in London."
+    assert ai.vector_stores.files.delete("tower", vector_store_id="default").deleted
+    assert not ai.vector_stores.files.delete("tower", vector_store_id="default").deleted
+    with pytest.raises(openai.NotFoundError, match="no document 'tower'"):
+        ai.vector_stores.files.retrieve("tower", vector_store_id="default")
+
+
 def test_an_upload_becomes_a_document_that_is_found(ai: OpenAI) -> None:
     done = ai.vector_stores.files.upload_and_poll(
         vector_store_id="default", file=("notes.md", NOTES)
