@@ -5,6 +5,7 @@ sentence: on the command line, when settings are loaded, and by the server.
 """
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 COMMANDS: Mapping[str, str] = {
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
@@ -25,9 +26,12 @@ SETTINGS: Mapping[str, str] = {
 
 ADDRESSES: Mapping[str, str] = {
     "/v1/responses": "Send to /v1/chat/completions, or to /v1/answer for citations as data.",
+    "/v1/vector_stores/*/file_batches": (
+        "Attach each file by itself, or send many documents in one upload to /v1/documents."
+    ),
     "/v1/shard": "Every server searches a whole index; ask /v1/retrieve.",
 }
-"""HTTP address, with all addresses below it."""
+"""HTTP address, where `*` is any name, with all addresses below it."""
 
 FIELDS: dict[str, str] = {
     **dict.fromkeys(
@@ -63,5 +67,5 @@ def address(path: str) -> str:
 
 
 def _below(table: Mapping[str, str], name: str, separator: str) -> str:
-    under = (key for key in table if (name + separator).startswith(key + separator))
+    under = (key for key in table if fnmatchcase(name + separator, f"{key}{separator}*"))
     return next((f"{key} was removed. {table[key]}" for key in under), "")

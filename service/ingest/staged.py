@@ -27,7 +27,7 @@ MOST_FILES = 256
 _UPLOADS = 4
 """A key may keep as many bytes as so many uploads of the greatest length."""
 _SPARE_SECONDS = 3_600
-_ID = re.compile(r"(?:file|vsfb)-[0-9a-f]{24}")
+_ID = re.compile(r"file-[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,7 @@ class Attachment:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileBatch:
-    """Files that were attached together."""
-
-    id: str
-    store: str
-    files: tuple[str, ...]
-    created: int
-
-
-_FILE, _ATTACHMENT, _BATCH = map(TypeAdapter[Any], (StagedFile, Attachment, FileBatch))
+_FILE, _ATTACHMENT = map(TypeAdapter[Any], (StagedFile, Attachment))
 
 
 class StagedFiles:
@@ -99,7 +89,8 @@ class StagedFiles:
                 f"A key can keep {MOST_FILES} uploaded files and {most:,} bytes. Delete some; "
                 "documents that were made from them stay.",
             )
-        file = StagedFile(_new_id("file"), name, purpose, size, int(time.time()))
+        id_ = f"file-{int(time.time() * 1e6):014x}{secrets.token_hex(5)}"  # sorts by time
+        file = StagedFile(id_, name, purpose, size, int(time.time()))
         with _writing():
             if not self._folder.exists():
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -154,18 +145,7 @@ class StagedFiles:
         with _writing():
             (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
 
-    def add_batch(self, store: str, files: tuple[str, ...]) -> FileBatch:
-        """Store which files were attached together."""
-        batch = FileBatch(_new_id("vsfb"), store, files, int(time.time()))
-        self._write(f"{batch.id}.json", batch)
-        return batch
-
-    def batch(self, id_: str, store: str) -> FileBatch | None:
-        """A batch by id; None if the collection has none with that id."""
-        found: FileBatch | None = self._read(id_, "json", _BATCH)
-        return found if found and found.store == store else None
-
-    def _write(self, name: str, value: StagedFile | Attachment | FileBatch) -> None:
+    def _write(self, name: str, value: StagedFile | Attachment) -> None:
         with _writing(), write_atomically(self._folder / name) as file:
             file.write(json.dumps(asdict(value)).encode())
 
@@ -193,8 +173,3 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise not_writable("No file can be kept here", error) from error
-
-
-def _new_id(kind: str) -> str:
-    """A new id; ids sort by time."""
-    return f"{kind}-{int(time.time() * 1e6):014x}{secrets.token_hex(5)}"

@@ -47,18 +47,18 @@ async def store_by_name(store: StoreId, service: Served) -> Store:
     return await _store(service, service.collection(store))
 
 
-async def not_offered() -> None:
+async def _not_offered() -> None:
     """Refuse (404) an operation that collections do not have over HTTP."""
     raise Problem(
         404,
         "not-offered",
         "This is not offered. A vector store is a collection, which `wye index` makes and `wye "
-        "serve` names; a job that writes files is ended with DELETE /v1/jobs/{job}.",
+        "serve` names.",
     )
 
 
 for _address, _methods in (("", ["POST"]), ("/{store}", ["POST", "DELETE"])):
-    router.add_api_route(_address, not_offered, methods=_methods, include_in_schema=False)
+    router.add_api_route(_address, _not_offered, methods=_methods, include_in_schema=False)
 
 
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")

@@ -1,11 +1,10 @@
-"""OpenAI's files, and requests that attach them to a vector store."""
+"""OpenAI's files, and the request that attaches one to a vector store."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.schemas.common import Strict
-from service.schemas.vector_stores import FileCounts
 
 Purpose = Literal["assistants", "user_data"]
 Attributes = Annotated[
@@ -70,31 +69,3 @@ class Attach(Strict):
             ]
         }
     )
-
-
-class AttachMany(Strict):
-    """Uploaded files to make documents of."""
-
-    file_ids: Annotated[list[FileId], Field(min_length=1, max_length=64)]
-    attributes: Attributes = None
-    chunking_strategy: Chunking | None = None
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"file_ids": [_FILE]},
-                {"file_ids": [_FILE], "chunking_strategy": {"type": "auto"}},
-            ]
-        }
-    )
-
-
-class BatchValue(BaseModel):
-    """Files that were attached together."""
-
-    id: str
-    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
-    created_at: int
-    vector_store_id: str
-    status: Literal["in_progress", "completed"]
-    file_counts: FileCounts

@@ -161,7 +161,7 @@ class StoreFile(BaseModel):
 
 
 class StoreFileList(BaseModel):
-    """A page of documents, or the files of a batch."""
+    """A page of documents."""
 
     object: Literal["list"] = "list"
     data: list[StoreFile]

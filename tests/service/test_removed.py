@@ -19,7 +19,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of names that never were."""
     monkeypatch.setattr(removed, "COMMANDS", {"rank": "Run `wye search`.", "search -q --old": "O."})
     monkeypatch.setattr(removed, "SETTINGS", {"WYE_SERVE__RANKS": "Set WYE_DENSE__KIND."})
-    monkeypatch.setattr(removed, "ADDRESSES", {"/v1/rank": "Send to /v1/retrieve."})
+    monkeypatch.setattr(removed, "ADDRESSES", {"/v1/rank": "S.", "/v1/a/*/ranks": "S."})
     monkeypatch.setitem(removed.FIELDS, "ranks", "Send k.")
 
 
@@ -52,10 +52,11 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, wye: Run, name: str) -> None:
 
 def test_addresses_and_fields(serve: Serve, library: Library) -> None:
     client = serve(library)
-    for path in ("/v1/rank", "/v1/rank/7"):
+    paths = {"/v1/rank": "/v1/rank", "/v1/rank/7": "/v1/rank", "/v1/a/b/ranks/7": "/v1/a/*/ranks"}
+    for path, name in paths.items():
         reply = client.post(path, json={})
         assert (reply.status_code, reply.json()["type"]) == (410, "urn:wye:problem:removed")
-        assert reply.json()["detail"] == "/v1/rank was removed. Send to /v1/retrieve."
+        assert reply.json()["detail"] == f"{name} was removed. S."
     assert client.get("/v1/ranking").status_code == 404
     reply = client.post("/v1/retrieve", json={"question": "What?", "ranks": 1})
     assert reply.status_code == 422

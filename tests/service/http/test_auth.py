@@ -269,9 +269,6 @@ STORE_OF_ANOTHER: list[tuple[str, str, Any]] = [
     ("GET", "/files/hush1-hushb", None),
     ("GET", "/files/hush1-hushb/content", None),
     ("DELETE", "/files/hush1-hushb", None),
-    ("POST", "/file_batches", {"file_ids": ["file-x"]}),
-    ("GET", "/file_batches/batch-x", None),
-    ("GET", "/file_batches/batch-x/files", None),
 ]
 
 

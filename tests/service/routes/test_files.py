@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +75,8 @@ def test_documents_are_files(ai: OpenAI) -> None:
     page = ai.vector_stores.files.list("default", limit=1)
     assert [one.id for one in page.data] == ["mostar"]
     assert [one.id for one in page] == ["mostar", "tower"], "page by page"
+    with pytest.raises(openai.UnprocessableEntityError, match="completed"):
+        ai.vector_stores.files.list("default", filter="failed")
     one = ai.vector_stores.files.retrieve("tower", vector_store_id="default")
     assert (one.status, one.attributes) == ("completed", {"y": 1894})
     (text,) = ai.vector_stores.files.content("tower", vector_store_id="default")
@@ -115,14 +116,17 @@ def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
     assert again.attributes == {"year": 1780}
 
 
-def test_what_cannot_be_read_has_failed_and_says_why(ai: OpenAI) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"\xff\xfe\xff", "UTF-8"), (b"", "is empty"), (b" \n", "is empty")]
+)
+def test_what_cannot_be_read_has_failed_and_says_why(ai: OpenAI, content: bytes, says: str) -> None:
     bad = ai.vector_stores.files.upload_and_poll(
-        vector_store_id="default", file=("notes.txt", b"\xff\xfe\xff")
+        vector_store_id="default", file=("notes.txt", content)
     )
     assert (bad.status, bad.usage_bytes) == ("failed", 0)
     assert bad.last_error is not None
     assert bad.last_error.code == "invalid_file"
-    assert "UTF-8" in bad.last_error.message
+    assert says in bad.last_error.message
     assert ai.vector_stores.files.delete(bad.id, vector_store_id="default").deleted is False
     with pytest.raises(openai.NotFoundError):
         ai.vector_stores.files.retrieve(bad.id, vector_store_id="default")
@@ -196,38 +200,18 @@ def test_no_document_of_a_file_is_made_on_the_event_loop(
     assert len(made) == 2
 
 
-def test_files_of_a_batch_fail_each_for_itself(ai: OpenAI) -> None:
-    names = {"a.txt": b"A bridge.", "b.txt": b"", "c.md": NOTES}
-    ids = [ai.files.create(file=one, purpose="assistants").id for one in names.items()]
-    batch = ai.vector_stores.file_batches.create_and_poll("default", file_ids=ids)
-    assert batch.status == "completed"
-    assert (batch.file_counts.completed, batch.file_counts.failed) == (2, 1)
-    assert batch.file_counts.total == 3
-    states = [ai.vector_stores.files.retrieve(one, vector_store_id="default").status for one in ids]
-    assert states == ["completed", "failed", "completed"]
-    of_batch = partial(
-        ai.vector_stores.file_batches.list_files, batch.id, vector_store_id="default"
-    )
-    assert [one.id for one in of_batch()] == ids
-    assert [one.id for one in of_batch(filter="failed")] == [ids[1]]
-    ai.vector_stores.files.delete(ids[2], vector_store_id="default")
-    assert [one.status for one in of_batch()] == ["completed", "failed", "cancelled"]
-    with pytest.raises(openai.UnprocessableEntityError, match="completed"):
-        ai.vector_stores.files.list("default", filter="failed")
-    with pytest.raises(openai.NotFoundError, match="no batch"):
-        ai.vector_stores.file_batches.retrieve("vsfb-1", vector_store_id="default")
-
-
 def test_what_is_not_offered_says_so(ai: OpenAI, client: TestClient) -> None:
     for ask in (
         lambda: ai.vector_stores.create(name="x"),
         lambda: ai.vector_stores.update("default", name="x"),
         lambda: ai.vector_stores.delete("default"),
-        lambda: ai.vector_stores.file_batches.cancel("vsfb-1", vector_store_id="default"),
     ):
         with pytest.raises(openai.NotFoundError, match="`wye index` makes"):
             ask()
     assert client.get("/v1/vector_stores/default").status_code == 200
+    with pytest.raises(openai.APIStatusError, match="Attach each file by itself") as gone:
+        ai.vector_stores.file_batches.create("default", file_ids=["file-1"])
+    assert gone.value.status_code == 410
 
 
 @pytest.mark.parametrize(
@@ -372,7 +356,3 @@ async def test_what_was_acknowledged_outlives_kill_9(server: list[Live], folder:
             file.id, vector_store_id="default"
         )
         assert done.status == "completed"
-        batch = await ai.vector_stores.file_batches.upload_and_poll(
-            "default", files=[("a.txt", b"A mill."), ("b.txt", b"A store.")], file_ids=[file.id]
-        )
-        assert batch.file_counts.completed == 3
