@@ -25,6 +25,7 @@ SETTINGS: Mapping[str, str] = {
 """Variable, or what several begin with, as in WYE_GENERATOR."""
 
 ADDRESSES: Mapping[str, str] = {
+    "/v1/open-webui/search": "Connect Open WebUI to /v1 as an OpenAI API, or to /mcp as a tool.",
     "/v1/responses": "Send to /v1/chat/completions, or to /v1/answer for citations as data.",
     "/v1/vector_stores/*/file_batches": (
         "Attach each file by itself, or send many documents in one upload to /v1/documents."

@@ -1,20 +1,12 @@
-"""Searches in the protocols of Dify and Open WebUI."""
+"""Searches in the protocol of Dify."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from backends.documents import is_blank
 from service.http.auth import READ
-from service.http.replies import headers, link_of, retrieve_reply
-from service.schemas.common import DEFAULT_ROUTE, CollectionName
-from service.schemas.connectors import (
-    DifyRecord,
-    DifyReply,
-    DifyRequest,
-    WebSearchRequest,
-    WebSearchResult,
-)
+from service.http.replies import headers, retrieve_reply
+from service.schemas.common import DEFAULT_ROUTE
+from service.schemas.connectors import DifyRecord, DifyReply, DifyRequest
 from service.search import SearchParams
 from service.service import Served
 
@@ -55,28 +47,3 @@ async def dify(
             for passage in reply.passages
         ]
     )
-
-
-@router.post(
-    "/open-webui/search", summary="Open WebUI's external search", operation_id="web_search"
-)
-async def web_search(
-    wanted: WebSearchRequest,
-    request: Request,
-    response: Response,
-    service: Served,
-    collection: Annotated[CollectionName, Query()] = None,
-) -> list[WebSearchResult]:
-    """Returns passages as results of a search engine. Have Open WebUI bypass its web loader."""
-    params = SearchParams(service.collection(collection).name, DEFAULT_ROUTE, wanted.count)
-    (result,) = await service.search(request, params, [wanted.query], None)
-    reply = retrieve_reply(result)
-    response.headers.update(headers(reply))
-    return [
-        WebSearchResult(
-            link=link_of(passage.metadata, passage.document),
-            title=passage.title or passage.document,
-            snippet=passage.text,
-        )
-        for passage in reply.passages
-    ]

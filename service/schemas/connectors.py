@@ -1,4 +1,4 @@
-"""Requests and replies of other programs: Dify's external knowledge, Open WebUI's web search."""
+"""Requests and replies of Dify's external knowledge."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,13 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from backends.errors import FilterError
 from backends.filters import parse_filter
-from service.schemas.common import (
-    LONGEST_QUESTION,
-    MOST_PASSAGES,
-    Exact,
-    Passages,
-    QuestionText,
-)
+from service.schemas.common import LONGEST_QUESTION, Exact, Passages
 
 _COMPARISONS = {
     "is": "eq",
@@ -140,27 +134,3 @@ class DifyReply(BaseModel):
     """Passages, best first."""
 
     records: list[DifyRecord]
-
-
-class WebSearchRequest(BaseModel):
-    """A request of Open WebUI to an external search engine."""
-
-    query: QuestionText
-    count: Annotated[int, Field(ge=1, le=MOST_PASSAGES), Exact] = 5
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": "Who designed the Iron Bridge?"},
-                {"query": "Which bridge was built first?", "count": 3},
-            ]
-        }
-    )
-
-
-class WebSearchResult(BaseModel):
-    """A passage as a search result."""
-
-    link: str = Field(description="`url` of its metadata, or `wye:` and the document's id.")
-    title: str
-    snippet: str

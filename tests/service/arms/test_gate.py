@@ -241,7 +241,6 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"model": "wye-auto", "messages": MESSAGES}),
     ("/v1/chat/completions", {"model": "wye-steps", "messages": MESSAGES}),
     ("/v1/vector_stores/default/search", {"query": [COSTLY, MIDDLE]}),
-    ("/v1/open-webui/search", {"query": COSTLY, "count": 9}),
     (
         "/v1/dify/retrieval",
         {

@@ -161,7 +161,6 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", "/v1/vector_stores/a/files/open0-a", None),
     ("GET", "/v1/vector_stores/a/files/open0-a/content", None),
     ("POST", "/v1/dify/retrieval", dify(QUESTION["question"])),
-    ("POST", "/v1/open-webui/search", {"query": QUESTION["question"], "count": 50}),
 ]
 
 
@@ -347,7 +346,6 @@ QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min
             "/v1/answer",
             "/v1/route",
             "/v1/dify/retrieval",
-            "/v1/open-webui/search",
             "chat",
             "store",
             "documents",
@@ -377,8 +375,6 @@ def test_nothing_outside_of_its_filter_is_ever_told(
     elif path == "/v1/dify/retrieval":
         setting = {"top_k": k, "score_threshold": 0.0}
         body = {"knowledge_id": "a", "query": question, "retrieval_setting": setting}
-    elif path == "/v1/open-webui/search":
-        body = {"query": question, "count": k}
     elif path == "documents":
         body = {}
         path = f"/v1/documents?limit={k}&after={words[0]}"

@@ -1,4 +1,4 @@
-"""As Dify and Open WebUI ask."""
+"""As Dify asks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -108,14 +108,3 @@ def test_a_missing_key_has_its_code(serve: Serve, library: Library) -> None:
     _, key = new_key("ada", [Scope.READ])
     reply = dify(serve(library, keys=(str(key),)))
     assert (reply.status_code, reply.json()["error_code"]) == (401, 1002)
-
-
-def test_results_of_a_search_engine(client: TestClient) -> None:
-    body = {"query": QUESTION, "count": 2}
-    found = client.post("/v1/retrieve", json={"question": QUESTION, "k": 2}).json()["passages"]
-    reply = client.post("/v1/open-webui/search?collection=default", json=body)
-    assert reply.status_code == 200
-    assert [each["snippet"] for each in reply.json()] == [each["text"] for each in found]
-    assert all(each["link"] and each["title"] for each in reply.json())
-    assert client.post("/v1/open-webui/search?collection=nope", json=body).status_code == 404
-    assert client.post("/v1/open-webui/search", json={"query": " "}).status_code == 422
