@@ -69,7 +69,7 @@ def environment() -> dict[str, str]:
     """What the image sets, with what the compose file sets on top."""
     (block,) = re.findall(r"^ENV ((?:.+\\\n)*.+)$", DOCKERFILE.rpartition("FROM ")[2], re.MULTILINE)
     pairs = dict(pair.split("=", 1) for pair in shlex.split(block.replace("\\\n", " ")))
-    return {**pairs, **COMPOSE["services"]["wye"]["environment"]}
+    return {**pairs, **COMPOSE["services"]["wye"].get("environment", {})}
 
 
 def first_commands(text: str) -> list[list[str]]:

@@ -79,7 +79,7 @@ def test_answers_are_judged_by_an_endpoint_as_well(
         code, out, _ = evaluate("--answers", "--routes", "dense", "--json", *asked, *kept)
     assert code == 0
     systems = json.loads(out)["answers"]["systems"]
-    assert {*systems} == {"dense, extractive", "dense, quotes", "dense, m"}
+    assert {*systems} == {"dense, quotes", "dense, m"}
     assert systems["dense, m"]["means"]["GPT-Acc"]["mean"] == 1
     assert systems["dense, m"]["means"]["Acc"]["mean"] == 1
     assert (tmp_path / "runs" / "answers.json").is_file()
