@@ -103,9 +103,9 @@ VISIBLE = {code: f"\\u{code:04x}" for code in _OBEYED}
 """For `str.translate`: replaces characters that a terminal would interpret by JSON escapes."""
 
 
-def rounded_json(value: object, *, indent: int | None = 2) -> str:
+def rounded_json(value: object) -> str:
     """JSON to print: sorted keys, numbers with at most 6 decimals, text unescaped."""
-    text = json.dumps(_rounded(value), sort_keys=True, indent=indent, ensure_ascii=False)
+    text = json.dumps(_rounded(value), sort_keys=True, indent=2, ensure_ascii=False)
     return text.translate(VISIBLE)
 
 

@@ -17,7 +17,7 @@ from featurizer.plan_nouns import MAKERS, OFFICES
 from featurizer.plan_parts import parts
 from featurizer.plan_phrases import ParsedSentence, Phrase, descriptions
 from featurizer.spacy_parser import token_count
-from featurizer.types import Span, Syntax, Token
+from featurizer.types import Span, Token
 
 LEVELS = 3
 STEPS = 6
@@ -118,18 +118,6 @@ def filled(question: str, puts: Iterable[tuple[Span, str]], span: Span) -> str:
         text += question[place:start] + words
         place = end
     return text + question[place : span[1]]
-
-
-def plan_of(syntax: Syntax) -> Plan:
-    """The plan of a question, a pure function of its tokens and trees.
-
-    Raises:
-        ValueError: The syntax was built without trees.
-    """
-    return _plan(
-        ParsedSentence(syntax.tokens[start:end], tree)
-        for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True)
-    )
 
 
 def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> Plan:

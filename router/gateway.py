@@ -35,10 +35,6 @@ _WITH_GRAPH = frozenset({Route.GRAPH, Route.FUSION, Route.STEPS, *FURTHER})
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
-Planner = Callable[[QuestionReading, Sequence[int]], Sequence[Plan]]
-"""Makes the plans of the questions at the given positions."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
     """A batch of questions, identified by position, of which some are answered already.
@@ -77,9 +73,7 @@ class Gateway:
         fusion: FusionSettings,
         model: Callable[[], RoutingModel] = no_router,
         *,
-        steps: StepSettings | None = None,
         relevance: RelevanceModel | None = None,
-        plans: Planner = QuestionReading.plans,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
@@ -87,17 +81,14 @@ class Gateway:
             arms: Returns the version to search. Called once per batch, so a batch sees one version.
             analyser: Returns the analyser. Not called for routes that need no model.
             model: Returns the router. Not called where the route is given.
-            steps: How questions are taken apart; None for the defaults.
             relevance: Model of relevance; None where none was fitted to these scores.
-            plans: Makes the plans of some questions that were read.
         """
         self._arms = arms
         self._reader = analyser
         self._model = model
         self._fusion = fusion
-        self.steps = steps or StepSettings()
+        self.steps = StepSettings()
         self._relevance = relevance
-        self._plans = plans
 
     def search(
         self,
@@ -397,7 +388,7 @@ class Gateway:
         batch.prepare(likely, (), tokens=True)
         batch.find_names(likely)
         with batch.stage("steps", likely):
-            return dict(zip(likely, self._plans(batch.reading, likely), strict=True))
+            return dict(zip(likely, batch.reading.plans(likely), strict=True))
 
     def _take_steps(
         self,

@@ -27,7 +27,7 @@ STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow", Route.STEPS: "green"}
 SIMPLE_STYLE = "cyan"
 
 
-def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
+def show_decision(console: Console, decision: Decision) -> None:
     """Print a decision: the score on the scale of the thresholds and, if asked for, why."""
     console.print(_headline(decision))
     if decision.summary:
@@ -37,7 +37,7 @@ def show_decision(console: Console, decision: Decision, *, features: int = SHOWN
     if decision.nearest_change is not None:
         console.print(Text(change_of(decision), style="dim"))
     if decision.contributions:
-        console.print(_contributions(decision.contributions, features))
+        console.print(_contributions(decision.contributions))
 
 
 def show_plan(console: Console, question: str, plan: Plan) -> None:
@@ -84,13 +84,13 @@ def _gauge(score: float, thresholds: Thresholds) -> Text:
     return line
 
 
-def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
+def _contributions(contributions: tuple[Contribution, ...]) -> Table:
     baseline, *features = contributions
-    rest = features[most:]
+    rest = features[SHOWN_FEATURES:]
     columns = ("feature", _right("value"), _right("logit"))
     table = _table("Why: what each feature adds to the score's logit", *columns)
     table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
-    for part in features[:most]:
+    for part in features[:SHOWN_FEATURES]:
         value = "" if part.value is None else f"{part.value:.4g}"
         table.add_row(part.name, value, f"{part.logit:+.3f}")
     if rest:

@@ -32,13 +32,11 @@ from backends.store.entity_vectors import EntityVectorCache
 from backends.store.extracted import ExtractedStore, content_key
 from backends.store.locks import LOCK, NOTE, uninterrupted, writer_lock
 from backends.store.schema import (
-    PASSAGE_COLUMNS,
     SCHEMA_VERSION,
     any_of,
     dimension_of,
     fingerprint_of,
     passage_schema,
-    to_passages,
     version_of,
 )
 from backends.store.versions import (
@@ -64,7 +62,6 @@ from backends.store.versions import (
     sizes_of,
     why_changed,
 )
-from backends.types import Passage
 
 log = logging.getLogger(__name__)
 
@@ -263,15 +260,6 @@ class PassageStore:
                 "it again, with the models that it has now."
             )
         return found
-
-    def fetch(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages by id, in the given order; ids that the current version lacks are left out."""
-        if not ids:
-            return []
-        with reading(self.path):
-            rows = self._dataset.to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("id", ids))
-            found = {passage.id: passage for passage in to_passages(rows)}
-        return [found[id_] for id_ in ids if id_ in found]
 
     @property
     def derived(self) -> DerivedFiles:

@@ -63,7 +63,6 @@ def ingest(
     batch_passages: int = WINDOW,
     entity_vectors: bool = False,
     progress: Progress | None = None,
-    expected: int | None = None,
     corpus: Corpus | None = None,
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
@@ -80,7 +79,6 @@ def ingest(
             and written again. Of two documents with one id the first counts.
         batch_passages: Passages per window; more if a document ends later.
         entity_vectors: Also keep a vector of every entity surface, for graphs that link by vector.
-        expected: The number of passages, if known.
         corpus: A version of the index in memory. If nothing was written since, it tells what is
             stored, and the first window need not read the ids of all passages.
 
@@ -92,7 +90,7 @@ def ingest(
     index.check(analyser.fingerprint)
     clock = _Clock()
     progress = progress or Silent()
-    progress.start(expected, "passages")
+    progress.start(None, "passages")
     interrupted = False
     try:
         with index.writer() as writer:

@@ -2,14 +2,12 @@ import itertools
 import random
 import re
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurizer.constituency.parser import SyntaxParser
-from featurizer.constituency.tree import Tree
 from featurizer.plan import (
     LEVELS,
     STEPS,
@@ -18,7 +16,6 @@ from featurizer.plan import (
     filled,
     is_nested,
     plan_by_dependencies,
-    plan_of,
     walk,
     with_names,
 )
@@ -31,6 +28,10 @@ NESTED = "Who leads the country where the composer of Finlandia was born?"
 def plan(questions: SyntaxParser, text: str) -> Plan:
     (syntax,) = questions.parse([text])
     return plan_of(syntax)
+
+
+def plan_of(syntax: Syntax) -> Plan:
+    return plan_by_dependencies(syntax.tokens, syntax.sentences)
 
 
 def told(text: str, steps: tuple[Step, ...]) -> list[tuple[str, str, str]]:
@@ -93,11 +94,6 @@ def test_a_long_question_without_steps_is_open(questions: SyntaxParser) -> None:
     assert not plan(
         questions, NESTED + " And why is that so, and for how long has it been so?"
     ).open
-
-
-def test_without_trees_there_is_no_plan_to_read(chain: Syntax) -> None:
-    with pytest.raises(ValueError, match="zip"):
-        plan_of(replace(chain, trees=()))
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "wye", "'s", '"', "of of of", "A" * 10_000])
@@ -212,16 +208,16 @@ def test_steps_lie_within_each_other_and_within_the_question(
     questions: SyntaxParser, text: str
 ) -> None:
     (syntax,) = questions.parse([text])
-    for found in (plan_of(syntax), plan_by_dependencies(syntax.tokens, syntax.sentences)):
-        assert len(found.levels()) <= LEVELS
-        assert len([*walk(found.steps)]) <= STEPS
-        check(text, 0, len(text), found.steps)
-        for step in walk(found.steps):
-            assert step.kind in ("bridge", "possessive", "comparison", "intersection")
-            assert step.wanted in {*TYPES, "free"}
-            start, end = step.span
-            assert put(text, step, "X") == text[:start] + "X" + text[end:]
-    assert plan_of(syntax) == plan(questions, text)
+    found = plan_of(syntax)
+    assert len(found.levels()) <= LEVELS
+    assert len([*walk(found.steps)]) <= STEPS
+    check(text, 0, len(text), found.steps)
+    for step in walk(found.steps):
+        assert step.kind in ("bridge", "possessive", "comparison", "intersection")
+        assert step.wanted in {*TYPES, "free"}
+        start, end = step.span
+        assert put(text, step, "X") == text[:start] + "X" + text[end:]
+    assert found == plan(questions, text)
 
 
 def check(text: str, start: int, end: int, steps: tuple[Step, ...]) -> None:
@@ -236,7 +232,7 @@ def check(text: str, start: int, end: int, steps: tuple[Step, ...]) -> None:
 
 @settings(deadline=None, max_examples=500)
 @given(st.integers(0, 2**32))
-def test_no_tree_and_no_tags_lead_astray(seed: int) -> None:
+def test_no_arcs_and_no_tags_lead_astray(seed: int) -> None:
     """A parser may say anything of a question."""
     draw = random.Random(seed)
     tokens: list[Token] = []
@@ -244,25 +240,15 @@ def test_no_tree_and_no_tags_lead_astray(seed: int) -> None:
         text, tag = draw.choice(WORDS), draw.choice(TAGS)
         start = tokens[-1].span[1] + draw.randint(0, 1) if tokens else 0
         span, entity = (start, start + len(text)), draw.choice(("", "", "PERSON", "DATE", "NORP"))
-        pos = draw.choice(("NOUN", "PROPN", "PUNCT", "VERB"))
+        pos = draw.choice(("NOUN", "PROPN", "PUNCT", "VERB", "ADP"))
+        dep, head = draw.choice(("dep", "relcl")), draw.randint(0, place)
         tokens.append(
-            Token(text, text.lower(), tag, pos, "dep", place, span, entity, True, False, False)
+            Token(text, text.lower(), tag, pos, dep, head, span, entity, True, False, False)
         )
-    tree = Tree("ROOT", (grown(draw, [Tree(t.tag, (Tree(t.text),)) for t in tokens]),))
-    found = plan_of(Syntax(tuple(tokens), ((0, len(tokens)),), (tree,), (False,), 0))
+    found = plan_by_dependencies(tokens, [(0, len(tokens))])
     assert len(found.levels()) <= LEVELS
     assert len([*walk(found.steps)]) <= STEPS
     check("x" * tokens[-1].span[1], 0, tokens[-1].span[1], found.steps)
-
-
-def grown(draw: random.Random, tags: list[Tree]) -> Tree:
-    """Any tree over these tags."""
-    if len(tags) == 1 and draw.random() < 0.8:
-        return tags[0]
-    label = draw.choice(("NP", "NP", "VP", "PP", "SBAR", "SQ", "X"))
-    cut = draw.randint(1, len(tags))
-    parts = [tags[:cut], tags[cut:]] if cut < len(tags) else [tags]
-    return Tree(label, tuple(grown(draw, part) for part in parts if part))
 
 
 @pytest.mark.parametrize(

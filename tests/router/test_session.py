@@ -36,6 +36,7 @@ from router.session import ModelCache, Session, Snapshot, open_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import ARMS, FURTHER, Route, Thresholds
 from tests.hashing import HashAnalyser
+from tests.stored import fetch
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -193,7 +194,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
         if chance.random() < 0.2:
             Snapshot.derive(index, settings)
         stored = snapshot.corpus.ids
-        changed = [replace(one, title="Grace") for one in index.fetch(chance.sample(stored, 1))]
+        changed = [replace(one, title="Grace") for one in fetch(index, chance.sample(stored, 1))]
         new = [passage(100 * step + more, chance) for more in range(chance.randint(0, 3))]
         ingest(index, [*new, *changed], HASHES)
         with index.writer() as writer:

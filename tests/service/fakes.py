@@ -42,6 +42,7 @@ from router.types import (
     Thresholds,
 )
 from tests.hashing import FakeAnalyser, HashAnalyser
+from tests.stored import fetch
 
 Serve = Callable[..., TestClient]
 LIBRARY = (
@@ -362,7 +363,7 @@ class Shelf(Library):
     def __init__(self, folder: Path) -> None:
         self._index = index = PassageStore.open(folder)
         ids = index.snapshot().to_table(columns=["id"])["id"].to_pylist()
-        super().__init__(index.fetch(ids), index.version)
+        super().__init__(fetch(index, ids), index.version)
         self._folder = folder
 
     def reload(self) -> "Library | None":

@@ -19,6 +19,7 @@ from backends.store.versions import PASSAGES
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.hashing import HashAnalyser
+from tests.stored import fetch
 
 
 def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
@@ -44,7 +45,7 @@ def holding_a(index: PassageStore) -> PassageStore:
 
 def test_a_new_index_is_empty_and_opens_again(index: PassageStore) -> None:
     assert index.count() == 0
-    assert index.fetch(["a"]) == []
+    assert fetch(index, ["a"]) == []
     again = PassageStore.open(index.path, ANALYSER.fingerprint)
     assert (again.version, again.dimension) == (index.version, ANALYSER.dimension)
     assert again.fingerprint == dict(ANALYSER.fingerprint)
@@ -63,7 +64,7 @@ def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
         assert writer.version == before + 1
     assert index.refresh()
     a, b, d = passage("a"), passage("b", "New."), passage("d")
-    assert index.fetch(["d", "c", "b", "a", "a"]) == [d, b, a, a]
+    assert fetch(index, ["d", "c", "b", "a", "a"]) == [d, b, a, a]
 
 
 def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) -> None:
@@ -73,10 +74,10 @@ def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) 
         writer.delete(["b"])
         writer.compact()
     assert index.version == held
-    assert index.fetch(["a", "b"]) == [passage("a")]
+    assert fetch(index, ["a", "b"]) == [passage("a")]
     assert index.refresh()
     assert not index.refresh()
-    assert index.fetch(["a", "b"]) == [passage("a", "Changed.")]
+    assert fetch(index, ["a", "b"]) == [passage("a", "Changed.")]
     assert [version.number for version in index.versions()] == list(range(1, index.version + 1))
 
 
@@ -91,7 +92,7 @@ def test_deleting_by_id(index: PassageStore) -> None:
         assert writer.version == before
         assert writer.delete(["a", "b#1", "nobody"]) == 2
     index.refresh()
-    assert index.fetch(["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
+    assert fetch(index, ["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
 
 
 def test_one_id_twice_in_a_commit_is_refused(index: PassageStore) -> None:
@@ -112,7 +113,7 @@ def test_any_id_can_be_written_fetched_and_deleted(index: PassageStore, ids: set
         writer.upsert(rows(passage(first, "New.")), stale=others[:1])
         index.refresh()
         kept = [first, *others[1:]]
-        assert [p.id for p in index.fetch([*others[:1], *kept])] == kept
+        assert [p.id for p in fetch(index, [*others[:1], *kept])] == kept
         assert writer.delete(kept) == len(kept)
         assert writer.delete(list(ids)) == 0
 
@@ -174,7 +175,7 @@ def test_compacting_removes_what_a_killed_writer_left(holding_a: PassageStore) -
         writer.compact(keep=timedelta(0))
     assert not left.exists()
     holding_a.refresh()
-    assert holding_a.fetch(["a"]) == [passage("a")]
+    assert fetch(holding_a, ["a"]) == [passage("a")]
 
 
 def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageStore) -> None:

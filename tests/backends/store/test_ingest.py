@@ -26,6 +26,7 @@ from benchmarks.crash import OPERATIONS, Bench
 from featurizer.types import PassageAnalysis
 from tests.backends.store.conftest import new_index
 from tests.hashing import HashAnalyser
+from tests.stored import fetch
 
 
 class Counting(HashAnalyser):
@@ -99,7 +100,7 @@ def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Coun
     report = ingest(index, [*passages, Passage("new", "", "Newer.")], analyser, batch_passages=2)
     assert (report.added, report.updated, report.unchanged) == (1, 2, 4)
     assert analyser.analysed == ["p2", "new"]
-    assert index.fetch(["p4", "p2"]) == [passages[4], passages[2]]
+    assert fetch(index, ["p4", "p2"]) == [passages[4], passages[2]]
 
 
 def test_each_chunk_states_how_many_its_document_has(
@@ -222,7 +223,7 @@ def test_passages_may_not_take_ids_of_other_documents(
     with pytest.raises(SourceError, match="of document 'yours'"):
         ingest(index, [replace(yours, id="q"), replace(mine, id="q")], analyser)
     index.refresh()
-    assert index.fetch(["p", "q"]) == [mine]
+    assert fetch(index, ["p", "q"]) == [mine]
 
 
 def test_nothing_at_all_is_fine(index: PassageStore, analyser: Counting) -> None:

@@ -20,6 +20,7 @@ from backends.store.schema import to_batch
 from backends.store.snapshot import AnyMentions, Corpus, changed_since, kept_corpus, read_corpus
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER, new_index
+from tests.stored import fetch
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 
@@ -204,7 +205,7 @@ def change(index: PassageStore, chance: random.Random, step: int) -> None:
     ]
     changed = [
         replace(passage, title="Now Carol", text=f"Carol met Dave in {step}.")
-        for passage in index.fetch(old[:1])
+        for passage in fetch(index, old[:1])
     ]
     write(index, [*new, *changed], old[1:])
     if chance.random() < 0.3:

@@ -16,6 +16,7 @@ from service.settings import ServeSettings, ServiceSettings
 from tests.live import until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from tests.stored import fetch
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder
     assert (said["documents"], said["added"], said["updated"]) == (["galata"], 1, 0)
     index = PassageStore.open(folder)
     assert index.version == said["index_version"]
-    assert index.fetch(["galata"])[0].title == "Galata Bridge"
+    assert fetch(index, ["galata"])[0].title == "Galata Bridge"
     assert "galata" in found(client, "Galata Bridge", said["index_version"])
 
 

@@ -19,6 +19,7 @@ from router.session import Session
 from router.settings import load_settings
 from router.types import FURTHER, Route
 from tests.fakes import ReadingAnalyser
+from tests.stored import fetch
 from tests.training.made import CountingProgress
 from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
@@ -148,7 +149,7 @@ def test_answers_are_looked_up_in_title_and_text(
     one = next(one for one in replay.questions if one.answered[Route.GRAPH].any())
     hits = one.results.rankings[Route.GRAPH].hits
     first = int(one.answered[Route.GRAPH].argmax())
-    (passage,) = container.index.fetch([hits[first].id])
+    (passage,) = fetch(container.index, [hits[first].id])
     said = f"{passage.title} {passage.text}".casefold()
     assert any(answer.casefold() in said for answer in one.question.answers)
 
