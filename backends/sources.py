@@ -402,6 +402,18 @@ def in_words(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
+def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Number, from 1, and content of each line that is not blank.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    for number, line in enumerate(file, 1):
+        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+        if content:
+            yield number, content
+
+
 def read_lines(
     file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
 ) -> Iterator[Passage]:
@@ -413,12 +425,9 @@ def read_lines(
     Raises:
         OSError: The file cannot be read.
     """
-    for number, line in enumerate(file, 1):
-        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-        if not content:
-            continue
+    for number, line in numbered_lines(file):
         try:
-            yield once(parse_record(_json(content)))
+            yield once(parse_record(parse_json(line)))
         except SourceError as error:
             on_bad(BadLine("", number, str(error)))
 
@@ -461,8 +470,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _json(line: bytes) -> object:
-    """The value of a line of JSON; NaN and infinities are not JSON."""
+def parse_json(line: bytes) -> object:
+    """The value of a line of JSON; NaN and infinities are not JSON.
+
+    Raises:
+        SourceError: It is no JSON; says why.
+    """
     try:
         return json.loads(_decode(line), parse_constant=_not_json)
     except json.JSONDecodeError as error:

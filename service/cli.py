@@ -21,6 +21,7 @@ from service.commands.index import index
 from service.commands.info import info
 from service.commands.keys import keys
 from service.commands.mcp import mcp
+from service.commands.refine import refine
 from service.commands.repair import repair
 from service.commands.route import route
 from service.commands.search import search
@@ -48,6 +49,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
+    refine: "wye refine units units.jsonl --index my-index",
     demo: "wye demo",
 }
 """Commands, each with an example."""

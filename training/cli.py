@@ -11,7 +11,6 @@ import typer
 
 from training import options
 from training.errors import EvaluationError, FitError, TrainingError
-from training.refine_cli import register as register_refining
 from training.remote_cli import remote_answers
 from training.tune_cli import register as register_tuning
 
@@ -42,7 +41,6 @@ def register(
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
     register_tuning(app, progress)
-    register_refining(app, progress)
     return TrainingError
 
 

@@ -72,13 +72,11 @@ class JudgeClient:
 
     Attributes:
         tokens: Tokens used, as the endpoint reports them; 0 if it does not.
-        sent: Tokens of requests.
-        received: Tokens of replies.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Create the client, without connecting."""
-        self.tokens = self.sent = self.received = 0
+        self.tokens = 0
         self._counting = Lock()
         self._settings = settings
         # The client would send any endpoint the OpenAI account that the environment names.
@@ -97,11 +95,6 @@ class JudgeClient:
     def identity(self) -> str:
         """Identifies what the replies depend on: address, model and longest reply."""
         return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
-
-    @property
-    def model(self) -> str:
-        """Name of the model at the endpoint."""
-        return self._settings.model
 
     def __enter__(self) -> "JudgeClient":
         return self
@@ -158,8 +151,6 @@ class JudgeClient:
         usage = reply.get("usage")
         with self._counting:
             self.tokens += _count(usage, "total_tokens")
-            self.sent += _count(usage, "prompt_tokens")
-            self.received += _count(usage, "completion_tokens")
         return content
 
     def _body(self, instructions: str, asked: str) -> str:

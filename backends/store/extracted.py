@@ -1,16 +1,16 @@
 """What a language model extracted from passages: knowledge units, and facts as triples.
 
-It was paid for and cannot be derived again, so it is stored beside the dataset and belongs to no
-version. An extraction is stored by the id of its passage with a digest of the text that was read.
+It cannot be derived again, so it is stored beside the dataset and belongs to no version. An
+extraction is stored by the id of its passage with a digest of the text that was read.
 It counts as absent once the passage has changed, and is deleted together with the passage.
 """
 
 import json
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -52,16 +52,16 @@ class Extraction:
     Attributes:
         id: Id of the passage.
         content: `content_key` of the text that was read.
-        source: Which model was asked, and how.
+        source: Name of the file that it comes from.
         items: Texts; for facts, triples of head, relation and tail.
         analysed: Whether the parser and the encoder in use have analysed the items.
     """
 
     id: str
     content: str
-    source: str
+    source: str = field(compare=False)
     items: Sequence[Any]
-    analysed: bool
+    analysed: bool = field(default=False, compare=False)
 
 
 class ExtractedStore:
@@ -95,17 +95,26 @@ class ExtractedStore:
                 for id_, content, source, items, analysed in found
             ]
 
-    def keep(self, kind: Kind, found: Sequence[Extraction]) -> None:
-        """Store extractions durably.
+    def keep(
+        self, kind: Kind, analysed: Iterable[tuple[Extraction, Sequence[AnalysedSentence]]]
+    ) -> None:
+        """Store extractions with the analyses of their items durably, all or none.
 
         Raises:
             BackendError: The file cannot be written.
         """
-        with self._change() as database:
-            database.executemany(
-                "INSERT OR REPLACE INTO extracted VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
-                [(kind, e.id, e.content, e.source, json.dumps(list(e.items))) for e in found],
-            )
+        rows = []
+        for one, sentences in analysed:
+            texts = [(each.text, each.entities, each.phrases) for each in sentences]
+            vectors = np.array([each.vector for each in sentences], np.float16)
+            items, analysis = json.dumps(list(one.items)), json.dumps(texts)
+            extraction = kind, one.id, one.content, one.source, items
+            rows.append((*extraction, self._analyser, analysis, vectors.tobytes()))
+        if rows:
+            with self._change() as database:
+                database.executemany(
+                    "INSERT OR REPLACE INTO extracted VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
+                )
 
     def take(self, other: "ExtractedStore", contents: Mapping[str, str]) -> int:
         """Copy another index's extractions of passages with the same text that have none here.
@@ -138,24 +147,6 @@ class ExtractedStore:
                 same,
             )
             return database.total_changes - before
-
-    def keep_analyses(self, kind: Kind, found: Mapping[str, Sequence[AnalysedSentence]]) -> None:
-        """Store the analyses of extracted items, by id of the passage.
-
-        Raises:
-            BackendError: The file cannot be written.
-        """
-        rows = []
-        for id_, items in found.items():
-            told = [(item.text, item.entities, item.phrases) for item in items]
-            vectors = np.array([item.vector for item in items], np.float16)
-            rows.append((self._analyser, json.dumps(told), vectors.tobytes(), kind, id_))
-        with self._change() as database:
-            database.executemany(
-                "UPDATE extracted SET analyser = ?, sentences = ?, vectors = ?"
-                " WHERE kind = ? AND id = ?",
-                rows,
-            )
 
     def forget(self, gone: Sequence[str], contents: Mapping[str, str]) -> None:
         """Delete the extractions of deleted and of changed passages; nothing stays in the file.
@@ -215,15 +206,14 @@ class ExtractedStore:
         return blake2b(canonical_json(found).encode(), digest_size=16).hexdigest() if found else ""
 
     def inventory(self) -> dict[str, object]:
-        """Counts and models of each kind; empty if there are no extractions."""
+        """Counts and files of each kind; empty if there are no extractions."""
         found: dict[str, object] = {}
         for kind in KINDS:
             rows = self.read(kind)
             if rows:
                 found[kind] = sum(len(row.items) for row in rows)
                 found[f"passages with {kind}"] = len(rows)
-                models = sorted({row.source.partition(" ")[0] for row in rows})
-                found[f"{kind} by"] = ", ".join(models)
+                found[f"{kind} from"] = ", ".join(sorted({row.source for row in rows}))
         return found
 
     def sentences(self, kind: Kind) -> Iterator[tuple[str, str, list[StoredSentence]]]:
@@ -282,7 +272,7 @@ class ExtractedStore:
             if (version := _version_of(database)) > VERSION:
                 raise IndexMismatchError(
                     f"{self.path} has schema version {version}; this Wye reads {VERSION}. Run the "
-                    "Wye that wrote it, or delete the file and extract again."
+                    "Wye that wrote it, or delete the file and store the extractions again."
                 )
         except BaseException:
             database.close()
@@ -301,8 +291,8 @@ class ExtractedStore:
             ) from error
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise IndexDamagedError(
-                f"{self.path} is damaged ({error}). Move it away, and extract again with `wye "
-                "refine`."
+                f"{self.path} is damaged ({error}). Move it away, and store the extractions again "
+                "with `wye refine`."
             ) from error
 
 

@@ -340,6 +340,13 @@ class Writer:
         """Number of the newest version."""
         return int(self.dataset.version)
 
+    def content_keys(self) -> dict[str, str]:
+        """Id -> `content_key` of every passage of the newest version."""
+        with reading(self.folder):
+            batches = self.dataset.to_batches(columns=["id", "title", "text"])
+            rows = (row for batch in batches for row in batch.to_pylist())
+            return {row["id"]: content_key(row["title"], row["text"]) for row in rows}
+
     def upsert(
         self,
         rows: pa.RecordBatch,

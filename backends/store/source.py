@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.errors import SourceError
-from backends.store.extracted import ExtractedStore, content_key
+from backends.store.extracted import ExtractedStore
 from backends.store.index import PassageStore, Writer
 from backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
 from backends.store.versions import PASSAGES, reading
@@ -149,12 +149,8 @@ class IndexSource:
         ours = ExtractedStore(self.folder, self.index.fingerprint)
         if not ours.path.exists():
             return
-        with reading(writer.folder):
-            batches = writer.dataset.to_batches(columns=["id", "title", "text"])
-            rows = (row for batch in batches for row in batch.to_pylist())
-            contents = {row["id"]: content_key(row["title"], row["text"]) for row in rows}
         theirs = ExtractedStore(writer.folder, self.index.fingerprint)
-        self.extractions += theirs.take(ours, contents)
+        self.extractions += theirs.take(ours, writer.content_keys())
 
 
 def stored_analyses(

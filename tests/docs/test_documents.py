@@ -25,7 +25,9 @@ def runner_of(block: Block) -> str:
     programs = {command.words[0] for command in block.commands}
     if programs == {"make"}:
         return "make"
-    assert programs <= {"wye", "curl"}, f"{block.place}: nothing here knows how to run {programs}"
+    assert programs <= {"wye", "curl", "python"}, (
+        f"{block.place}: nothing here knows how to run {programs}"
+    )
     if block.place.startswith("docs/first-hour.md"):
         return "here"  # it has asked what it tunes on
     # They take judged questions by the hundred, for which tests/training has a small town.
@@ -108,6 +110,8 @@ def test_the_commands_do_what_is_said(
                 elif command.words[0] == "curl":
                     reply = json.loads(curl(command, servers[-1].url))
                     assert "/v1/retrieve" not in command.text or reply["passages"], command
+                elif command.words[0] == "python":
+                    script(command, folder)
                 else:
                     printed = wye(command, folder, capsys, monkeypatch)
                     assert is_part_of(" ".join(command.output), printed), (command, printed)
@@ -134,7 +138,7 @@ def served(command: Command, folder: Path, ports: dict[str, str]) -> Live:
 
 
 # They serve, take judged questions by the hundred, or ask others; others test them.
-LONG = {"serve", "mcp", "demo", "eval", "train", "tune", "refine"}
+LONG = {"serve", "mcp", "demo", "eval", "train", "tune"}
 
 
 def examples_of_help() -> Iterator[Command]:
@@ -168,14 +172,27 @@ def wye(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """Run a command in this process, beside a language model if it names one; what it prints."""
-    with monkeypatch.context() as patched, speaking(lambda *_: '{"units": []}') as model:
+    """Run a command in this process; what it prints."""
+    with monkeypatch.context() as patched:
         for name, value in command.variables.items():
-            patched.setenv(name, model.url if name == "WYE_GENERATOR__URL" else value)
+            patched.setenv(name, value)
         code = run(command.expanded(folder)[1:])
     captured = capsys.readouterr()
     assert code == 0, (command, captured.err)
     return captured.out
+
+
+def script(command: Command, folder: Path) -> None:
+    """Run an example as a shell does, with a model that calls a passage's first sentence a unit."""
+
+    def first(_: str, passage: str) -> str:
+        return json.dumps({"units": [passage.partition(". ")[2].partition(". ")[0]]})
+
+    with speaking(first) as model:
+        text = command.text.replace(command.variables["WYE_GENERATOR__URL"], model.url)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+        subprocess.run(["bash", "-c", text], cwd=folder, env=environment, check=True)
 
 
 def python(block: Block, url: str, folder: Path) -> str:

@@ -42,14 +42,12 @@ def store_of(index: PassageStore) -> ExtractedStore:
 
 def extraction(passage: Passage, *items: str) -> Extraction:
     key = content_key(passage.title, passage.text)
-    return Extraction(passage.id, key, "model 1", items, analysed=False)
+    return Extraction(passage.id, key, "units.jsonl", items)
 
 
 def keep(index: PassageStore, passage: Passage, *items: str) -> None:
-    store = store_of(index)
-    store.keep("units", [extraction(passage, *items)])
     own = [StoredSentence(item, (item.split()[0],), (), unit(n)) for n, item in enumerate(items)]
-    store.keep_analyses("units", {passage.id: own})
+    store_of(index).keep("units", [(extraction(passage, *items), own)])
 
 
 def unit(place: int) -> Float32:
@@ -143,7 +141,7 @@ def test_the_inventory_says_what_there_is(index: PassageStore) -> None:
     assert take_inventory(index.path)["extracted"] == {
         "units": 3,
         "passages with units": 2,
-        "units by": "model",
+        "units from": "units.jsonl",
     }
     assert store_of(index).drop("units") == 2
     assert store_of(index).inventory() == {}
@@ -163,7 +161,7 @@ def test_a_later_schema_is_refused_and_a_damaged_file_told(index: PassageStore) 
     store = store_of(index)
     with sqlite3.connect(store.path) as database:
         database.execute("UPDATE extracted SET sentences = ?", (json.dumps([["a", []]]),))
-    with pytest.raises(IndexDamagedError, match="extract again"):
+    with pytest.raises(IndexDamagedError, match="with `wye refine`"):
         refine(read_corpus(index), store, "units")
     with sqlite3.connect(store.path) as database:
         database.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -176,7 +174,7 @@ def test_a_later_schema_is_refused_and_a_damaged_file_told(index: PassageStore) 
     store.path.unlink()
     store.path.mkdir()
     with pytest.raises(BackendError, match="cannot be read or written"):
-        store.keep("units", [extraction(PASSAGES[0], "Ada lived.")])
+        store.keep("units", [(extraction(PASSAGES[0], "Ada lived."), [])])
 
 
 def test_a_file_without_tables_is_one_that_is_being_made(index: PassageStore) -> None:

@@ -198,14 +198,15 @@ def test_metadata_is_added_where_a_passage_has_none(old: PassageStore) -> None:
     assert [found[f"long#{n:04}"].chunk for n in range(3)] == [0, 1, 2]
 
 
-def test_paid_for_extractions_come_along_with_their_text(old: PassageStore, tmp_path: Path) -> None:
+def test_extractions_come_along_with_their_text(old: PassageStore, tmp_path: Path) -> None:
     ours = ExtractedStore(old.path, old.fingerprint)
     keys = {p.id: content_key(p.title, p.text) for p in corpus()}
     for kind in KINDS:
-        kept = [Extraction(id_, keys[id_], "m", [id_], analysed=False) for id_ in ("p03", "p04")]
-        ours.keep(kind, [*kept, Extraction("p05", "of a former text", "m", ["x"], analysed=False)])
-    analysed = {"p03": OLD.analyse([corpus()[3]])[0].sentences}
-    ours.keep_analyses("units", analysed)
+        kept = [Extraction(id_, keys[id_], "m", [id_]) for id_ in ("p03", "p04")]
+        former = Extraction("p05", "of a former text", "m", ["x"])
+        ours.keep(kind, [(one, []) for one in (*kept, former)])
+        if kind == "units":
+            ours.keep(kind, [(kept[0], OLD.analyse([corpus()[3]])[0].sentences)])
     source = IndexSource(old.path)
     new = PassageStore.create(tmp_path / "new", OLD.dimension, OLD.fingerprint)
     ingest(new, [p for p in source.passages() if p.id != "p04"], OLD)
@@ -218,7 +219,7 @@ def test_paid_for_extractions_come_along_with_their_text(old: PassageStore, tmp_
         gave[2][0].text,
         gave[2][0].vector.tolist(),
     )
-    theirs.keep("units", [Extraction("p03", keys["p03"], "better", ["y"], analysed=False)])
+    theirs.keep("units", [(Extraction("p03", keys["p03"], "better", ["y"]), [])])
     take(old.path, tmp_path / "new", OLD)  # p04 now comes along, and what is there stays
     units = {one.id: one.source for one in theirs.read("units")}
     assert units == {"p03": "better", "p04": "m"}

@@ -1,0 +1,58 @@
+"""`wye refine`: store what a language model extracted from an index's passages."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.commands.options import IndexOption, folder_of
+from service.errors import ServiceError
+from service.terminal import Bar, output
+
+
+def refine(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="units, for the route clue, or facts, for the graph if WYE_GRAPH__ACTIVATION is "
+            "facts.",
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines with id, title, text, and units or facts.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    index: IndexOption = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Delete what is stored of this kind instead.")
+    ] = False,
+) -> None:
+    """Store knowledge units or facts that a language model extracted from passages of an index.
+
+    They replace what is stored of the same passages. If a line is wrong, nothing is stored.
+    docs/examples/extract.py has a language model write such a file.
+    """
+    from backends.store.extracted import KINDS, ExtractedStore
+    from router.session import Session
+    from service.ingest.extractions import store_file
+    from service.settings import load_settings
+
+    what = next((one for one in KINDS if one == kind), None)
+    if what is None:
+        raise ServiceError(f"KIND is one of {', '.join(KINDS)}; not '{kind}'.")
+    if drop == (file is not None):
+        raise ServiceError("Give either a FILE, as docs/examples/extract.py writes it, or --drop.")
+    settings = load_settings(index=index)
+    with Session.open(settings, folder_of(settings)) as session:
+        if file is None:
+            count = ExtractedStore(session.folder, session.index.fingerprint).drop(what)
+            output().print(f"Deleted the {what} of {count:,} passages.")
+        else:
+            report = store_file(file, what, session.index, lambda: session.analyser, Bar())
+            output().print(str(report))

@@ -1,0 +1,201 @@
+"""Stores what a language model extracted from passages, as given in a file of JSON lines.
+
+Each line is a passage as it was read, with its knowledge units, or with its facts as triples:
+
+    {"id": "mostar", "title": "Stari Most", "text": "The Old Bridge …", "units": ["…", "…"]}
+    {"id": "mostar", "title": "Stari Most", "text": "…", "facts": [["head", "relation", "tail"]]}
+
+Source: knowledge units are Clue-RAG's; facts are those that EA-GraphRAG takes from HippoRAG 2.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.documents import clean, is_blank
+from backends.errors import SourceError
+from backends.files import open_regular
+from backends.progress import Progress
+from backends.sources import numbered_lines, parse_json
+from backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
+from backends.store.index import PassageStore
+from backends.store.schema import StoredSentence
+from backends.types import Passage, PassageAnalyser
+
+_WINDOW = 32
+"""Number of passages whose items are analysed together."""
+_FORMS: Mapping[Kind, str] = {
+    "units": "a text that is not empty",
+    "facts": "a list of head, relation and tail, none of them empty",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """What was stored of a file.
+
+    Attributes:
+        passages: Number of passages in the file.
+        items: Number of their units or facts.
+        unchanged: Number of the passages that had the same items before.
+    """
+
+    kind: Kind
+    passages: int
+    items: int
+    unchanged: int
+
+    def __str__(self) -> str:
+        return (
+            f"Stored {self.items:,} {self.kind} of {self.passages:,} passages, {self.unchanged:,} "
+            "of which had the same before."
+        )
+
+
+def store_file(
+    file: Path,
+    kind: Kind,
+    index: PassageStore,
+    analyser: Callable[[], PassageAnalyser],
+    progress: Progress,
+) -> StoreReport:
+    """Store the extractions in a file, all or none; they replace those of the same passages.
+
+    Args:
+        analyser: Gives the analyser that the index is pinned to, once the file has been read.
+
+    Raises:
+        SourceError: A line has another form, or its passage is not in the index; nothing is stored.
+        IndexLockedError: Somebody else is writing to the index.
+        IndexDamagedError: The index is not as last committed.
+    """
+    store = ExtractedStore(index.path, index.fingerprint)
+    with index.writer() as writer:
+        contents = writer.content_keys()
+        extractions = read_extractions(file, kind, contents)
+        store.forget_others(contents)
+        before = {one.id: one for one in store.read(kind)}
+        changed = {id_: one for id_, one in extractions.items() if before.get(id_) != one}
+        # Those that come from an index with other models were not analysed with these.
+        stale = {id_: one for id_, one in before.items() if not one.analysed}
+        store.keep(kind, _analysed(kind, [*(stale | changed).values()], analyser, progress))
+    items = sum(len(one.items) for one in extractions.values())
+    unchanged = len(extractions) - len(changed)
+    return StoreReport(kind, len(extractions), items, unchanged)
+
+
+def read_extractions(file: Path, kind: Kind, contents: Mapping[str, str]) -> dict[str, Extraction]:
+    """The extractions in a file, by id of the passage; of several lines the last counts.
+
+    Args:
+        contents: Id -> `content_key` of every passage of the index.
+
+    Raises:
+        SourceError: A line has another form, or its passage is not in the index.
+        OSError: The file cannot be read.
+    """
+    extractions: dict[str, Extraction] = {}
+    place = str(file)
+    try:
+        with open_regular(file) as content:
+            for number, line in numbered_lines(content):
+                place = f"{file}:{number}"
+                extraction = _extraction(parse_json(line), kind, contents, file.name)
+                extractions[extraction.id] = extraction
+    except SourceError as error:
+        raise SourceError(f"{place}: {error}. Nothing was stored.") from error
+    return extractions
+
+
+def _extraction(record: object, kind: Kind, contents: Mapping[str, str], source: str) -> Extraction:
+    """The extraction that a line describes.
+
+    Raises:
+        SourceError: It describes none; says why.
+    """
+    if not isinstance(record, dict):
+        raise SourceError("is not an object")
+    id_, title, text = record.get("id"), record.get("title") or "", record.get("text")
+    if not all(isinstance(value, str) for value in (id_, title, text)):
+        raise SourceError("id, text and, if there is one, title must be strings")
+    if id_ not in contents:
+        raise SourceError(f"no passage of the index has the id {id_!r:.80}")
+    # A lone surrogate, which no stored text has, cannot be encoded.
+    title, text = (value.encode("utf-8", "replace").decode() for value in (title, text))
+    if content_key(title, text) != contents[id_]:
+        raise SourceError(
+            f"passage {id_!r:.80} has another title or text in the index; extract from it again"
+        )
+    values = record.get(kind)
+    if not isinstance(values, list):
+        raise SourceError(f"{kind} is missing, or is not a list")
+    items: dict[str, Any] = {}
+    for value in values:
+        parts = value if kind == "facts" else [value]
+        texts = [*map(_line, parts)] if isinstance(parts, list) else []
+        if len(texts) != (3 if kind == "facts" else 1) or any(map(is_blank, texts)):
+            raise SourceError(f"{value!r:.80} in {kind} is not {_FORMS[kind]}")
+        items.setdefault(" ".join(texts), texts if kind == "facts" else texts[0])
+    return Extraction(id_, contents[id_], source, [*items.values()])
+
+
+def _line(text: object) -> str:
+    """A text on one line, without control characters; "" for anything else."""
+    return " ".join(clean(text).split()) if isinstance(text, str) else ""
+
+
+def _analysed(
+    kind: Kind,
+    extractions: Sequence[Extraction],
+    analyser: Callable[[], PassageAnalyser],
+    progress: Progress,
+) -> Iterator[tuple[Extraction, list[StoredSentence]]]:
+    """Have items parsed and encoded, some passages at a time."""
+    if not extractions:
+        return
+    analyse, models = _facts if kind == "facts" else _units, analyser()
+    progress.start(len(extractions), f"analysing {kind}")
+    try:
+        for start in range(0, len(extractions), _WINDOW):
+            window = extractions[start : start + _WINDOW]
+            yield from zip(window, analyse(window, models), strict=True)
+            progress.advance(len(window))
+    finally:
+        progress.close()
+
+
+def _units(
+    window: Sequence[Extraction], analyser: PassageAnalyser
+) -> Iterator[list[StoredSentence]]:
+    """The analysed units of each passage; those without a mention are left out."""
+    passages = [
+        Passage(f"{one.id} {number}", "", text)
+        for one in window
+        for number, text in enumerate(one.items)
+    ]
+    analyses = iter(list(analyser.analyse(passages)))
+    for one in window:
+        units = []
+        for text, analysis in zip(one.items, islice(analyses, len(one.items)), strict=True):
+            entities = tuple(chain.from_iterable(part.entities for part in analysis.sentences))
+            phrases = tuple(chain.from_iterable(part.phrases for part in analysis.sentences))
+            if entities or phrases:
+                units.append(StoredSentence(text, entities, phrases, analysis.vector))
+        yield units
+
+
+def _facts(
+    window: Sequence[Extraction], analyser: PassageAnalyser
+) -> Iterator[list[StoredSentence]]:
+    """The facts of each passage, as sentences that mention their head and their tail."""
+    texts = [" ".join(triple) for one in window for triple in one.items]
+    vectors = iter(analyser.encode_surfaces(texts) if texts else np.empty((0, 0), np.float32))
+    for one in window:
+        yield [
+            StoredSentence(" ".join(triple), (triple[0], triple[2]), (), vector)
+            for triple, vector in zip(one.items, islice(vectors, len(one.items)), strict=True)
+        ]
