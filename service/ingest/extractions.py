@@ -120,7 +120,7 @@ def _extraction(record: object, kind: Kind, contents: Mapping[str, str], source:
     if not isinstance(record, dict):
         raise SourceError("is not an object")
     id_, title, text = record.get("id"), record.get("title") or "", record.get("text")
-    if not all(isinstance(value, str) for value in (id_, title, text)):
+    if not (isinstance(id_, str) and isinstance(title, str) and isinstance(text, str)):
         raise SourceError("id, text and, if there is one, title must be strings")
     if id_ not in contents:
         raise SourceError(f"no passage of the index has the id {id_!r:.80}")

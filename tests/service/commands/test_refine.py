@@ -123,11 +123,12 @@ def test_later_files_add_and_replace(
         opened.delete(["Bihac"])
     analysed: list[int] = []
     analyse = FakeAnalyser.analyse
-    monkeypatch.setattr(
-        FakeAnalyser,
-        "analyse",
-        lambda self, passages: analysed.append(len(passages)) or analyse(self, passages),
-    )
+
+    def counts(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
+        analysed.append(len(passages))
+        return analyse(self, passages)
+
+    monkeypatch.setattr(FakeAnalyser, "analyse", counts)
     other = line("Jajce", units=["Jajce has a\u0007  fall. ", "Jajce has a fall.", "\ud800Jajce."])
     code, out, _ = refine(
         "units", ["", *map(units, ("Jajce", "Livno", "Konjic")), other], "b.jsonl"
