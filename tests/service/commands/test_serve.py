@@ -227,11 +227,13 @@ def test_models_that_hang_are_told_and_who_waits_is_refused_when_it_stops(folder
                 assert client.get("/health").status_code == 200
                 server.process.terminate()
                 reply = sent.result()
+                (event,) = until(
+                    lambda: [event for event in server.events if event["event"] == "request"]
+                )
     finally:
         server.kill()
     assert reply.json()["type"] == "urn:wye:problem:closing"
-    events = [event for event in server.events if event["event"] == "request"]
-    assert [(event["status"], event["problem"]) for event in events] == [(503, "closing")]
+    assert (event["status"], event["problem"]) == (503, "closing")
     assert "Traceback" not in server.said
 
 
