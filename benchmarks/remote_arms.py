@@ -88,7 +88,10 @@ async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm
 def declared(url: str, timeout_ms: int) -> str:
     """The text of the gateway's arms file."""
     return (
-        f'[arms.remote]\nkind = "wye"\nrole = "graph"\nroute = "graph"\nurl = "{url}"\n'
+        f'[arms.remote]\nkind = "http"\nrole = "graph"\nurl = "{url}/v1/retrieve"\n'
+        'request = {question = "{question}", route = "graph", k = "{k}", filter = "{filter}"}\n'
+        'hits = "/passages"\nid = "/id"\ntext = "/text"\ntitle = "/title"\n'
+        'score = "/score"\nmetadata = "/metadata"\nscores = "mass"\n'
         f"timeout_ms = {max(timeout_ms, 500)}\nprice = {PRICE}\nmax_concurrency = 64\n"
         "same_ids = true\nopen_seconds = 0.5\n"
     )

@@ -50,6 +50,15 @@ FIELDS: dict[str, str] = {
 }
 """Field of a request, parameter of an address, or key of an arms file."""
 
+KINDS: dict[str, str] = {
+    **dict.fromkeys(
+        ("elasticsearch", "openai-vector-store", "opensearch", "qdrant", "wye"),
+        "docs/guides/remote-arms.md has its table of the kind http.",
+    ),
+    "chroma": "docs/guides/remote-arms.md has its class for the kind python.",
+}
+"""Kind of a remote arm."""
+
 
 def command(words: Sequence[str]) -> str:
     """What to do instead of a command line, as a sentence; "" if nothing in it was removed."""

@@ -1,8 +1,7 @@
-"""Settings that say where a hit of a reply, or a stored document, has the parts of a passage."""
+"""Settings that say where a reply has hits, and a hit the parts of a passage."""
 
 from service.arms.pointers import Pointer, at, found_at, list_at
 from service.arms.types import ArmConfig, RemoteHit, remote_hit
-from service.arms.web import WebConfig
 
 
 class HitConfig(ArmConfig):
@@ -30,32 +29,4 @@ class HitConfig(ArmConfig):
         return tuple(
             remote_hit(at(hit, self.id), at(hit, self.text), *(found_at(hit, p) for p in optional))
             for hit in list_at(reply, self.hits)[:k]
-        )
-
-
-class DocumentConfig(WebConfig):
-    """An arm that returns stored documents; pointers say where the parts of a passage are.
-
-    Attributes:
-        text: The passage's text.
-        title: Its title; empty for none.
-        metadata: The object of metadata; empty for the document itself.
-    """
-
-    text: Pointer = "/text"
-    title: Pointer = ""
-    metadata: Pointer = ""
-
-    def field(self, key: str) -> str:
-        """The name of a metadata key in the store's filters."""
-        return ".".join(filter(None, (*self.metadata.split("/"), key)))
-
-    def hit(self, id_: object, document: object, score: object) -> RemoteHit:
-        """Make a hit of a document; `Garbled` without id or text, or if the score is no number."""
-        return remote_hit(
-            id_,
-            at(document, self.text),
-            found_at(document, self.title),
-            score,
-            at(document, self.metadata),
         )

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from backends.errors import suggestion
 from router.removed import FIELDS
+from router.removed import KINDS as REMOVED_KINDS
 from router.types import Route
 from service.arms.arm import RemoteArm
 from service.arms.kinds import KINDS
@@ -128,6 +129,7 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
     if not isinstance(word, str) or word not in KINDS:
         meant = suggestion(str(word), KINDS) if word is not None else ""
         said = f"'{word}' is not a kind" if word is not None else "it is missing"
+        meant = f" {REMOVED_KINDS[word]}" if word in REMOVED_KINDS else meant
         raise ServiceError(f"{where} kind: {said}.{meant} Use one of {', '.join(KINDS)}.")
     kind = KINDS[word]
     try:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from backends.errors import FilterError
 from backends.filters import Combination, Comparison, Filter, parse_filter
 
 T = TypeVar("T")
@@ -31,14 +30,3 @@ def translated(
         return compare(part)
 
     return one(parse_filter(filter_))
-
-
-def numbers_only(part: Comparison) -> None:
-    """Refuse with a `FilterError` to compare by the order of texts."""
-    if part.type in ("gt", "gte", "lt", "lte") and isinstance(part.values[0], str):
-        raise FilterError(f"it cannot compare texts by order, as for {part.key!r:.60}")
-
-
-def value_of(part: Comparison) -> object:
-    """The value of a comparison; a list for "in" and "nin"."""
-    return list(part.values) if part.type in ("in", "nin") else part.values[0]

@@ -32,8 +32,6 @@ def _an_address(url: str) -> str:
 
 Address = Annotated[str, AfterValidator(_an_address)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
-RemoteName = Annotated[str, Field(pattern=r"^[\w.-]+$")]
-"""Name of a collection or the like, as part of an address."""
 
 
 class WebConfig(ArmConfig):

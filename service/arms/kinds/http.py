@@ -6,19 +6,20 @@ from pydantic import Field, model_validator
 
 from backends.errors import FilterError
 from service.arms.documents import HitConfig
+from service.arms.embedding import Embedder, VectorConfig
 from service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
 from service.arms.types import RemoteHits
 from service.arms.web import WebConfig, WebKind
 
-QUESTION, K, FILTER = "{question}", "{k}", "{filter}"
+QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
-class HttpConfig(WebConfig, HitConfig):
+class HttpConfig(WebConfig, VectorConfig, HitConfig):
     """A search over HTTP.
 
     Attributes:
         method: "POST" sends the template as JSON, "GET" as parameters.
-        request: Template, with "{question}", "{k}" and "{filter}" as placeholders.
+        request: Template, with "{question}", "{vector}", "{k}" and "{filter}" as placeholders.
         tokens: Where the reply has the number of tokens used.
         price_per_token: Price of a token, in place of the price of a call.
     """
@@ -37,8 +38,14 @@ class HttpConfig(WebConfig, HitConfig):
         if self.price_per_token and not self.price:
             raise ValueError("price: with price_per_token, write the most that a call may cost")
         names = names_in(self.request)
-        if QUESTION not in names:
-            raise ValueError('request: put "{question}" where the question goes')
+        if not names & {QUESTION, VECTOR}:
+            raise ValueError(
+                'request: put "{question}" where the question goes, or "{vector}" for its vector'
+            )
+        if self.embeddings is not None and VECTOR not in names:
+            raise ValueError('embeddings: request has no "{vector}"')
+        if VECTOR in names and self.method == "GET":
+            raise ValueError('request: "{vector}" is a list; use method = POST for it')
         if self.method == "GET" and not all(
             isinstance(value, str | int | float) for value in self.request.values()
         ):
@@ -60,7 +67,10 @@ class HttpKind(WebKind[HttpConfig]):
 
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
-        self._filters = FILTER in names_in(config.request)
+        names = names_in(config.request)
+        self._filters = FILTER in names
+        if VECTOR in names:
+            self.embedder = Embedder(config)
 
     def translate(self, filter_: object) -> object:
         """Pass a filter on, if the template has a place for it."""
@@ -71,7 +81,10 @@ class HttpKind(WebKind[HttpConfig]):
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k hits, in the reply's order."""
         own = self.config
-        given = {QUESTION: question, K: k, FILTER: MISSING if filter_ is None else filter_}
+        given: dict[str, object] = {QUESTION: question, K: k}
+        given[FILTER] = MISSING if filter_ is None else filter_
+        if self.embedder is not None:
+            given[VECTOR] = await self.embedder.vector(question)
         request: Any = filled(own.request, given)
         if own.method == "GET":
             reply = await self._web.ask(method="GET", query=request)

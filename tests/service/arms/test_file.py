@@ -10,6 +10,7 @@ from service.errors import ServiceError
 from tests.service.arms.fakes import SECRET, arms_file, table
 
 URL = "http://127.0.0.1:1"
+VECTORS = {"url": URL, "model": "large"}
 
 
 def test_arms_go_to_their_collections(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ("[arms]\nfar = 3", "arms: write a table"),
         (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),
         (table(URL, "dense"), "cannot be called 'dense'"),
-        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of chroma, e"),
+        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of http, l"),
         (table(URL, kind="htp"), "kind: 'htp' is not a kind. Did you mean http"),
         (table(URL, pirce=1), r"\[arms.far\] pirce: there is no such key.*price"),
         (table(URL, role=None), r"\[arms.far\] role: it is missing"),
@@ -72,7 +73,14 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ),
         (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm takes"),
         (table(URL, key_env="NOT_SET"), r"\[arms.far\] key_env names the variable NOT_SET"),
-        (table(URL, kind="wye"), r"\[arms.far\] request: there is no such key"),
+        (
+            table(URL, kind="qdrant"),
+            r"'qdrant' is not a kind\. docs/guides/remote-arms\.md has its table",
+        ),
+        (table(URL, kind="lightrag"), r"\[arms.far\] request: there is no such key"),
+        (table(URL, request={"q": "x"}, embeddings=VECTORS), r'request: put "\{question\}"'),
+        (table(URL, embeddings=VECTORS), r'embeddings: request has no "\{vector\}"'),
+        (table(URL, request={"v": "{vector}"}, method="GET"), r'"\{vector\}" is a list'),
     ],
 )
 def test_a_mistake_names_file_table_and_key(tmp_path: Path, text: str, says: str) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from backends.errors import FilterError
 from backends.filters import Fixed
-from router.types import Route
 from service.app import build
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.file import read_arms
@@ -35,96 +34,44 @@ def ask(arm: RemoteArm, filter_: object | None = None, question: str = "Which ri
     return asyncio.run(once())
 
 
-def test_another_wye_answers_with_passages(tmp_path: Path, library: Library) -> None:
-    app = build(ServiceSettings(), {"default": lambda: library})
+ANOTHER = {
+    "request": {
+        "question": "{question}",
+        "route": "graph",
+        "k": "{k}",
+        "filter": "{filter}",
+        "collection": "default",
+    },
+    "hits": "/passages",
+    "id": "/id",
+    "text": "/text",
+    "title": "/title",
+    "metadata": "/metadata",
+}
+
+
+def test_another_wye_answers_with_passages(
+    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, key = new_key("arm", [Scope.READ])
+    monkeypatch.setenv("WYE_KEY", secret)
+    options = ServeSettings(keys=(str(key),))
+    app = build(ServiceSettings(serve=options), {"default": lambda: library})
     with listening(app) as url:
-        arm = arm_of(tmp_path, url, kind="wye", route="graph")
-        call = ask(arm, question="Which river is the Neretva?")
+        keys = {**ANOTHER, "key_env": "WYE_KEY"}
+        call = ask(arm_of(tmp_path, f"{url}/v1/retrieve", **keys), None, "Which river is Neretva?")
         only = ask(
-            arm_of(tmp_path, url, kind="wye", remote_collection="default"),
+            arm_of(tmp_path, f"{url}/v1/retrieve", **keys),
             Fixed({"type": "gte", "key": "y", "value": 1800}),
         )
-        refused = ask(arm_of(tmp_path, url, kind="wye", remote_collection="nope"))
+        refused = ask(arm_of(tmp_path, f"{url}/v1/retrieve", **ANOTHER))
+        nowhere = ask(arm_of(tmp_path, f"{url}/v1/nowhere", **keys))
     assert call.reason == ""
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].metadata == {"y": 1}
     assert [hit.id for hit in only.hits] == ["tower"]
-    assert refused.reason == "rejects the request (404)"
-
-
-def test_another_wye_tells_that_it_is_degraded(tmp_path: Path, library: Library) -> None:
-    app = build(ServiceSettings(), {"default": lambda: library})
-    with listening(app) as url:
-        library.poison = "river?"
-        call = ask(arm_of(tmp_path, url, kind="wye"))
-    assert (call.reason, call.note) == ("", "its own answer is degraded")
-
-
-def store_of(folder: Path, url: str, **changes: Any) -> RemoteArm:  # noqa: ANN401
-    return arm_of(
-        folder, f"{url}/v1", kind="openai-vector-store", **{"store": "default", **changes}
-    )
-
-
-def test_a_vector_store_answers_with_passages(
-    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret, key = new_key("arm", [Scope.READ])
-    monkeypatch.setenv("STORE_KEY", secret)
-    options = ServeSettings(keys=(str(key),))
-    app = build(ServiceSettings(serve=options), {"default": lambda: library})
-    question = "Which river is the Neretva?"
-    with listening(app) as url:
-        call = ask(store_of(tmp_path, url, key_env="STORE_KEY", ranker="wye-dense"), None, question)
-        assert library.batches[-1][0] == Route.DENSE
-        only = ask(
-            store_of(tmp_path, url, key_env="STORE_KEY"),
-            Fixed({"type": "gte", "key": "y", "value": 1800}),
-        )
-        unknown = ask(store_of(tmp_path, url, key_env="STORE_KEY", store="nope"))
-        refused = ask(store_of(tmp_path, url))
-    assert (call.reason, len(call.hits)) == ("", 2)
-    assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
-    assert call.hits[0].metadata == {"y": 1}
-    assert [hit.id for hit in only.hits] == ["tower"]
-    assert unknown.reason == "rejects the request (404)"
     assert refused.reason == "rejects our key (401)"
-
-
-def test_a_vector_store_of_openai_has_no_ids_of_passages(tmp_path: Path, remote: Remote) -> None:
-    texts = ["One part of it.", "Another."]
-    remote.reply = {
-        "object": "vector_store.search_results.page",
-        "data": [
-            {
-                "file_id": "file-1",
-                "filename": "river.md",
-                "score": 0.9 - place,
-                "attributes": {"y": 1} if place else None,
-                "content": [{"type": "text", "text": text}, {"type": "text", "text": "More."}],
-            }
-            for place, text in enumerate(texts)
-        ],
-    }
-    nested = {
-        "type": "or",
-        "filters": [
-            {"type": "in", "key": "y", "value": [1, 2]},
-            {"type": "ne", "key": "lang", "value": "en"},
-        ],
-    }
-    call = ask(store_of(tmp_path, remote.url), nested)
-    assert remote.paths == ["/v1/vector_stores/default/search"]
-    assert remote.asked == [{"query": "Which river?", "max_num_results": 2, "filters": nested}]
-    first, second = call.hits
-    assert first.id.startswith("file-1#")
-    assert first.id != second.id
-    assert (first.text, first.title, first.metadata) == ("One part of it.\nMore.", "river.md", {})
-    arm = store_of(tmp_path, remote.url)
-    with pytest.raises(FilterError, match="cannot compare texts by order"):
-        arm.check_filter({"type": "gt", "key": "lang", "value": "en"})
-    remote.reply = {"data": [{"filename": "river.md", "content": []}]}
-    assert ask(arm).outcome == "garbled"
+    assert nowhere.reason == "rejects the request (404)"
 
 
 CHUNKS = [

@@ -20,7 +20,6 @@ import pytest
 from backends.errors import FilterError
 from featurizer.analyser import Analyser, AnalyserSettings
 from service.app import build
-from service.arms.kinds.qdrant import QdrantConfig, QdrantKind
 from service.errors import ServiceError
 from service.settings import ServiceSettings
 from tests.hashing import FakeAnalyser
@@ -194,26 +193,28 @@ def _beats(url: str) -> bool:
         return False
 
 
-def test_chroma_gives_the_nearest_documents_and_filters_as_we_do(
-    chroma: str, tmp_path: Path
+def test_chroma_gives_the_nearest_documents(
+    chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = {
-        "kind": "chroma",
-        "url": chroma,
-        "remote_collection": "notes",
-        "title": "/heading",
-        "timeout_ms": 20_000,
-    }
-    call = ask(arm_of(tmp_path, **keys), "neretva", k=2)
+    notes = installed("chromadb").HttpClient(port=int(chroma.rpartition(":")[2]))
+    collection = notes.get_collection("notes", embedding_function=None)
+
+    class Notes:
+        def search(self, question: str, k: int) -> list[dict[str, Any]]:
+            hits = collection.query(query_embeddings=[VECTORS[question]], n_results=k)
+            columns = hits["ids"][0], hits["documents"][0], hits["metadatas"][0]
+            return [
+                {"id": id_, "text": text, "title": facts["heading"], "metadata": facts}
+                for id_, text, facts in zip(*columns, strict=True)
+            ]
+
+    module = ModuleType("their_chroma")
+    module.__dict__["Notes"] = Notes
+    monkeypatch.setitem(sys.modules, "their_chroma", module)
+    call = ask(arm_of(tmp_path, kind="python", target="their_chroma:Notes"), "neretva", k=2)
     assert call.reason == ""
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].text == "The Neretva is a river."
-    for filter_ in FILTERS:
-        found = ask(arm_of(tmp_path, **keys), "tower", filter_)
-        assert (found.reason, found.note) == ("", ""), filter_
-        assert {hit.id for hit in found.hits} == passing(filter_), filter_
-    gone = ask(arm_of(tmp_path, **{**keys, "remote_collection": "nope"}), "tower")
-    assert gone.reason == "rejects the request (404)"
 
 
 def test_retrievers_of_langchain_and_llama_index_are_arms(
@@ -249,49 +250,3 @@ def test_retrievers_of_langchain_and_llama_index_are_arms(
         assert call.reason == "", name
         assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS[:3]]
         assert call.hits[0].metadata["year"] == 1566
-
-
-def test_qdrant_in_this_process_is_an_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its client's local mode has no server; the API of one is in test_stores.py."""
-    qdrant = installed("qdrant_client")
-    models = qdrant.models
-    client = qdrant.QdrantClient(":memory:")
-    vectors = models.VectorParams(size=3, distance=models.Distance.COSINE)
-    client.create_collection("notes", vectors_config=vectors)
-    points = [
-        models.PointStruct(
-            id=place, vector=VECTORS[row[0]], payload={"text": row[2], "name": row[0], **row[3]}
-        )
-        for place, row in enumerate(ROWS, start=1)
-    ]
-    client.upsert("notes", points)
-
-    class Local:
-        def search(self, question: str, k: int, filter_: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-            wanted = models.Filter(must=[condition(filter_)]) if filter_ else None
-            found = client.query_points("notes", VECTORS[question], query_filter=wanted, limit=k)
-            return [
-                {
-                    "id": one.payload["name"],
-                    "text": one.payload["text"],
-                    "score": one.score,
-                    "metadata": one.payload,
-                }
-                for one in found.points
-            ]
-
-    def condition(filter_: object) -> Any:  # noqa: ANN401
-        """What the kind qdrant would send, read as the client's own models."""
-        keys = {"role": "list", "url": "http://x", "remote_collection": "notes"}
-        kind = QdrantKind(QdrantConfig(kind="qdrant", **keys))  # type: ignore[arg-type]
-        return models.Filter.model_validate({"must": [kind.translate(filter_)]})
-
-    module = ModuleType("their_qdrant")
-    module.__dict__["Local"] = Local
-    monkeypatch.setitem(sys.modules, "their_qdrant", module)
-    keys = {"kind": "python", "target": "their_qdrant:Local", "filters": True}
-    assert ask(arm_of(tmp_path, **keys), "neretva", k=1).hits[0].id == "neretva"
-    for filter_ in FILTERS:
-        found = ask(arm_of(tmp_path, **keys), "tower", filter_)
-        assert (found.reason, found.note) == ("", ""), filter_
-        assert {hit.id for hit in found.hits} == passing(filter_), filter_

@@ -1,4 +1,4 @@
-"""Kinds whose services are not at hand, beside the shapes of their APIs; and objects of Python."""
+"""Vectors of endpoints, tools of other servers, and objects of Python."""
 
 import asyncio
 import json
@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -18,93 +17,14 @@ from service.settings import ServiceSettings
 from tests.live import listening
 from tests.service.arms.fakes import Remote
 from tests.service.arms.stores import (
-    FILTERS,
-    OF_TEXTS,
     ROWS,
-    VECTORS,
     arm_of,
     ask,
     compared,
-    passing,
 )
 from tests.service.fakes import Library
 
-POINTS = [
-    {"id": id_, "score": 1 / place, "payload": {"text": text, "title": title, **metadata}}
-    for place, (id_, title, text, metadata) in enumerate(ROWS, start=1)
-]
-
-
-def test_qdrant_is_asked_for_the_nearest_points(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_KEY", "k")
-    remote.reply = {"result": {"points": POINTS}, "status": "ok"}
-    keys = {"kind": "qdrant", "url": remote.url, "remote_collection": "notes", "title": "/title"}
-    only = {
-        "type": "and",
-        "filters": [compared("ne", "kind", "river"), compared("gte", "year", 1566)],
-    }
-    call = ask(arm_of(tmp_path, **keys, using="words", key_env="QDRANT_KEY"), "tower", only)
-    assert {hit.id for hit in call.hits} == passing(only)
-    assert call.hits[0].title == "Stari Most"
-    assert remote.paths == ["/collections/notes/points/query"]
-    assert remote.headers["api-key"] == "k"
-    (asked,) = remote.asked
-    assert asked["query"] == VECTORS["tower"]
-    assert (asked["limit"], asked["using"], asked["with_payload"]) == (4, "words", True)
-    same = {"should": [{"key": "kind", "match": {"value": "river"}}]}
-    assert asked["filter"] == {
-        "must": [{"must": [{"must_not": [same]}, {"key": "year", "range": {"gte": 1566}}]}]
-    }
-
-
-@pytest.mark.parametrize("kind", ["opensearch", "elasticsearch"])
-def test_opensearch_is_asked_for_words(tmp_path: Path, remote: Remote, kind: str) -> None:
-    hits = [
-        {"_id": id_, "_score": 3.5, "_source": {"body": text, "facts": metadata}}
-        for id_, _, text, metadata in ROWS
-    ]
-    remote.reply = {"timed_out": True, "hits": {"hits": hits}}
-    keys = {"index": "notes", "fields": ["body", "title^2"], "text": "/body", "metadata": "/facts"}
-    only = {
-        "type": "or",
-        "filters": [compared("nin", "kind", ["river", "town"]), compared("lt", "year", 900)],
-    }
-    arm = arm_of(tmp_path, kind=kind, url=remote.url, keyword=".raw", **keys)
-    call = ask(arm, "Which bridge?", only)
-    assert {hit.id for hit in call.hits} == passing(only)
-    assert call.note.startswith("it ran out of its own time; ")
-    assert remote.paths == ["/notes/_search"]
-    match = {"multi_match": {"query": "Which bridge?", "fields": ["body", "title^2"]}}
-    none = {"bool": {"must_not": [{"terms": {"facts.kind.raw": ["river", "town"]}}]}}
-    either = [none, {"range": {"facts.year": {"lt": 900}}}]
-    assert remote.asked[0] == {
-        "size": 4,
-        "query": {
-            "bool": {
-                "must": [match],
-                "filter": [{"bool": {"should": either, "minimum_should_match": 1}}],
-            }
-        },
-    }
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"kind": "qdrant", "remote_collection": "notes"},
-        {"kind": "chroma", "remote_collection": "notes"},
-    ],
-)
-def test_an_order_of_texts_is_refused_where_there_is_none(
-    tmp_path: Path, keys: dict[str, Any]
-) -> None:
-    for filter_ in OF_TEXTS:
-        with pytest.raises(FilterError, match="cannot compare texts by order, as for 'kind'"):
-            arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
-    for filter_ in FILTERS:
-        arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
+POINTS = {"hits": "/points", "id": "/id", "text": "/text", "kind": "http"}
 
 
 def test_vectors_may_come_from_an_endpoint(
@@ -112,12 +32,12 @@ def test_vectors_may_come_from_an_endpoint(
 ) -> None:
     monkeypatch.setenv("EMBEDDINGS_KEY", "k")
     given = {"url": f"{remote.url}/v1", "model": "large", "key_env": "EMBEDDINGS_KEY"}
-    remote.reply = {"data": [{"embedding": [1, 2.5]}], "result": {"points": []}}
-    keys = {"kind": "qdrant", "url": remote.url, "remote_collection": "notes"}
+    remote.reply = {"data": [{"embedding": [1, 2.5]}], "points": []}
+    keys = {**POINTS, "url": f"{remote.url}/near", "request": {"query": "{vector}", "top": "{k}"}}
     assert ask(arm_of(tmp_path, **keys, embeddings=given), "Which?").reason == ""
-    assert remote.paths == ["/v1/embeddings", "/collections/notes/points/query"]
+    assert remote.paths == ["/v1/embeddings", "/near"]
     assert remote.asked[0] == {"model": "large", "input": "Which?", "encoding_format": "float"}
-    assert remote.asked[1]["query"] == [1.0, 2.5]
+    assert remote.asked[1] == {"query": [1.0, 2.5], "top": 4}
     remote.modes = [401]
     call = ask(arm_of(tmp_path, **keys, embeddings=given), "Which?")
     assert call.reason == (
