@@ -90,10 +90,9 @@ def declared(url: str, timeout_ms: int) -> str:
     return (
         f'[arms.remote]\nkind = "http"\nrole = "graph"\nurl = "{url}/v1/retrieve"\n'
         'request = {question = "{question}", route = "graph", k = "{k}", filter = "{filter}"}\n'
-        'hits = "/passages"\nid = "/id"\ntext = "/text"\ntitle = "/title"\n'
-        'score = "/score"\nmetadata = "/metadata"\nscores = "mass"\n'
+        'hits = "/passages"\nid = "/id"\ntext = "/text"\ntitle = "/title"\nscore = "/score"\n'
+        'metadata = "/metadata"\nscores = "mass"\nsame_ids = true\nopen_seconds = 0.5\n'
         f"timeout_ms = {max(timeout_ms, 500)}\nprice = {PRICE}\nmax_concurrency = 64\n"
-        "same_ids = true\nopen_seconds = 0.5\n"
     )
 
 

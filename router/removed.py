@@ -50,13 +50,18 @@ FIELDS: dict[str, str] = {
 }
 """Field of a request, parameter of an address, or key of an arms file."""
 
-KINDS: dict[str, str] = {
-    **dict.fromkeys(
-        ("elasticsearch", "openai-vector-store", "opensearch", "qdrant", "wye"),
-        "docs/guides/remote-arms.md has its table of the kind http.",
+KINDS: Mapping[str, str] = dict.fromkeys(
+    (
+        "chroma",
+        "elasticsearch",
+        "lightrag",
+        "openai-vector-store",
+        "opensearch",
+        "qdrant",
+        "wye",
     ),
-    "chroma": "docs/guides/remote-arms.md has its class for the kind python.",
-}
+    'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
+)
 """Kind of a remote arm."""
 
 

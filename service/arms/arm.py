@@ -305,10 +305,9 @@ def _kept(found: RemoteHits, filter_: object | None) -> RemoteHits:
         first.setdefault(hit.id, hit)
     hits = list(first.values())
     if filter_ is None:
-        return RemoteHits(tuple(hits), found.note)
+        return RemoteHits(tuple(hits))
     mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in hits]))
     kept = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
-    if len(kept) == len(hits):
-        return RemoteHits(kept, found.note)
-    lost = f"{len(hits) - len(kept)} of its passages were left out by the filter"
-    return RemoteHits(kept, "; ".join(filter(None, (found.note, lost))))
+    lost = len(hits) - len(kept)
+    note = f"{lost} of its passages were left out by the filter" if lost else ""
+    return RemoteHits(kept, note)

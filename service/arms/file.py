@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from backends.errors import suggestion
-from router.removed import FIELDS
-from router.removed import KINDS as REMOVED_KINDS
+from router import removed
 from router.types import Route
 from service.arms.arm import RemoteArm
 from service.arms.kinds import KINDS
@@ -111,7 +110,7 @@ def _tables(path: Path) -> dict[str, Any]:
     """The tables below `arms`, by name."""
     content = _content(path)
     if unknown := next((key for key in content if key != "arms"), ""):
-        instead = FIELDS.get(unknown, "Write tables [arms.NAME].")
+        instead = removed.FIELDS.get(unknown, "Write tables [arms.NAME].")
         raise ServiceError(f"{path}: there is no '{unknown}'. {instead}")
     tables = content.get("arms", {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
@@ -129,7 +128,8 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
     if not isinstance(word, str) or word not in KINDS:
         meant = suggestion(str(word), KINDS) if word is not None else ""
         said = f"'{word}' is not a kind" if word is not None else "it is missing"
-        meant = f" {REMOVED_KINDS[word]}" if word in REMOVED_KINDS else meant
+        if instead := removed.KINDS.get(str(word)):
+            raise ServiceError(f"{where} kind: '{word}' was removed. {instead}")
         raise ServiceError(f"{where} kind: {said}.{meant} Use one of {', '.join(KINDS)}.")
     kind = KINDS[word]
     try:
@@ -148,7 +148,7 @@ def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydan
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         meant = suggestion(key, known) or f" The keys are {', '.join(known)}."
-        meant = " " + FIELDS[key] if key in FIELDS else meant
+        meant = " " + removed.FIELDS[key] if key in removed.FIELDS else meant
         return f"{where} {key}: there is no such key.{meant}"
     if fault["type"] == "missing":
         return f"{where} {key}: it is missing."

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import httpx2
 from pydantic import AfterValidator, Field
 
-from service.arms.types import ArmConfig, ArmError, Garbled, Kind, parsed
+from service.arms.types import ArmConfig, ArmError, Garbled, parsed
 from service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
@@ -134,22 +134,6 @@ class WebClient:
             raise ArmError("broke off", outcome="broken", retry=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
-
-
-W = TypeVar("W", bound=WebConfig)
-
-
-class WebKind(Kind[W]):
-    """A kind that is asked over HTTP."""
-
-    def __init__(self, config: W) -> None:
-        super().__init__(config)
-        self._web = WebClient(config)
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await super().close()
-        await self._web.close()
 
 
 def _refuse(reply: httpx2.Response) -> None:

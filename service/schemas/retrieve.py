@@ -162,7 +162,7 @@ class ArmHitValue(BaseModel):
 class RemoteValue(BaseModel):
     """How a call of a remote arm went."""
 
-    kind: str = Field(description="Kind of service, such as `lightrag`.")
+    kind: str = Field(description="Kind of service, such as `http`.")
     state: Literal["closed", "open", "half-open"] = Field(
         description=(
             "State of its circuit breaker: `open` while it is not called after failures, "

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 
 from router import removed
 from router.settings import variables
+from service.arms.kinds import KINDS
 from service.cli import build
 from service.settings import ServiceSettings
 from tests.service.fakes import Library, Serve
@@ -71,9 +72,16 @@ def test_nothing_is_removed_that_is_there(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    tables = (removed.COMMANDS, removed.SETTINGS, removed.ADDRESSES, removed.FIELDS)
+    tables = (
+        removed.COMMANDS,
+        removed.SETTINGS,
+        removed.ADDRESSES,
+        removed.FIELDS,
+        removed.KINDS,
+    )
     assert all(sentence.endswith(".") for table in tables for sentence in table.values())
     commands = build(["a command of an extension"])[0].registered_commands
     assert not {info.callback.__name__ for info in commands if info.callback} & {*removed.COMMANDS}
     assert not any(removed.setting(variable.name) for variable in variables(ServiceSettings))
+    assert not {*KINDS} & {*removed.KINDS}
     assert not any(map(removed.address, client.get("/openapi.json").json()["paths"]))

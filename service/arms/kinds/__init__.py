@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.arms.kinds.http import HttpKind
-from service.arms.kinds.lightrag import LightRagKind
 from service.arms.kinds.mcp import McpKind
 from service.arms.kinds.pgvector import PgVectorKind
 from service.arms.kinds.python import PythonKind
@@ -12,7 +11,6 @@ from service.arms.types import Kind
 
 KINDS: Mapping[str, type[Kind[Any]]] = {
     "http": HttpKind,
-    "lightrag": LightRagKind,
     "mcp": McpKind,
     "pgvector": PgVectorKind,
     "python": PythonKind,

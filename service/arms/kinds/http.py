@@ -8,13 +8,13 @@ from backends.errors import FilterError
 from service.arms.documents import HitConfig
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
-from service.arms.types import RemoteHits
-from service.arms.web import WebConfig, WebKind
+from service.arms.types import Kind, RemoteHits
+from service.arms.web import WebClient, WebConfig
 
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
-class HttpConfig(WebConfig, VectorConfig, HitConfig):
+class HttpConfig(WebConfig, HitConfig, VectorConfig):
     """A search over HTTP.
 
     Attributes:
@@ -38,20 +38,18 @@ class HttpConfig(WebConfig, VectorConfig, HitConfig):
         if self.price_per_token and not self.price:
             raise ValueError("price: with price_per_token, write the most that a call may cost")
         names = names_in(self.request)
-        if not names & {QUESTION, VECTOR}:
-            raise ValueError(
-                'request: put "{question}" where the question goes, or "{vector}" for its vector'
-            )
-        if self.embeddings is not None and VECTOR not in names:
-            raise ValueError('embeddings: request has no "{vector}"')
-        if VECTOR in names and self.method == "GET":
-            raise ValueError('request: "{vector}" is a list; use method = POST for it')
+        if names.isdisjoint((QUESTION, VECTOR)):
+            raise ValueError('request: put "{question}" or "{vector}" where the question goes')
+        if self.embeddings and VECTOR not in names:
+            raise ValueError('embeddings: put "{vector}" into request, or leave them out')
         if self.method == "GET" and not all(
             isinstance(value, str | int | float) for value in self.request.values()
         ):
             raise ValueError("request: parameters are single values; use method = POST for more")
-        if FILTER in names and self.method == "GET":
-            raise ValueError('request: "{filter}" is an object; use method = POST for it')
+        if self.method == "GET" and not names.isdisjoint((FILTER, VECTOR)):
+            raise ValueError(
+                'request: "{filter}" and "{vector}" are no single values; use method = POST'
+            )
         if FILTER in names and not self.metadata:
             raise ValueError(
                 'metadata: say where it is, since request has "{filter}" and what comes back is '
@@ -60,21 +58,20 @@ class HttpConfig(WebConfig, VectorConfig, HitConfig):
         return self
 
 
-class HttpKind(WebKind[HttpConfig]):
+class HttpKind(Kind[HttpConfig]):
     """Fills in the template, and reads the reply by pointers."""
 
     Config = HttpConfig
 
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
-        names = names_in(config.request)
-        self._filters = FILTER in names
-        if VECTOR in names:
-            self.embedder = Embedder(config)
+        self._web = WebClient(config)
+        self._names = names_in(config.request)
+        self.embedder = self._vectors = Embedder(config)
 
     def translate(self, filter_: object) -> object:
         """Pass a filter on, if the template has a place for it."""
-        if not self._filters:
+        if FILTER not in self._names:
             raise FilterError('its request has no place for a filter ("{filter}")')
         return filter_
 
@@ -83,14 +80,19 @@ class HttpKind(WebKind[HttpConfig]):
         own = self.config
         given: dict[str, object] = {QUESTION: question, K: k}
         given[FILTER] = MISSING if filter_ is None else filter_
-        if self.embedder is not None:
-            given[VECTOR] = await self.embedder.vector(question)
+        if VECTOR in self._names:
+            given[VECTOR] = await self._vectors.vector(question)
         request: Any = filled(own.request, given)
         if own.method == "GET":
             reply = await self._web.ask(method="GET", query=request)
         else:
             reply = await self._web.ask(body=request)
         return RemoteHits(own.read(reply, k), cost=self._cost(reply))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await super().close()
+        await self._web.close()
 
     def _cost(self, reply: object) -> float | None:
         """Cost of a reply by its tokens; None if it does not count them."""

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 from pydantic import AfterValidator, Field
 
 from backends.errors import FilterError
-from backends.filters import Comparison
+from backends.filters import Combination, Comparison, Filter, parse_filter
 from featurizer.errors import how_to_install
 from service.arms.embedding import Embedder, VectorConfig
-from service.arms.filtering import translated
 from service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import secret_of
 from service.errors import ServiceError
@@ -173,11 +172,13 @@ class PgVectorKind(Kind[PgVectorConfig]):
             texts = sql.SQL(' COLLATE "C"' if isinstance(part.values[0], str) else "")
             return sql.SQL("coalesce({}{} {} %s, false)").format(column, texts, order)
 
-        def combine(kind: str, parts: "list[Composable]") -> "Composable":
-            word = sql.SQL(" AND " if kind == "and" else " OR ")
-            return sql.SQL("({})").format(word.join(parts))
+        def condition(part: Filter) -> "Composable":
+            if not isinstance(part, Combination):
+                return compare(part)
+            word = sql.SQL(" AND " if part.type == "and" else " OR ")
+            return sql.SQL("({})").format(word.join(map(condition, part.filters)))
 
-        return translated(filter_, compare, combine), values
+        return condition(parse_filter(filter_)), values
 
     def _hit(self, row: tuple[Any, ...]) -> RemoteHit:
         id_, text, title, distance, *rest = row

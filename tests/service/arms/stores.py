@@ -2,13 +2,16 @@
 
 import asyncio
 import math
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from backends.filters import Columns, parse_filter
 from service.arms.arm import ArmCall, RemoteArm
 from service.arms.file import read_arms
+from tests.docs.examples import ROOT, blocks
 from tests.service.arms.fakes import _toml
 
 ROWS: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -23,6 +26,21 @@ VECTORS = {id_: [math.cos(place), math.sin(place), 0.1] for place, (id_, *_) in 
 async def encode(question: str) -> Sequence[float]:
     """Stands beside the passage that it names."""
     return VECTORS[question]
+
+
+def recipes() -> dict[str, dict[str, Any]]:
+    """The tables of arms in the guide, by name."""
+    path = ROOT / "docs" / "guides" / "remote-arms.md"
+    texts = [
+        one.text for one in blocks(path.name, path.read_text("utf-8")) if one.language == "toml"
+    ]
+    return {name: keys for text in texts for name, keys in tomllib.loads(text)["arms"].items()}
+
+
+def recipe(name: str, server: str, **changes: object) -> dict[str, Any]:
+    """A table of the guide, for a server elsewhere."""
+    keys = recipes()[name]
+    return {**keys, "url": server + urlsplit(keys["url"]).path, **changes}
 
 
 def arm_of(folder: Path, **keys: object) -> RemoteArm:

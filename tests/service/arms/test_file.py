@@ -10,7 +10,6 @@ from service.errors import ServiceError
 from tests.service.arms.fakes import SECRET, arms_file, table
 
 URL = "http://127.0.0.1:1"
-VECTORS = {"url": URL, "model": "large"}
 
 
 def test_arms_go_to_their_collections(tmp_path: Path) -> None:
@@ -46,7 +45,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ("[arms]\nfar = 3", "arms: write a table"),
         (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),
         (table(URL, "dense"), "cannot be called 'dense'"),
-        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of http, l"),
+        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of http, m"),
         (table(URL, kind="htp"), "kind: 'htp' is not a kind. Did you mean http"),
         (table(URL, pirce=1), r"\[arms.far\] pirce: there is no such key.*price"),
         (table(URL, role=None), r"\[arms.far\] role: it is missing"),
@@ -64,23 +63,20 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         (table("http://u:p@x"), r"\[arms.far\] url: put no credentials"),
         (table("http://x:y"), r"\[arms.far\] url: "),
         (table(URL, hits="found"), r"\[arms.far\] hits: write a JSON pointer"),
-        (table(URL, request={"q": "x"}), r'request: put "\{question\}"'),
+        (table(URL, request={"q": "x"}), r'request: put "\{question\}" or "\{vector\}"'),
         (table(URL, metadata=None), "metadata: say where it is"),
-        (table(URL, method="GET"), '"{filter}" is an object'),
+        (table(URL, method="GET"), '"{filter}" and "{vector}" are no single values'),
         (
             table(URL, collection="nope"),
             "collection: there is no collection 'nope'; use one of docs",
         ),
         (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm takes"),
         (table(URL, key_env="NOT_SET"), r"\[arms.far\] key_env names the variable NOT_SET"),
-        (
-            table(URL, kind="qdrant"),
-            r"'qdrant' is not a kind\. docs/guides/remote-arms\.md has its table",
-        ),
-        (table(URL, kind="lightrag"), r"\[arms.far\] request: there is no such key"),
-        (table(URL, request={"q": "x"}, embeddings=VECTORS), r'request: put "\{question\}"'),
-        (table(URL, embeddings=VECTORS), r'embeddings: request has no "\{vector\}"'),
-        (table(URL, request={"v": "{vector}"}, method="GET"), r'"\{vector\}" is a list'),
+        (table(URL, kind="mcp"), r"\[arms.far\] request: there is no such key"),
+        (table(URL, kind="qdrant"), "kind: 'qdrant' was removed. Use kind = \"http\" with the rec"),
+        (table(URL, request={"q": ["{vector}"], "where": "{filter}"}, metadata=None), "metadata: "),
+        (table(URL, method="GET", request={"q": "{vector}"}), "are no single values"),
+        (table(URL, embeddings={"url": URL, "model": "m"}), 'embeddings: put "{vector}" into'),
     ],
 )
 def test_a_mistake_names_file_table_and_key(tmp_path: Path, text: str, says: str) -> None:

@@ -24,6 +24,7 @@ from service.errors import ServiceError
 from service.settings import ServiceSettings
 from tests.hashing import FakeAnalyser
 from tests.live import PATIENCE, inside
+from tests.service.arms.fakes import Remote
 from tests.service.arms.stores import (
     FILTERS,
     OF_TEXTS,
@@ -33,6 +34,7 @@ from tests.service.arms.stores import (
     ask,
     compared,
     passing,
+    recipe,
 )
 from tests.service.fakes import Library
 
@@ -170,7 +172,7 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     client.create_collection("notes", embedding_function=None).add(
         ids=[row[0] for row in ROWS],
         documents=[row[2] for row in ROWS],
-        metadatas=[{"heading": row[1], **row[3]} for row in ROWS],
+        metadatas=[{"title": row[1], **row[3]} for row in ROWS],
         embeddings=[VECTORS[row[0]] for row in ROWS],
     )
     yield url
@@ -193,28 +195,20 @@ def _beats(url: str) -> bool:
         return False
 
 
-def test_chroma_gives_the_nearest_documents(
-    chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notes = installed("chromadb").HttpClient(port=int(chroma.rpartition(":")[2]))
-    collection = notes.get_collection("notes", embedding_function=None)
+COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
-    class Notes:
-        def search(self, question: str, k: int) -> list[dict[str, Any]]:
-            hits = collection.query(query_embeddings=[VECTORS[question]], n_results=k)
-            columns = hits["ids"][0], hits["documents"][0], hits["metadatas"][0]
-            return [
-                {"id": id_, "text": text, "title": facts["heading"], "metadata": facts}
-                for id_, text, facts in zip(*columns, strict=True)
-            ]
 
-    module = ModuleType("their_chroma")
-    module.__dict__["Notes"] = Notes
-    monkeypatch.setitem(sys.modules, "their_chroma", module)
-    call = ask(arm_of(tmp_path, kind="python", target="their_chroma:Notes"), "neretva", k=2)
+def test_chroma_gives_the_nearest_documents(chroma: str, tmp_path: Path) -> None:
+    found = httpx2.get(f"{chroma}{COLLECTIONS}/notes").json()
+    keys = recipe("chroma", "", url=f"{chroma}{COLLECTIONS}/{found['id']}/query")
+    call = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "neretva", k=2)
     assert call.reason == ""
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].text == "The Neretva is a river."
+    assert [hit.metadata["kind"] for hit in call.hits][:1] == ["river"]
+    keys["url"] = keys["url"].replace(found["id"], "00000000-0000-0000-0000-000000000000")
+    gone = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "tower")
+    assert gone.reason == "rejects the request (404)"
 
 
 def test_retrievers_of_langchain_and_llama_index_are_arms(
@@ -250,3 +244,32 @@ def test_retrievers_of_langchain_and_llama_index_are_arms(
         assert call.reason == "", name
         assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS[:3]]
         assert call.hits[0].metadata["year"] == 1566
+
+
+def test_qdrant_understands_the_recipe(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client's local mode has no server, but takes and gives what its API does."""
+    monkeypatch.setenv("QDRANT_KEY", "k")
+    qdrant = installed("qdrant_client")
+    client = qdrant.QdrantClient(":memory:")
+    vectors = qdrant.models.VectorParams(size=3, distance=qdrant.models.Distance.COSINE)
+    client.create_collection("notes", vectors_config=vectors)
+    points = [
+        qdrant.models.PointStruct(
+            id=number,
+            vector=VECTORS[id_],
+            payload={"text": text, "title": title, **facts},
+        )
+        for number, (id_, title, text, facts) in enumerate(ROWS, start=1)
+    ]
+    client.upsert("notes", points)
+    remote.reply = lambda body: {
+        "result": client.query_points("notes", **body).model_dump(mode="json")
+    }
+    call = ask(arm_of(tmp_path, **recipe("qdrant", remote.url)), "neretva", k=2)
+    assert (call.reason, len(call.hits)) == ("", 2)
+    best = call.hits[0]
+    assert (best.id, best.title, best.text) == ("2", "Neretva", "The Neretva is a river.")
+    assert best.score == pytest.approx(1.0, abs=1e-6)
+    assert best.metadata["kind"] == "river"

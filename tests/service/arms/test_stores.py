@@ -1,4 +1,4 @@
-"""Vectors of endpoints, tools of other servers, and objects of Python."""
+"""Tools of MCP servers and objects of Python as arms."""
 
 import asyncio
 import json
@@ -15,37 +15,8 @@ from service.arms.file import read_arms
 from service.errors import ServiceError
 from service.settings import ServiceSettings
 from tests.live import listening
-from tests.service.arms.fakes import Remote
-from tests.service.arms.stores import (
-    ROWS,
-    arm_of,
-    ask,
-    compared,
-)
+from tests.service.arms.stores import ROWS, arm_of, ask, compared
 from tests.service.fakes import Library
-
-POINTS = {"hits": "/points", "id": "/id", "text": "/text", "kind": "http"}
-
-
-def test_vectors_may_come_from_an_endpoint(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EMBEDDINGS_KEY", "k")
-    given = {"url": f"{remote.url}/v1", "model": "large", "key_env": "EMBEDDINGS_KEY"}
-    remote.reply = {"data": [{"embedding": [1, 2.5]}], "points": []}
-    keys = {**POINTS, "url": f"{remote.url}/near", "request": {"query": "{vector}", "top": "{k}"}}
-    assert ask(arm_of(tmp_path, **keys, embeddings=given), "Which?").reason == ""
-    assert remote.paths == ["/v1/embeddings", "/near"]
-    assert remote.asked[0] == {"model": "large", "input": "Which?", "encoding_format": "float"}
-    assert remote.asked[1] == {"query": [1.0, 2.5], "top": 4}
-    remote.modes = [401]
-    call = ask(arm_of(tmp_path, **keys, embeddings=given), "Which?")
-    assert call.reason == (
-        "has no vector of the question: the embeddings endpoint rejects our key (401)"
-    )
-    assert call.spent == 0
-    remote.reply = {"data": []}
-    assert ask(arm_of(tmp_path, **keys, embeddings=given), "Which?").outcome == "garbled"
 
 
 def test_a_tool_of_another_server_is_called(tmp_path: Path, library: Library) -> None:

@@ -1,0 +1,240 @@
+"""The kind http: the guide's recipes, beside replies of those services' shape, and templates."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.errors import FilterError
+from backends.filters import Fixed
+from router import removed
+from router.types import Route
+from service.app import build
+from service.http.keys import Scope, new_key
+from service.settings import ServeSettings, ServiceSettings
+from tests.live import listening
+from tests.service.arms.fakes import Remote
+from tests.service.arms.stores import (
+    ROWS,
+    VECTORS,
+    arm_of,
+    ask,
+    compared,
+    passing,
+    recipe,
+    recipes,
+)
+from tests.service.fakes import Library
+
+RIVER = "Which river is the Neretva?"
+SINCE = Fixed({"type": "gte", "key": "y", "value": 1800})
+NESTED = {"type": "or", "filters": [compared("eq", "kind", "river"), compared("lt", "year", 900)]}
+IDS = [row[0] for row in ROWS]
+TEXTS = [row[2] for row in ROWS]
+
+
+def test_every_removed_kind_has_a_recipe() -> None:
+    for kind in {*removed.KINDS} - {"elasticsearch", "openai-vector-store"}:
+        assert recipes()[kind]["kind"] == "http"
+    assert recipes()["openai"]["kind"] == "http"
+
+
+def test_another_wye_answers_with_passages(tmp_path: Path, library: Library) -> None:
+    app = build(ServiceSettings(), {"default": lambda: library})
+    with listening(app) as url:
+        call = ask(arm_of(tmp_path, **recipe("wye", url)), RIVER)
+        only = ask(arm_of(tmp_path, **recipe("wye", url)), "Which river?", SINCE)
+    assert Route.GRAPH in [route for route, *_ in library.batches]
+    assert (call.reason, only.reason, call.note) == ("", "", "")
+    assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
+    assert call.hits[0].metadata == {"y": 1}
+    assert call.hits[0].score > 0
+    assert [hit.id for hit in only.hits] == ["tower"]
+
+
+def test_a_vector_store_of_another_wye_does_too(
+    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, key = new_key("arm", [Scope.READ])
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    options = ServeSettings(keys=(str(key),))
+    app = build(ServiceSettings(serve=options), {"default": lambda: library})
+    with listening(app) as url:
+        keys = recipe("openai", "", url=f"{url}/v1/vector_stores/default/search", id="/passage_id")
+        call = ask(arm_of(tmp_path, **keys), RIVER, k=2)
+        only = ask(arm_of(tmp_path, **keys), "Which river?", SINCE)
+        unknown = ask(arm_of(tmp_path, **recipe("openai", url)), RIVER)
+        refused = ask(arm_of(tmp_path, **{**keys, "key_env": ""}), RIVER)
+    assert (call.reason, len(call.hits)) == ("", 2)
+    assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
+    assert call.hits[0].metadata == {"y": 1}
+    assert [hit.id for hit in only.hits] == ["tower"]
+    assert unknown.reason == "rejects the request (404)"
+    assert refused.reason == "rejects our key (401)"
+
+
+def test_a_vector_store_of_openai_has_no_ids_of_passages(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    remote.reply = {
+        "object": "vector_store.search_results.page",
+        "data": [
+            {
+                "file_id": "file-1",
+                "filename": "river.md",
+                "score": 0.9 - rank / 10,
+                "attributes": facts,
+                "content": [{"type": "text", "text": text}],
+            }
+            for rank, (_, _, text, facts) in enumerate(ROWS)
+        ],
+    }
+    call = ask(arm_of(tmp_path, **recipe("openai", remote.url)), "Which river?", NESTED)
+    assert remote.paths == ["/v1/vector_stores/vs_1/search"]
+    assert remote.headers["authorization"] == "Bearer k"
+    assert remote.asked == [{"query": "Which river?", "max_num_results": 50, "filters": NESTED}]
+    kept = passing(NESTED)
+    assert [hit.text for hit in call.hits] == [row[2] for row in ROWS if row[0] in kept]
+    assert len({hit.id for hit in call.hits}) == len(kept)
+    assert {hit.title for hit in call.hits} == {"river.md"}
+    again = ask(arm_of(tmp_path, **recipe("openai", remote.url)), "Another?")
+    assert {hit.id for hit in again.hits} > {hit.id for hit in call.hits}
+    remote.reply = {"data": [{"filename": "river.md", "content": []}]}
+    assert ask(arm_of(tmp_path, **recipe("openai", remote.url)), "?").outcome == "garbled"
+
+
+def of_lightrag(*chunks: dict[str, str]) -> dict[str, Any]:
+    """As its server replies, by its own description of /query/data."""
+    numbered = [{**chunk, "chunk_id": f"chunk-{i}"} for i, chunk in enumerate(chunks)]
+    data = {"entities": [], "relationships": [], "chunks": numbered, "references": []}
+    return {"status": "success", "message": "", "data": data, "metadata": {"query_mode": "mix"}}
+
+
+def test_lightrag_gives_chunks_in_its_order(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIGHTRAG_API_KEY", "k")
+    remote.reply = of_lightrag(
+        {"reference_id": "1", "content": "The Neretva flows.", "file_path": "river.md"},
+        {"reference_id": "2", "content": "A bridge.", "file_path": "unknown_source"},
+    )
+    arm = arm_of(tmp_path, **recipe("lightrag", remote.url))
+    with pytest.raises(FilterError, match="its request has no place for a filter"):
+        arm.check_filter(NESTED)
+    call = ask(arm, "Which river?", k=2)
+    assert remote.asked == [{"query": "Which river?", "mode": "mix", "chunk_top_k": 2}]
+    assert remote.paths == ["/query/data"]
+    assert remote.headers["x-api-key"] == "k"
+    titled = [("chunk-0", "river.md"), ("chunk-1", "unknown_source")]
+    assert [(hit.id, hit.title) for hit in call.hits] == titled
+
+
+def test_lightrag_may_find_nothing_and_may_fail(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIGHTRAG_API_KEY", "k")
+    keys = recipe("lightrag", remote.url)
+    nothing = {"failure_reason": "no_results", "mode": "mix"}
+    remote.reply = {"status": "failure", "message": "", "data": {}, "metadata": nothing}
+    found = ask(arm_of(tmp_path, **keys), "Which?")
+    assert (found.outcome, found.hits) == ("ok", ())
+    for status in ("failure", "success"):
+        remote.reply = {"status": status, "message": "secret", "data": {}, "metadata": {}}
+        failed = ask(arm_of(tmp_path, **keys), "Which?")
+        assert failed.reason == "sent an unreadable reply: there is no list at /data/chunks"
+
+
+def test_qdrant_is_asked_for_the_nearest_points(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_KEY", "k")
+    points = [
+        {"id": id_, "score": 1 / rank, "payload": {"text": text, "title": title, **metadata}}
+        for rank, (id_, title, text, metadata) in enumerate(ROWS, start=1)
+    ]
+    remote.reply = {"result": {"points": points}, "status": "ok"}
+    arm = arm_of(tmp_path, **recipe("qdrant", remote.url))
+    with pytest.raises(FilterError, match="its request has no place for a filter"):
+        arm.check_filter(NESTED)
+    call = ask(arm, "tower")
+    assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
+    assert [hit.score for hit in call.hits] == [1 / rank for rank in (1, 2, 3, 4)]
+    assert call.hits[0].metadata["year"] == 1566
+    assert remote.paths == ["/collections/notes/points/query"]
+    assert remote.headers["api-key"] == "k"
+    assert remote.asked == [{"query": VECTORS["tower"], "limit": 4, "with_payload": True}]
+
+
+def test_chroma_replies_by_columns(tmp_path: Path, remote: Remote) -> None:
+    remote.reply = {
+        "ids": [IDS],
+        "documents": [TEXTS],
+        "metadatas": [[{"title": row[1], **row[3]} for row in ROWS[:-1]] + [None]],
+    }
+    call = ask(arm_of(tmp_path, **recipe("chroma", remote.url)), "tower", k=4)
+    assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
+    assert call.hits[0].metadata == {"title": "Stari Most", "year": 1566, "kind": "bridge"}
+    assert remote.paths[0].endswith("/collections/6b1a0e0c-52f4-4f6e-9a53-0f0c1f7c2d11/query")
+    asked = {"query_embeddings": [VECTORS["tower"]], "n_results": 4}
+    assert remote.asked == [{**asked, "include": ["documents", "metadatas"]}]
+    remote.reply["documents"] = [TEXTS[:-1]]
+    short = ask(arm_of(tmp_path, **recipe("chroma", remote.url)), "tower")
+    assert short.reason == "sent an unreadable reply: a passage has no text"
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("opensearch", {"multi_match": {"query": "tower", "fields": ["subject^2", "body"]}}),
+        ("opensearch-vectors", {"knn": {"embedding": {"vector": VECTORS["tower"], "k": 4}}}),
+    ],
+)
+def test_opensearch_is_asked_for_words_or_vectors(
+    tmp_path: Path, remote: Remote, name: str, query: dict[str, Any]
+) -> None:
+    hits = [
+        {"_id": id_, "_score": 3.5, "_source": {"body": text, "subject": title, **metadata}}
+        for id_, title, text, metadata in ROWS
+    ]
+    remote.reply = {"timed_out": False, "hits": {"hits": hits}}
+    call = ask(arm_of(tmp_path, **recipe(name, remote.url)), "tower")
+    assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
+    assert call.hits[0].score == 3.5
+    assert remote.paths == ["/notes/_search"]
+    assert remote.asked == [{"size": 4, "query": query}]
+
+
+def test_vectors_may_come_from_an_endpoint(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_KEY", "k")
+    monkeypatch.setenv("EMBEDDINGS_KEY", "k")
+    given = {"url": f"{remote.url}/v1", "model": "large", "key_env": "EMBEDDINGS_KEY"}
+    remote.reply = {"data": [{"embedding": [1, 2.5]}], "result": {"points": []}}
+    keys = recipe("qdrant", remote.url, embeddings=given)
+    assert ask(arm_of(tmp_path, **keys), "Which?").reason == ""
+    assert remote.paths == ["/v1/embeddings", "/collections/notes/points/query"]
+    assert remote.asked[0] == {"model": "large", "input": "Which?", "encoding_format": "float"}
+    assert remote.asked[1]["query"] == [1.0, 2.5]
+    remote.modes = [401]
+    call = ask(arm_of(tmp_path, **keys), "Which?")
+    assert call.reason == (
+        "has no vector of the question: the embeddings endpoint rejects our key (401)"
+    )
+    assert call.spent == 0
+    remote.reply = {"data": []}
+    assert ask(arm_of(tmp_path, **keys), "Which?").outcome == "garbled"
+
+
+def test_http_asks_by_parameters_as_well(tmp_path: Path, remote: Remote) -> None:
+    remote.reply = [{"n": 1, "t": "Text"}]
+    request = {"q": "{question}", "n": "{k}", "mode": "fast"}
+    keys = {"kind": "http", "url": f"{remote.url}/find/", "method": "GET", "request": request}
+    arm = arm_of(tmp_path, **keys, hits="", id="/n", text="/t")
+    call = ask(arm, "Which river & when?", k=2)
+    assert [(hit.id, hit.text) for hit in call.hits] == [("1", "Text")]
+    assert remote.paths == ["/find?q=Which+river+%26+when%3F&n=2&mode=fast"]
+    remote.reply = ["Text"]
+    (hit,) = ask(arm_of(tmp_path, **keys, hits="", id="", text=""), "Which?").hits
+    assert (hit.text, len(hit.id)) == ("Text", 16)
