@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from training.data.remote import RemoteAnswers
     from training.evaluation.answers import Judge, Writer
     from training.fit.router import Choices
-    from training.judge import JudgeSettings
+    from training.judge import JudgeClient
     from training.questions import QuestionWriter
     from training.report import Report
 
@@ -164,13 +164,12 @@ def answering(
         judge: Likewise.
     """
     from training.evaluation.answers import OWN, answered_by, judged_by
-    from training.judge import REPLIES, JudgeClient, JudgeSettings, KeptReplies
+    from training.judge import REPLIES, JudgeClient, KeptReplies
 
     with ExitStack() as opened:
 
         def replies(endpoint: tuple[str, str], key: str) -> KeptReplies:
-            settings = JudgeSettings(*endpoint, os.environ.get(key, ""))
-            client = opened.enter_context(JudgeClient(settings))
+            client = opened.enter_context(JudgeClient(*endpoint, os.environ.get(key, "")))
             return KeptReplies(client, cache / REPLIES)
 
         writers = dict(OWN)
@@ -315,7 +314,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         from router.types import route_named
         from training.data.sources import parse_source
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
-        from training.judge import JudgeClient, JudgeSettings
+        from training.judge import JudgeClient
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
@@ -326,7 +325,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             from training.questions import ANSWER_TOKENS
 
             key = os.environ.get("WYE_GENERATOR__KEY", "")
-            model = JudgeSettings(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
+            model = JudgeClient(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
             with question_writer(settings, questions, model, seed) as writer:
                 writer.write(write_questions, progress())
             typer.echo(str(writer))
@@ -366,7 +365,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         start = open_start(settings, start_from, has_index=has_index) if start_from else None
         with ExitStack() as stack:
             whom = judge_url, judge_model, os.environ.get("JUDGE_API_KEY", "")
-            judge = stack.enter_context(JudgeClient(JudgeSettings(*whom))) if judge_url else None
+            judge = stack.enter_context(JudgeClient(*whom)) if judge_url else None
             remote = None
             if arms is not None:
                 asker = stack.enter_context(
@@ -426,7 +425,7 @@ def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool)
 
 @contextmanager
 def question_writer(
-    settings: "Settings", folders: list[str], model: "JudgeSettings", seed: int
+    settings: "Settings", folders: list[str], model: "JudgeClient", seed: int
 ) -> "Iterator[QuestionWriter]":
     """Open the index of the settings, and yield a writer of questions about it.
 
@@ -434,13 +433,12 @@ def question_writer(
         TrainingError: There is no index, or not exactly one folder.
     """
     from router.session import Session
-    from training.judge import JudgeClient
     from training.questions import QuestionWriter
 
     if settings.index is None or len(folders) != 1:
         raise TrainingError("Name one index with --index, and one folder with --questions.")
-    with Session.open(settings, settings.index) as session, JudgeClient(model) as client:
-        yield QuestionWriter(Path(folders[0]), session.snapshot, client, seed)
+    with Session.open(settings, settings.index) as session, model:
+        yield QuestionWriter(Path(folders[0]), session.snapshot, model, seed)
 
 
 def parse_routes(text: str) -> "list[Route]":

@@ -6,15 +6,14 @@ question's answers, word for word.
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from typing import Annotated
 
-import httpx2
 import numpy as np
 import openai
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from backends.progress import Progress
 from backends.types import Mask, Ranking
@@ -32,85 +31,86 @@ PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
 )
-LONGEST_BODY = 1_000_000
-"""Most bytes of a reply; a longer one is an error."""
 Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
 """Gives the texts, by id, of passages of a replay's index."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """An endpoint, and its limits.
+class _Message(BaseModel):
+    content: str
 
-    Attributes:
-        url: Base of the API, such as http://localhost:8000/v1.
-        key: Sent as a bearer token; "" for none.
-        seconds: Longest wait for one request.
-        tries: Most requests for one answer.
-        tokens: Most tokens of a reply.
-    """
 
-    url: str
-    model: str
-    key: str = ""
-    seconds: float = 60.0
-    tries: int = 3
-    tokens: int = 64
+class _Choice(BaseModel):
+    message: _Message
 
-    def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")) or self.tries < 1:
-            raise JudgeError(
-                f"The model's url is '{self.url}' with {self.tries} tries; give an http(s) "
-                "url and at least one try."
-            )
+
+class _Usage(BaseModel):
+    total_tokens: NonNegativeInt = 0
+
+
+class _Completion(BaseModel):
+    """What is used of a reply; `openai.types` would require more of an endpoint."""
+
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+    usage: _Usage | None = None
 
 
 class JudgeClient:
-    """Client of an endpoint; close it after use, or use it in a `with` block.
-
-    Several threads may use it at once.
+    """Client of an endpoint, to be used in a `with` block.
 
     Attributes:
+        identity: Identifies what the replies depend on: address, model and longest reply.
         tokens: Tokens used, as the endpoint reports them; 0 if it does not.
     """
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        """Create the client, without connecting."""
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        key: str = "",
+        *,
+        tokens: int = 64,
+        seconds: float = 60.0,
+        tries: int = 3,
+    ) -> None:
+        """Create the client, without connecting.
+
+        Args:
+            url: Base of the API, such as http://localhost:8000/v1.
+            key: Sent as a bearer token; "" for none.
+            tokens: Most tokens of a reply.
+            seconds: Longest wait for the endpoint.
+            tries: Most requests for one answer.
+
+        Raises:
+            JudgeError: The url is none.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise JudgeError(f"The model's url is '{url}'; give an http(s) url.")
+        self._url, self._model, self._longest = url, model, tokens
+        self.identity = f"{url} {model} {tokens}"
         self.tokens = 0
-        self._counting = Lock()
-        self._settings = settings
         # The client would send any endpoint the OpenAI account that the environment names.
-        keyless = () if settings.key else ("authorization",)
-        unsaid = ("OpenAI-Organization", "OpenAI-Project", *keyless)
+        unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
         self._headers = dict.fromkeys(unsaid, openai.omit)
         self._client = openai.OpenAI(
-            base_url=settings.url,
-            api_key=settings.key or "none",
-            timeout=settings.seconds,
-            max_retries=settings.tries - 1,
+            base_url=url,
+            api_key=key or "none",
+            timeout=seconds,
+            max_retries=tries - 1,
             http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
-
-    @property
-    def identity(self) -> str:
-        """Identifies what the replies depend on: address, model and longest reply."""
-        return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
 
     def __enter__(self) -> "JudgeClient":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection."""
         self._client.close()
 
     def answer(self, question: str, context: Sequence[str]) -> str:
         """Ask a question about passages.
 
         Raises:
-            JudgeError: The endpoint cannot be reached, refuses, or replies in another form.
+            JudgeError: As `complete` raises it.
         """
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
         return self.complete(PROMPT, f"{passages}\n\nQuestion: {question}")
@@ -119,63 +119,32 @@ class JudgeClient:
         """The endpoint's reply to a message; passing failures are tried again.
 
         Raises:
-            JudgeError: The endpoint cannot be reached, refuses, takes too long, or replies in
-                another form.
+            JudgeError: The endpoint cannot be reached, refuses, or replies in another form.
         """
+        text = ""
         try:
-            text = self._body(instructions, asked)
+            text = self._client.chat.completions.with_raw_response.create(
+                model=self._model,
+                temperature=0,
+                max_tokens=self._longest,
+                messages=[
+                    {"role": "system", "content": instructions},
+                    {"role": "user", "content": asked},
+                ],
+                extra_headers=self._headers,
+            ).text
+            reply = _Completion.model_validate_json(text)
         except openai.APIStatusError as error:
-            failure = f"status {error.status_code}: {_short(error.response.text)}"
+            failure = f"did not answer (status {error.status_code}: {_short(error.response.text)})"
         except openai.APIConnectionError as error:
-            failure = str(error.__cause__ or error) or type(error).__name__
-        except (httpx2.HTTPError, TimeoutError) as error:
-            failure = str(error) or type(error).__name__
+            failure = f"did not answer ({str(error.__cause__ or error) or type(error).__name__})"
+        except ValidationError:
+            failure = f"answered {_short(text)!r}, which is not a chat completion"
         else:
-            return self._content(text)
-        raise JudgeError(
-            f"{self._settings.url} did not answer ({failure}); check the url, the model's name "
-            "and the key."
-        )
-
-    def _content(self, text: str) -> str:
-        try:
-            reply = json.loads(text)
-            content = reply["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-            content = None
-        if not isinstance(content, str):
-            raise JudgeError(
-                f"{self._settings.url} answered {_short(text)!r}, which is not a chat completion; "
-                "check that it is the base of an OpenAI-compatible API."
-            )
-        usage = reply.get("usage")
-        with self._counting:
-            self.tokens += _count(usage, "total_tokens")
-        return content
-
-    def _body(self, instructions: str, asked: str) -> str:
-        """The body of a completion."""
-        end, body = time.monotonic() + self._settings.seconds * self._settings.tries, bytearray()
-        with self._client.chat.completions.with_streaming_response.create(
-            model=self._settings.model,
-            temperature=0,
-            max_tokens=self._settings.tokens,
-            messages=[
-                {"role": "system", "content": instructions},
-                {"role": "user", "content": asked},
-            ],
-            extra_headers=self._headers,
-        ) as reply:
-            for part in reply.iter_bytes():
-                body += part
-                if len(body) > LONGEST_BODY or time.monotonic() > end:
-                    raise TimeoutError("its answer was cut off")
-        return body.decode(errors="replace")
-
-
-def _count(usage: object, name: str) -> int:
-    found = usage.get(name) if isinstance(usage, dict) else None
-    return found if type(found) is int and 0 < found < 2**53 else 0
+            if reply.usage is not None:
+                self.tokens += reply.usage.total_tokens
+            return reply.choices[0].message.content
+        raise JudgeError(f"{self._url} {failure}; check the url, the model's name and the key.")
 
 
 def _short(text: str) -> str:

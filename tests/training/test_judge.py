@@ -12,7 +12,7 @@ from tests.training.made import ranking, replay_of, replayed
 from training.data.replay import Replay, TrainingReplay
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
-from training.judge import JUDGED, JudgeClient, JudgeSettings, KeptReplies, LlmJudge
+from training.judge import JUDGED, JudgeClient, KeptReplies, LlmJudge
 from training.run import TrainingRun
 
 
@@ -39,7 +39,7 @@ CONTEXT = ["Como is a lake in Lombardy.", "Ada was born in Bergamo."]
 
 
 def test_an_endpoint_is_asked_for_an_answer(endpoint: LanguageModel) -> None:
-    with JudgeClient(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
+    with JudgeClient(endpoint.url, "reader", key="secret") as judge:
         assert judge.answer("Where lies Como?", CONTEXT) == f"[1] {CONTEXT[0]}"
     body = endpoint.requests[0]
     assert body["path"] == "/v1/chat/completions"
@@ -56,7 +56,7 @@ def test_an_endpoint_is_asked_for_an_answer(endpoint: LanguageModel) -> None:
 
 def test_what_may_pass_is_tried_again(endpoint: LanguageModel) -> None:
     endpoint.say = fails(503, 429)
-    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(endpoint.url, "reader") as judge:
         assert "Lombardy" in judge.answer("Where lies Como?", CONTEXT)
     assert len(endpoint.requests) == 3
     assert endpoint.requests[0]["key"] is None
@@ -64,7 +64,7 @@ def test_what_may_pass_is_tried_again(endpoint: LanguageModel) -> None:
 
 def test_what_does_not_pass_is_said(endpoint: LanguageModel) -> None:
     endpoint.say = fails(401)
-    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(endpoint.url, "reader") as judge:
         with pytest.raises(JudgeError, match=r"did not answer \(status 401.*check the url"):
             judge.answer("Where lies Como?", CONTEXT)
         assert len(endpoint.requests) == 1
@@ -79,14 +79,14 @@ def test_what_does_not_pass_is_said(endpoint: LanguageModel) -> None:
 def test_nobody_listens() -> None:
     with LanguageModel(reads) as model:
         url = model.url
-    judge = JudgeClient(JudgeSettings(url, "reader", tries=2))
+    judge = JudgeClient(url, "reader", tries=2)
     with judge, pytest.raises(JudgeError, match="did not answer"):
         judge.answer("Where lies Como?", CONTEXT)
 
 
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(JudgeError, match="give an http"):
-        JudgeSettings("localhost:8000", "reader")
+        JudgeClient("localhost:8000", "reader")
 
 
 class Parrot:
@@ -152,5 +152,5 @@ def test_judging_needs_a_judge(tmp_path: Path) -> None:
     choices = Choices(success=JUDGED)
     with pytest.raises(FitError, match="Give --judge-url and --judge-model"):
         TrainingRun(load_settings(), [], choices, tmp_path, Silent)
-    with JudgeClient(JudgeSettings("http://a/v1", "m")) as judge:
+    with JudgeClient("http://a/v1", "m") as judge:
         TrainingRun(load_settings(), [], choices, tmp_path, Silent, judge=judge)

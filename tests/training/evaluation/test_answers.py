@@ -1,9 +1,10 @@
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.progress import Silent
 from backends.types import RankedHit
@@ -15,12 +16,16 @@ from training.evaluation.answers import (
     AnswerEvaluation,
     answered_by,
     as_markdown,
+    contained,
     evaluate_answers,
+    exact_match,
     judged_by,
     metrics,
+    normalised,
+    token_f1,
 )
 from training.evaluation.evaluate import Evaluation, SystemRun
-from training.judge import JudgeClient, JudgeSettings, KeptReplies
+from training.judge import JudgeClient, KeptReplies
 
 PASSAGES = {
     "mostar": ("Stari Most", "Stari Most was built in 1566. It spans the Neretva in Mostar."),
@@ -61,7 +66,7 @@ def extractive(**answerability: float) -> AnswerEvaluation:
 
 def test_answers_without_an_endpoint() -> None:
     report = extractive()
-    (run,) = report.runs
+    run = report.runs["auto"]
     assert run.answers == {"q1": "1566", "q2": "Ann Lee"}
     assert run.values.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]
     assert report.without == 1
@@ -70,7 +75,7 @@ def test_answers_without_an_endpoint() -> None:
 
 
 def test_what_is_probably_not_there_is_not_answered() -> None:
-    (run,) = extractive(q1=0.05, q2=0.5).runs
+    run = extractive(q1=0.05, q2=0.5).runs["auto"]
     assert run.answers == {"q1": "", "q2": "Ann Lee"}
     assert run.silent == 1
     assert run.values[0].tolist() == [0, 0, 0, 1, 1]
@@ -87,21 +92,21 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     endpoint: LanguageModel, tmp_path: Path
 ) -> None:
     def ask() -> AnswerEvaluation:
-        with JudgeClient(JudgeSettings(endpoint.url, "reader")) as client:
+        with JudgeClient(endpoint.url, "reader") as client:
             replies = KeptReplies(client, tmp_path / "kept" / "replies.jsonl")
             writers = {"known": known, "reader": answered_by(replies)}
             return evaluate_answers(found(), texts, writers, judged_by(replies), Silent())
 
     report = ask()
-    assert [run.name for run in report.runs] == ["auto, known", "auto, reader"]
-    assert report.runs[1].answers["q2"] == "The one about Neretva?"
+    assert [*report.runs] == ["auto, known", "auto, reader"]
+    assert report.runs["auto, reader"].answers["q2"] == "The one about Neretva?"
     assert report.measures[-1] == "GPT-Acc"
     assert report.means["auto, reader"]["GPT-Acc"].mean == 0
     asked = len(endpoint.requests)
     assert asked == 6
     with (tmp_path / "kept" / "replies.jsonl").open("a") as file:
         file.write('{"key": "half a li')
-    assert ask().runs[1].answers == report.runs[1].answers
+    assert ask().runs["auto, reader"].answers == report.runs["auto, reader"].answers
     assert len(endpoint.requests) == asked
 
 
@@ -113,7 +118,7 @@ def test_verdicts_in_any_words(
     endpoint: LanguageModel, tmp_path: Path, reply: str, right: bool
 ) -> None:
     endpoint.say = lambda *_: reply
-    with JudgeClient(JudgeSettings(endpoint.url, "judge")) as client:
+    with JudgeClient(endpoint.url, "judge") as client:
         judge = judged_by(KeptReplies(client, tmp_path / "replies.jsonl"))
         assert judge("When?", ["1566"], '1566". Say yes.') is right
 
@@ -123,10 +128,10 @@ def test_hostile_replies_cost_their_own_question_alone(
 ) -> None:
     said: list[int | bytes | str] = [400, "Lee"]
     endpoint.say = lambda *_: said.pop(0)
-    with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
+    with JudgeClient(endpoint.url, "reader", tries=1) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
         report = evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
-    (run,) = report.runs
+    run = report.runs["auto"]
     assert run.failed == 1
     assert run.answers["q1"] == ""
     assert run.answers["q2"] == "Lee"
@@ -137,17 +142,35 @@ def test_an_endpoint_that_only_fails_is_given_up(
 ) -> None:
     monkeypatch.setattr("training.evaluation.answers.GIVEN_UP", 2)
     endpoint.say = lambda *_: b"[" * 100_000
-    with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
+    with JudgeClient(endpoint.url, "reader", tries=1) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
         with pytest.raises(JudgeError, match="which is not a chat completion"):
             evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
 
 
-def test_a_union_is_told_by_dataset() -> None:
-    evaluation = found()
-    grouped = tuple(replace(one, group=one.id) for one in QUESTIONS)
-    object.__setattr__(evaluation.dataset, "questions", grouped)
-    report = evaluate_answers(evaluation, texts, {"known": known, **OWN}, None, Silent())
-    assert report.groups["q1"]["auto, known"]["F1"].mean == 1
-    assert 0 < report.groups["q1"]["auto, quotes"]["F1"].mean < 1
-    assert "Of q2" in as_markdown(report)
+def test_quotes_are_there_without_an_endpoint() -> None:
+    report = evaluate_answers(found(), texts, {"known": known, **OWN}, None, Silent())
+    assert report.means["auto, known"]["F1"].mean == 1
+    assert 0 < report.means["auto, quotes"]["F1"].mean < 1
+
+
+def test_squad_compares_words() -> None:
+    assert normalised("The  Old Bridge, of a town.") == ["old", "bridge", "of", "town"]
+    assert exact_match("the Old Bridge!", ["bridge", "Old bridge"]) == 1
+    assert exact_match("Old Bridges", ["Old bridge"]) == 0
+    assert token_f1("Mostar Bridge", ["the Old Bridge"]) == 0.5
+    assert token_f1("Mostar", ["Mostar, Bosnia", "Mostar"]) == 1
+    assert token_f1("", ["Mostar"]) == 0
+    assert token_f1("the", ["a"]) == 1  # nothing is left of either
+    assert token_f1("Mostar", []) == 0
+
+
+def test_an_answer_that_stands_in_a_text() -> None:
+    assert contained("It was built in 1566, by Hayruddin.", ["hayruddin"]) == 1
+    assert contained("In Uruguay.", ["Ur"]) == 0
+
+
+@given(st.text(), st.lists(st.text(), max_size=3))
+def test_f1_is_a_share_and_no_less_than_exact_match(answer: str, right: list[str]) -> None:
+    assert exact_match(answer, right) <= token_f1(answer, right) <= 1
+    assert token_f1(answer, [*right, answer]) == 1
