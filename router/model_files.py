@@ -24,7 +24,6 @@ from backends.files import canonical_json, write_atomically
 from router.errors import FeatureError, ModelFileError, PolicyError
 from router.model import RoutingModel
 from router.policy import Policy
-from router.query_performance import asks_corpus
 from router.scorer import KINDS, Familiarity, Floats, Member, Scorer, Standard, Trees, columns_of
 from router.types import Route, Thresholds
 
@@ -66,12 +65,10 @@ class RouterInfo:
 
     Attributes:
         name: Name and version, "name/v1".
-        asks_corpus: Whether it uses signals of the corpus, so that arms run before it decides.
     """
 
     name: str
     policy: Policy
-    asks_corpus: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +165,7 @@ def read_info(folder: Path) -> RouterInfo:
     """
     manifest, path = _read_manifest(folder), folder / THRESHOLDS
     policy = _parse_policy(_checked(path, manifest), path)
-    return RouterInfo(manifest.title, policy, asks_corpus(manifest.features))
+    return RouterInfo(manifest.title, policy)
 
 
 def require_name(name: str) -> None:

@@ -65,8 +65,8 @@ class RequestLog:
         return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
 
-def read_texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers from 1, keeping one at a time in memory.
+def read_texts(path: Path) -> Iterator[str]:
+    """Yield lines, keeping one at a time in memory.
 
     A last line that is still being written has no line break. A file whose name ends with .gz is
     read as gzip, as rotated logs are.
@@ -76,7 +76,7 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
     """
     try:
         with _opened(path) as file:
-            yield from enumerate(file, start=1)
+            yield from file
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RequestLogError(
@@ -86,18 +86,6 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
         raise RequestLogError(
             f"{path} is not a request log: it is not UTF-8 ({error.reason}); give another file."
         ) from None
-
-
-def parse_line(text: str) -> dict[str, Any] | None:
-    """The content of a line; None if it is not a line of a request log."""
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(line, dict):
-        return None
-    named = (line.get(name) for name in ("kind", "request_id"))
-    return line if all(isinstance(value, str) for value in named) else None
 
 
 def _opened(path: Path) -> TextIO:

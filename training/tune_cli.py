@@ -1,6 +1,6 @@
 """`wye tune` solves a router's thresholds again, on replays or on a request log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from backends.progress import Progress
-    from training.log_replay.replay import LogReplay
+    from router.policy import Policy
+    from training.log_replay.reading import DecisionLog
     from training.thresholds.outcomes import ThresholdObjective
 
 OUT = Path("thresholds.json")
@@ -122,8 +123,14 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             typer.echo(_WROTE.format(out=out))
             return
 
-        from training.log_replay.replay import LogReplay, router_settings
-        from training.log_replay.show import show_replay
+        from training.log_replay.feedback import replay_feedback, show_feedback
+        from training.log_replay.replay import (
+            load,
+            notes,
+            parse_policy,
+            router_settings,
+            show_replay,
+        )
 
         if replays:
             raise ReplayError("Give replays or --from-log, not both.")
@@ -134,51 +141,62 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 "questions with feedback with --index."
             )
         settings = router_settings(router)
-        replay = LogReplay.load(from_log, settings, collection)
+        log = load(from_log, settings, collection)
+        # Mistakes in --try are told before a replay takes time.
+        policies = {text: parse_policy(text, log.router.policy) for text in try_ or []}
         if index is None:
-            show_replay(console, replay, try_ or [])
-            if not bounded or not _keep_bounds(console, replay, goal, out):
+            if not _proposed(console, log, policies, goal, out):
                 return
         else:
-            from training.log_replay.feedback import replay_feedback, save_retuned
-            from training.log_replay.show import show_feedback_replay
-
-            list(map(replay.candidate, try_ or []))  # mistakes are told before a replay takes time
             tuning, dataset = replay_feedback(
-                replay, index, settings, cache=cache, measure=quality, progress=progress()
+                log, index, settings, cache=cache, measure=quality, progress=progress()
             )
-            show_replay(console, replay, try_ or [])
             found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
-            show_feedback_replay(console, replay, tuning, dataset, found, most=moved)
+            policies["proposed"] = tuning.policy(found.solution.thresholds)
+            show_replay(console, log, policies)
+            show_feedback(console, tuning, dataset, found, most=moved)
             if out is not None:
-                save_retuned(out, replay, tuning, found)
+                source = "feedback in a request log: partial, and of passages that were shown"
+                said = {**found.notes(), **notes(log, source)}
+                tuning.save(out, found.solution.thresholds, said)
         if out is None:
             console.print("Nothing is written; --out FILE writes the proposed thresholds.")
         else:
             typer.echo(_WROTE.format(out=out))
 
 
-def _keep_bounds(
-    console: "Console", replay: "LogReplay", goal: "ThresholdObjective", out: Path | None
+def _proposed(
+    console: "Console",
+    log: "DecisionLog",
+    policies: "Mapping[str, Policy]",
+    goal: "ThresholdObjective",
+    out: Path | None,
 ) -> bool:
-    """Propose thresholds that keep the bounds.
+    """Show policies on a log, with thresholds that keep the bounds if there are any.
 
     Returns:
-        False if the present thresholds keep them.
+        Whether other thresholds than the present ones are proposed.
     """
-    from training.log_replay.replay import within_bounds
-    from training.log_replay.show import show_proposed
+    from router.model_files import save_policy
+    from training.log_replay.replay import effect, notes, show_replay, within_bounds
 
-    policy = within_bounds(replay.log.requests, replay.now, goal)
-    if policy == replay.now:
-        console.print("The present thresholds keep the bounds; nothing is proposed.")
+    policy = within_bounds(log, goal)
+    if policy == log.router.policy:
+        show_replay(console, log, policies)
+        if goal != type(goal)():
+            console.print("The present thresholds keep the bounds; nothing is proposed.")
         return False
-    show_proposed(console, replay, policy)
+    show_replay(console, log, {**policies, "proposed": policy})
     console.print(
-        "These thresholds keep the bounds with the fewest changes of route. No answer was judged, "
-        "so their quality is unknown."
+        "The proposed thresholds keep the bounds with the fewest changes of route. No answer was "
+        "judged, so their quality is unknown."
     )
     if out is not None:
-        bounds = {"max_mean_ms": goal.max_mean_ms, "max_graph_share": goal.max_graph_share}
-        replay.save(out, policy, bounds)
+        said = {
+            **notes(log, "a request log; no answer was judged"),
+            "expected mean_ms": effect(log, policy).mean_ms,
+            "max_mean_ms": goal.max_mean_ms,
+            "max_graph_share": goal.max_graph_share,
+        }
+        save_policy(out, replace(policy, router=log.router.name), said)
     return True

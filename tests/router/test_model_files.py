@@ -92,7 +92,7 @@ def test_a_thresholds_file_is_read_by_itself(folder: Path, tmp_path: Path) -> No
 
 def test_name_and_policy_are_read_without_the_weights(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
-    assert read_info(folder) == RouterInfo("tiny/v1", POLICY, False)
+    assert read_info(folder) == RouterInfo("tiny/v1", POLICY)
     (folder / "thresholds.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelFileError, match="its checksum differs"):
         read_info(folder)

@@ -277,5 +277,5 @@ def rated(request_id: str = "1", *passages: str, rating: str = "good") -> Line:
     }
 
 
-HAND = RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
+HAND = RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)))
 """The router that decided, unless a line says otherwise."""
