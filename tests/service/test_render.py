@@ -16,7 +16,14 @@ from router.types import (
     Route,
     Thresholds,
 )
-from service.render import SHOWN_NAMES, change_of, list_hits, show_chain, show_decision
+from service.render import (
+    SHOWN_FEATURES,
+    SHOWN_NAMES,
+    change_of,
+    list_hits,
+    show_chain,
+    show_decision,
+)
 from wye import Hit, Hits
 
 WHY = (
@@ -37,9 +44,9 @@ DECISION = Decision(
 )
 
 
-def printed(decision: Decision, **options: int) -> str:
+def printed(decision: Decision) -> str:
     out = StringIO()
-    show_decision(Console(file=out, width=100, highlight=False), decision, **options)
+    show_decision(Console(file=out, width=100, highlight=False), decision)
     return out.getvalue()
 
 
@@ -64,10 +71,11 @@ def test_the_gauge_holds_both_ends(score: float) -> None:
 
 
 def test_what_is_left_out_is_summed_so_that_the_table_adds_up() -> None:
-    text = printed(DECISION, features=1)
+    shown = [Contribution(f"clauses {n}", 0.25, 2.0) for n in range(SHOWN_FEATURES)]
+    text = printed(replace(DECISION, contributions=(WHY[0], *shown, *WHY[2:])))
     rows = [line.split() for line in text.splitlines()]
     assert ["(2", "more)", "-0.125"] in rows
-    assert ["sum", "+1.125"] in rows
+    assert ["sum", f"{0.5 + 0.25 * SHOWN_FEATURES - 0.125:+.3f}"] in rows
     assert not any(row[:1] == ["depth"] for row in rows)
 
 
