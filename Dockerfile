@@ -9,13 +9,14 @@ FROM python:3.11-slim AS build
 # Options of pip, such as another package index.
 ARG PIP_OPTIONS=""
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE wye.py ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY backends backends
 COPY featurizer featurizer
 COPY models models
 COPY router router
 COPY service service
 COPY training training
+COPY src src
 RUN python -m venv /opt/wye \
     && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
 

@@ -35,8 +35,8 @@ format: $(stamp) ## Rewrite the code as `make check` wants it
 	$(bin)/ruff format .
 
 docs: $(stamp) ## Rewrite the lists of settings and of features from the code
-	$(bin)/python -m service.settings > docs/reference/settings.md
-	$(bin)/python -m featurizer.registry > docs/reference/features.md
+	$(bin)/python -m wye.service.settings > docs/reference/settings.md
+	$(bin)/python -m wye.featurizer.registry > docs/reference/features.md
 
 check: $(stamp) ## Formatting, lint, strict types, layers, the budget of lines, known vulnerabilities
 	$(bin)/ruff format --check .

@@ -31,9 +31,8 @@ Budget = Mapping[str, Mapping[str, Any]]
 
 def part_of(name: str) -> str | None:
     """The part that a file counts to; None if it is not counted."""
-    top, _, rest = name.partition("/")
+    top, _, _ = name.removeprefix("src/").partition("/")
     if name.endswith(".py"):
-        top = top.removesuffix(".py") if not rest else top
         return top if top in PARTS else OTHER
     is_console = name.startswith("service/ui/") and name.endswith((".js", ".css", ".html"))
     return CONSOLE if is_console else None

@@ -7,7 +7,7 @@ al., TPAMI 2011, with the scan of André et al., VLDB 2015). A code depends on i
 after a rotation the components of any unit vector are nearly normally distributed, so the code book
 is that of a normal distribution.
 
-The candidates' scores come from `backends.numerics`, where a score depends on its two vectors
+The candidates' scores come from `wye.backends.numerics`, where a score depends on its two vectors
 alone, and ties are broken by id. So scores and order are the same in any batch, and the exact kind
 misses no passage. The graph arm uses the same scores: where it runs too, `scores` and `rank` give
 the dense list, so that no product is computed twice.
@@ -24,8 +24,8 @@ from typing import Any, Literal
 import faiss
 import numpy as np
 
-from backends.layers import LayeredRows, Layers, Rows32
-from backends.numerics import (
+from wye.backends.layers import LayeredRows, Layers, Rows32
+from wye.backends.numerics import (
     RequestError,
     products,
     products_of,
@@ -36,7 +36,7 @@ from backends.numerics import (
     require_mask,
     top_rows,
 )
-from backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
+from wye.backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
 
 _PRODUCTS_AT_ONCE = 2**22
 """Inner products held at a time: 16 MiB."""

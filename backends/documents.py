@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import PurePath
 
-from backends.errors import SourceError
-from backends.readers.found import Block, Found
-from backends.types import Metadata, Passage, Scalar
-from backends.words import HEADING_JOINT
+from wye.backends.errors import SourceError
+from wye.backends.readers.found import Block, Found
+from wye.backends.types import Metadata, Passage, Scalar
+from wye.backends.words import HEADING_JOINT
 
 CHUNK_WORDS = 200
 # Longer passages are always chunked: one vector says little about so much text, and parsers stop at

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from pydantic import ConfigDict, TypeAdapter
 
-from backends.errors import SourceError
+from wye.backends.errors import SourceError
 
 
 @contextmanager

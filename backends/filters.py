@@ -32,9 +32,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.errors import FilterError, suggestion
-from backends.layers import Layers
-from backends.types import Int32, Int64, Mask, Metadata, Scalar
+from wye.backends.errors import FilterError, suggestion
+from wye.backends.layers import Layers
+from wye.backends.types import Int32, Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
 MAX_COMPARISONS = 256

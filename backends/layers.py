@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float16, Float32, Int32, Int64, Mask
+from wye.backends.types import Float16, Float32, Int32, Int64, Mask
 
 _MOST_PIECES = 4_096
 """Up to this many slices, arrays are concatenated slice by slice; beyond it, rows are gathered."""

@@ -21,18 +21,18 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.coverage import WordCoverage, bits
-from backends.layers import Layers
-from backends.numerics import (
+from wye.backends.coverage import WordCoverage, bits
+from wye.backends.layers import Layers
+from wye.backends.numerics import (
     RequestError,
     rank_rows,
     require_k,
     require_mask,
     top_rows,
 )
-from backends.store.derived import Arrays, pack_table, unpack_table
-from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, RowHits, Scores
-from backends.words import FurtherWords, Words, normalised
+from wye.backends.store.derived import Arrays, pack_table, unpack_table
+from wye.backends.types import Float32, Int32, Int64, Mask, Query, Ranking, RowHits, Scores
+from wye.backends.words import FurtherWords, Words, normalised
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.errors import BackendError
-from backends.layers import LayeredRows, Rows16, Rows32
-from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking, RowHits
+from wye.backends.errors import BackendError
+from wye.backends.layers import LayeredRows, Rows16, Rows32
+from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking, RowHits
 
 
 class RequestError(BackendError, ValueError):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from backends.store.extracted import ExtractedStore, Kind, content_key
-from backends.store.snapshot import Corpus, RefinedCorpus, with_sentences
+from wye.backends.store.extracted import ExtractedStore, Kind, content_key
+from wye.backends.store.snapshot import Corpus, RefinedCorpus, with_sentences
 
 
 def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> RefinedCorpus | None:

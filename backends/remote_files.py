@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
-from backends.errors import SourceError
+from wye.backends.errors import SourceError
 
 
 @dataclass(frozen=True, slots=True)

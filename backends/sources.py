@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NoReturn
 import pyarrow as pa
 from pyarrow import parquet
 
-from backends.documents import (
+from wye.backends.documents import (
     CHUNK_WORDS,
     LONGEST_TITLE,
     LONGEST_WORDS,
@@ -25,15 +25,15 @@ from backends.documents import (
     found_document,
     parse_record,
 )
-from backends.errors import SourceError
-from backends.files import open_regular, require_regular
-from backends.readers.extract import READERS
-from backends.readers.found import BadFileError, Limits
-from backends.readers.markup import decoded
-from backends.readers.sandbox import Sandbox
-from backends.remote_files import RemoteFile, list_files, local_path
-from backends.store.source import IndexSource, is_index
-from backends.types import Metadata, Passage
+from wye.backends.errors import SourceError
+from wye.backends.files import open_regular, require_regular
+from wye.backends.readers.extract import READERS
+from wye.backends.readers.found import BadFileError, Limits
+from wye.backends.readers.markup import decoded
+from wye.backends.readers.sandbox import Sandbox
+from wye.backends.remote_files import RemoteFile, list_files, local_path
+from wye.backends.store.source import IndexSource, is_index
+from wye.backends.types import Metadata, Passage
 
 BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.types import Int32, Int64, Mask, UInt32
+from wye.backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
 """Bytes of strings beyond which Arrow needs 64-bit offsets."""

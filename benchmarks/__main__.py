@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from backends.errors import BackendError
 from benchmarks.harness import BenchmarkError
-from featurizer.errors import FeaturizerError
-from router.errors import RouterError
-from training.errors import TrainingError
+from wye.backends.errors import BackendError
+from wye.featurizer.errors import FeaturizerError
+from wye.router.errors import RouterError
+from wye.training.errors import TrainingError
 
 QUICK = {
     "crash": "--kills 25",

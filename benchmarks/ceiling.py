@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
-from backends.progress import Silent
-from backends.types import Float64
 from benchmarks import harness
 from benchmarks.harness import Table
-from router.settings import load_settings
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.data.sources import QuestionSource, Replays
-from training.evaluation.bootstrap import interval, resampled_means
-from training.evaluation.measures import MEASURES
-from training.options import CACHE
+from wye.backends.progress import Silent
+from wye.backends.types import Float64
+from wye.router.settings import load_settings
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.sources import QuestionSource, Replays
+from wye.training.evaluation.bootstrap import interval, resampled_means
+from wye.training.evaluation.measures import MEASURES
+from wye.training.options import CACHE
 
 FOLDS = 5
 MARGINS = (0.0, 0.002, 0.005, 0.01)

@@ -39,22 +39,22 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.testclient import TestClient
 
-from backends.errors import IndexNotFoundError
-from backends.progress import Silent
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.snapshot import Corpus, read_corpus
-from backends.types import Float32, Passage
-from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import Table
-from featurizer.analyser import AnalyserSettings
-from featurizer.types import PassageAnalysis, SentenceAnalysis, Steps
-from router.session import Session
-from service.app import build
-from service.ingest.jobs import JobStore
-from service.logs import LOG
-from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+from wye.backends.errors import IndexNotFoundError
+from wye.backends.progress import Silent
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.snapshot import Corpus, read_corpus
+from wye.backends.types import Float32, Passage
+from wye.backends.words import title_names
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.types import PassageAnalysis, SentenceAnalysis, Steps
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.ingest.jobs import JobStore
+from wye.service.logs import LOG
+from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 WINDOW = 6
 DELAY = 0.002
@@ -402,9 +402,9 @@ def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
         documents=DocumentSettings(direct_passages=4, group_passages=4),
     )
     with (
-        patch("router.session.Analyser", partial(StandIn, delay=delay)),
-        patch("service.collections.Collection._warm_up"),  # nobody asks
-        patch("service.ingest.job_runner._PAUSE", 0.01),  # nobody waits for the lock
+        patch("wye.router.session.Analyser", partial(StandIn, delay=delay)),
+        patch("wye.service.collections.Collection._warm_up"),  # nobody asks
+        patch("wye.service.ingest.job_runner._PAUSE", 0.01),  # nobody waits for the lock
         patch.object(LOG, "disabled", True),  # it would warn that no router fits these models
         TestClient(
             build(settings, {"default": partial(Session.open, settings, folder)}),

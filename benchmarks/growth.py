@@ -28,16 +28,16 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from backends.store.index import PassageStore
-from backends.store.schema import content_hash, metadata_json, vector_array
-from backends.types import Float32, Passage
-from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import WYE, BenchmarkError, Table
 from benchmarks.load import Client, closed_loop, free_port, running
-from router.session import Session
-from router.settings import load_settings
-from router.types import Route
+from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import content_hash, metadata_json, vector_array
+from wye.backends.types import Float32, Passage
+from wye.backends.words import title_names
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Route
 
 RARE = 3
 """Names are renamed if at most this many passages mention them."""

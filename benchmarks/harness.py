@@ -21,11 +21,11 @@ from time import perf_counter
 import numpy as np
 import psutil
 
-from backends.types import Float64
-from training.evaluation.bootstrap import interval, resampled_means
+from wye.backends.types import Float64
+from wye.training.evaluation.bootstrap import interval, resampled_means
 
-DEMO = Path(str(files("service"))) / "demo"
-WYE = (sys.executable, "-c", "from service.cli import main; main()")
+DEMO = Path(str(files("wye.service"))) / "demo"
+WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")
 """This environment's command `wye`."""
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")

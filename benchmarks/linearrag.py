@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backends.sources import DocumentSource
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Table
-from featurizer.encoder import DEFAULT_ENCODER, locate_model
-from featurizer.spacy_pipeline import DEFAULT_PIPELINE
-from training.data.dataset import Dataset, read_dataset
-from training.evaluation.measures import ALL_EVIDENCE, MEASURES, Run, score
+from wye.backends.sources import DocumentSource
+from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
+from wye.training.data.dataset import Dataset, read_dataset
+from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, Run, score
 
 DRIVER = Path(__file__).with_name("linearrag_driver.py")
 SHOWN = ("R@5", ALL_EVIDENCE, "Success@1")

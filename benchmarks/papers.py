@@ -20,28 +20,28 @@ import numpy as np
 import openai
 from scipy import sparse
 
-from backends.clue import ClueRetriever, ClueSettings
-from backends.trigraph.graph import TriGraph
-from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
-from backends.types import Float64, Int64, Query, Ranking, Retriever
-from backends.zoom import SharedGraph, ZoomRetriever, ZoomSettings
 from benchmarks import harness
 from benchmarks.harness import Table
-from featurizer.registry import FEATURE_NAMES
-from router.fusion import added_up
-from router.query_performance import log_share
-from router.reading import QuestionReading
-from router.session import Session
-from router.settings import load_settings
-from router.types import Route
-from training.data.dataset import Dataset, read_dataset
-from training.data.examples import Examples
-from training.data.replaying import contains_any, words
-from training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
-from training.fit.baselines import BASELINES, Inputs
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import train
-from training.labels import MARGIN
+from wye.backends.papers.clue import ClueRetriever, ClueSettings
+from wye.backends.papers.zoom import SharedGraph, ZoomRetriever, ZoomSettings
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
+from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.fusion import added_up
+from wye.router.query_performance import log_share
+from wye.router.reading import QuestionReading
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Route
+from wye.training.data.dataset import Dataset, read_dataset
+from wye.training.data.examples import Examples
+from wye.training.data.replaying import contains_any, words
+from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
+from wye.training.fit.baselines import BASELINES, Inputs
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import train
+from wye.training.labels import MARGIN
 
 DEPTH = 10
 BATCH = 32

@@ -24,14 +24,14 @@ import numpy as np
 import psutil
 
 import wye
-from backends.types import Float64
 from benchmarks import harness, load
 from benchmarks.harness import WYE, BenchmarkError, Table
-from featurizer.encoder import DEFAULT_ENCODER, locate_model
-from router.session import Session
-from router.settings import load_settings
-from training.data.dataset import Dataset, read_dataset
-from training.evaluation.measures import MEASURES, score
+from wye.backends.types import Float64
+from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.training.data.dataset import Dataset, read_dataset
+from wye.training.evaluation.measures import MEASURES, score
 
 PLAIN = "plain"
 DRAWS = 2_000

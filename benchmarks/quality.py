@@ -14,11 +14,11 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import WYE, BenchmarkError, Table
-from router.session import Session
-from router.settings import load_settings
-from router.types import USUAL
-from training.data.dataset import read_dataset
-from training.evaluation.evaluate import evaluate
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import USUAL
+from wye.training.data.dataset import read_dataset
+from wye.training.evaluation.evaluate import evaluate
 
 RECORDED = Path(__file__).with_name("quality.json")
 SHOWN = ("nDCG@10", "R@5")

@@ -26,13 +26,13 @@ import httpx2
 import numpy as np
 import psutil
 
-from backends.types import Float64
 from benchmarks import harness
 from benchmarks.harness import WYE, Table
 from benchmarks.load import PATIENCE, free_port, running, server
-from training.data.dataset import Dataset, read_dataset
-from training.evaluation.bootstrap import resampled_means
-from training.evaluation.measures import MEASURES, score
+from wye.backends.types import Float64
+from wye.training.data.dataset import Dataset, read_dataset
+from wye.training.evaluation.bootstrap import resampled_means
+from wye.training.evaluation.measures import MEASURES, score
 
 DELAY = 3.0
 """Seconds that a GraphRAG server takes to answer a question."""

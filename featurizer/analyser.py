@@ -11,20 +11,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from featurizer.constituency.parser import (
+from wye.featurizer.constituency.parser import (
     ConstituencySettings,
     SyntaxParser,
     TreeParser,
     locate,
     open_tree_parser,
 )
-from featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
-from featurizer.errors import ModelError
-from featurizer.spacy_parser import SpacyParser
-from featurizer.spacy_pipeline import DEFAULT_PIPELINE
-from featurizer.stopwatch import Stopwatch
-from featurizer.threads import OneThread
-from featurizer.types import (
+from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
+from wye.featurizer.stopwatch import Stopwatch
+from wye.featurizer.threads import OneThread
+from wye.featurizer.types import (
     EntityMention,
     Float32,
     NounPhrase,

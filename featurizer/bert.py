@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from featurizer.errors import UnsupportedModelError
-from featurizer.types import Float32, Span
+from wye.featurizer.errors import UnsupportedModelError
+from wye.featurizer.types import Float32, Span
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Model, Node

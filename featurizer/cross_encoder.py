@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featurizer.bert import (
+from wye.featurizer.bert import (
     Tensors,
     as_openvino,
     check_architecture,
@@ -22,8 +22,8 @@ from featurizer.bert import (
     read_tokenizer,
     states_graph,
 )
-from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
-from featurizer.types import Float32
+from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
     from openvino import Model

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
-from featurizer.types import Float32, Span, Steps
+from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.types import Float32, Span, Steps
 
 if TYPE_CHECKING:
-    from featurizer.bert import Bert
+    from wye.featurizer.bert import Bert
 
 log = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ def weights_digest(folder: Path) -> str:
 
 def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _ByPyTorch":
     # Importing Tokenizers and OpenVINO takes a tenth of a second; `wye --help` needs neither.
-    from featurizer.bert import Bert  # noqa: PLC0415
+    from wye.featurizer.bert import Bert  # noqa: PLC0415
 
     try:
         return Bert(folder, threads, exact=exact)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from featurizer.question import View
+    from wye.featurizer.question import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from featurizer.plan_dependencies import dependency_tree
-from featurizer.plan_nouns import MAKERS, OFFICES
-from featurizer.plan_parts import parts
-from featurizer.plan_phrases import ParsedSentence, Phrase, descriptions
-from featurizer.spacy_parser import token_count
-from featurizer.types import Span, Token
+from wye.featurizer.plan_dependencies import dependency_tree
+from wye.featurizer.plan_nouns import MAKERS, OFFICES
+from wye.featurizer.plan_parts import parts
+from wye.featurizer.plan_phrases import ParsedSentence, Phrase, descriptions
+from wye.featurizer.spacy.parser import token_count
+from wye.featurizer.types import Span, Token
 
 LEVELS = 3
 STEPS = 6

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from featurizer.constituency.tree import Tree, flat_tree
-from featurizer.types import Token
+from wye.featurizer.constituency.tree import Tree, flat_tree
+from wye.featurizer.types import Token
 
 _LABELS = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP": "PP"}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from featurizer.feature import words
+from wye.featurizer.feature import words
 
 KIN = words(
     "aunt brother child cousin daughter father grandfather grandmother grandson husband mother "

@@ -2,10 +2,18 @@
 
 from collections.abc import Sequence
 
-from featurizer.feature import words
-from featurizer.plan_nouns import LABELS, wanted
-from featurizer.plan_phrases import ASKING, ORDERS, POLITE, RELATIVE, Node, ParsedSentence, Phrase
-from featurizer.types import Span
+from wye.featurizer.feature import words
+from wye.featurizer.plan_nouns import LABELS, wanted
+from wye.featurizer.plan_phrases import (
+    ASKING,
+    ORDERS,
+    POLITE,
+    RELATIVE,
+    Node,
+    ParsedSentence,
+    Phrase,
+)
+from wye.featurizer.types import Span
 
 _DO = words("do does did 's")
 _AUXILIARIES = words(

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from featurizer.constituency.tree import Tree
-from featurizer.feature import words
-from featurizer.plan_nouns import (
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.feature import words
+from wye.featurizer.plan_nouns import (
     APPOSED,
     EMPTY,
     MAKERS,
@@ -14,7 +14,7 @@ from featurizer.plan_nouns import (
     UNNAMED,
     wanted,
 )
-from featurizer.types import Token
+from wye.featurizer.types import Token
 
 BE = words("is are was were 's be")
 ASKING = words("who whom whose what which where when how")

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from featurizer.constituency.tree import Tree
-from featurizer.constituency.units import count_units
-from featurizer.feature import words
-from featurizer.types import Syntax, Token
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.constituency.units import count_units
+from wye.featurizer.feature import words
+from wye.featurizer.types import Syntax, Token
 
 _CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
 

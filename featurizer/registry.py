@@ -9,12 +9,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.feature import Feature
-from featurizer.features import constituency as constituency_features
-from featurizer.features import dependency, interaction, lexical, relation, semantic
-from featurizer.features import tree as tree_features
-from featurizer.question import View
-from featurizer.types import Syntax
+from wye.featurizer.feature import Feature
+from wye.featurizer.features import constituency as constituency_features
+from wye.featurizer.features import dependency, interaction, lexical, relation, semantic
+from wye.featurizer.features import tree as tree_features
+from wye.featurizer.question import View
+from wye.featurizer.types import Syntax
 
 FEATURES: tuple[Feature, ...] = (
     *constituency_features.FEATURES,

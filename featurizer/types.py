@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.constituency.tree import Tree
+from wye.featurizer.constituency.tree import Tree
 
 Float32 = NDArray[np.float32]
 Span = tuple[int, int]

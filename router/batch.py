@@ -8,17 +8,17 @@ from typing import Protocol
 
 import numpy as np
 
-from backends.coverage import Coverage, NameCoverage, WordCoverage
-from backends.trigraph.explanation import Explanation
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever, Scores
-from featurizer.registry import FEATURE_NAMES
-from router.fusion import FusionSettings, fuse_text
-from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
-from router.reading import QuestionReading
-from router.steps import Passages
-from router.text_evidence import SCORED, SEEN, TEXT_SIGNALS
-from router.types import FURTHER, ArmResults, Route
+from wye.backends.coverage import Coverage, NameCoverage, WordCoverage
+from wye.backends.trigraph.explanation import Explanation
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float32, Float64, Mask, Query, Ranking, Retriever, Scores
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.fusion import FusionSettings, fuse_text
+from wye.router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
+from wye.router.reading import QuestionReading
+from wye.router.steps import Passages
+from wye.router.text_evidence import SCORED, SEEN, TEXT_SIGNALS
+from wye.router.types import FURTHER, ArmResults, Route
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
@@ -104,7 +104,7 @@ class FurtherArm(Retriever, Protocol):
 
 
 class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `router.session.Snapshot` is one."""
+    """One version of an index, as the gateway needs it; `wye.router.session.Snapshot` is one."""
 
     version: int
 

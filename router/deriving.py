@@ -8,12 +8,12 @@ from threading import Thread
 
 from filelock import FileLock, Timeout
 
-from backends.errors import BackendError
-from backends.store.derived import FOLDER
-from backends.store.index import PassageStore
-from featurizer.threads import end_with_parent
-from router.session import Snapshot
-from router.settings import Settings
+from wye.backends.errors import BackendError
+from wye.backends.store.derived import FOLDER
+from wye.backends.store.index import PassageStore
+from wye.featurizer.threads import end_with_parent
+from wye.router.session import Snapshot
+from wye.router.settings import Settings
 
 LOCK = ".lock"
 

@@ -7,14 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float64
-from router.passage_evidence import PREFIX
-from router.policy import SCORE, decide
-from router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
-from router.scorer import Scorer
-from router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
-from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float64
+from wye.router.passage_evidence import PREFIX
+from wye.router.policy import SCORE, decide
+from wye.router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
+from wye.router.scorer import Scorer
+from wye.router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
+from wye.router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
 POINTS = 8
 """Points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
-from router.errors import FusionError, SettingsError
-from router.query_performance import log_share, signals
-from router.scorer import sigmoid
-from router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
+from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
+from wye.router.errors import FusionError, SettingsError
+from wye.router.query_performance import log_share, signals
+from wye.router.scorer import sigmoid
+from wye.router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = (
     "seed_title_uniqueness",

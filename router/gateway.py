@@ -6,24 +6,31 @@ from functools import cache, partial
 from itertools import islice
 from time import perf_counter, process_time
 
-from backends.documents import is_blank
-from backends.trigraph.retriever import in_parts
-from backends.trigraph.seeds import SeedStats
-from backends.types import Ranking
-from featurizer.analyser import Analyser
-from featurizer.plan import Plan, is_nested
-from router.batch import Arms, Batch
-from router.errors import ModelFileError, QuestionError
-from router.explain import summary
-from router.fusion import FusionSettings, fuse_all, lists_of
-from router.model import RoutingModel
-from router.policy import UNFAMILIAR, with_plan
-from router.query_performance import without_corpus
-from router.reading import QuestionReading
-from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
-from router.step_search import StepSearch
-from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
-from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
+from wye.backends.documents import is_blank
+from wye.backends.trigraph.retriever import in_parts
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Ranking
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.plan import Plan, is_nested
+from wye.router.batch import Arms, Batch
+from wye.router.errors import ModelFileError, QuestionError
+from wye.router.explain import summary
+from wye.router.fusion import FusionSettings, fuse_all, lists_of
+from wye.router.model import RoutingModel
+from wye.router.policy import UNFAMILIAR, with_plan
+from wye.router.query_performance import without_corpus
+from wye.router.reading import QuestionReading
+from wye.router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
+from wye.router.step_search import StepSearch
+from wye.router.steps import (
+    InnerResult,
+    Passages,
+    PlannedQuestion,
+    Stepped,
+    StepSettings,
+    step_through,
+)
+from wye.router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 NO_RELEVANCE = (

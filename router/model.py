@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.numerics import logistic
-from backends.types import Float64
-from router.explain import Explainer, contributions, nearest_change
-from router.policy import (
+from wye.backends.numerics import logistic
+from wye.backends.types import Float64
+from wye.router.explain import Explainer, contributions, nearest_change
+from wye.router.policy import (
     SCORE,
     UNFAMILIAR,
     Choice,
@@ -20,9 +20,9 @@ from router.policy import (
     decide,
     may_take_steps,
 )
-from router.query_performance import asks_corpus, at_hand
-from router.scorer import UNKNOWN, Scorer
-from router.types import Decision, Route
+from wye.router.query_performance import asks_corpus, at_hand
+from wye.router.scorer import UNKNOWN, Scorer
+from wye.router.types import Decision, Route
 
 
 class RoutingModel:

@@ -20,12 +20,21 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from backends.files import canonical_json, write_atomically
-from router.errors import FeatureError, ModelFileError, PolicyError
-from router.model import RoutingModel
-from router.policy import Policy
-from router.scorer import KINDS, Familiarity, Floats, Member, Scorer, Standard, Trees, columns_of
-from router.types import Route, Thresholds
+from wye.backends.files import canonical_json, write_atomically
+from wye.router.errors import FeatureError, ModelFileError, PolicyError
+from wye.router.model import RoutingModel
+from wye.router.policy import Policy
+from wye.router.scorer import (
+    KINDS,
+    Familiarity,
+    Floats,
+    Member,
+    Scorer,
+    Standard,
+    Trees,
+    columns_of,
+)
+from wye.router.types import Route, Thresholds
 
 FORMAT = 1
 """Format of the folder; incremented when an older build could misread a newer router."""

@@ -2,8 +2,8 @@
 
 A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
 same, and a name is what the question writes with capitals, or a title that is part of its words.
-Otherwise the signals are computed like those of `router.text_evidence`. Their values differ from
-those of an index, so they have names of their own, and a router trained on one kind is refused
+Otherwise the signals are computed like those of `wye.router.text_evidence`. Their values differ
+from those of an index, so they have names of their own, and a router trained on one kind is refused
 where there is the other.
 """
 
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.coverage import Coverage, NameCoverage, WordCoverage, bits
-from backends.lexical import content_terms, terms
-from backends.types import Float64, Query
-from backends.words import is_informative, title_names, tokenise
-from router.query_performance import CHEAP_SIGNALS, signals
-from router.text_evidence import LIST_SIGNALS, SEEN, TEXT_MEANINGS, TEXT_SIGNALS
-from router.types import ArmResults
+from wye.backends.coverage import Coverage, NameCoverage, WordCoverage, bits
+from wye.backends.lexical import content_terms, terms
+from wye.backends.types import Float64, Query
+from wye.backends.words import is_informative, title_names, tokenise
+from wye.router.query_performance import CHEAP_SIGNALS, signals
+from wye.router.text_evidence import LIST_SIGNALS, SEEN, TEXT_MEANINGS, TEXT_SIGNALS
+from wye.router.types import ArmResults
 
 PREFIX = "returned_"
 VERSION = 1
@@ -62,7 +62,7 @@ class Returned:
 
 
 def passage_schema() -> str:
-    """Identity of the columns' values; see `router.query_performance.schema_id`."""
+    """Identity of the columns' values; see `wye.router.query_performance.schema_id`."""
     content = json.dumps(["passages", PASSAGE_NAMES, VERSION])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 

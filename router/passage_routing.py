@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from router.explain import summary
-from router.model import RoutingModel
-from router.model_files import load_router
-from router.passage_evidence import PASSAGE_NAMES, Returned, passage_columns, passage_schema
-from router.types import Decision
+from wye.router.explain import summary
+from wye.router.model import RoutingModel
+from wye.router.model_files import load_router
+from wye.router.passage_evidence import PASSAGE_NAMES, Returned, passage_columns, passage_schema
+from wye.router.types import Decision
 
 
 def load_passage_router(folder: Path) -> RoutingModel:

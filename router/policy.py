@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.types import Float64, Int64
-from router.errors import PolicyError, QuestionError
-from router.types import Route, Thresholds
+from wye.backends.types import Float64, Int64
+from wye.router.errors import PolicyError, QuestionError
+from wye.router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"

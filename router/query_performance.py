@@ -1,7 +1,7 @@
 """Signals of the corpus: features of a question from what the arms found for it.
 
 None depends on the size of the corpus or on an arm's own scale, so that what is learned from them
-on one corpus holds on another. Signals of the text arms (`router.text_evidence`) need no parse.
+on one corpus holds on another. Signals of the text arms (`wye.router.text_evidence`) need no parse.
 Those of seeds and of the dense list are known before the graph is walked; that of the graph's own
 list is not.
 """
@@ -14,13 +14,13 @@ from functools import cache
 
 import numpy as np
 
-from backends.lexical import content_terms
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Int64, Query, Ranking
-from featurizer import registry as featurizer
-from featurizer.registry import FEATURE_NAMES, TREE_FEATURES
-from router.text_evidence import TEXT_MEANINGS, TEXT_SIGNALS, text_signals
-from router.types import ArmResults, Route
+from wye.backends.lexical import content_terms
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float64, Int64, Query, Ranking
+from wye.featurizer import registry as featurizer
+from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES
+from wye.router.text_evidence import TEXT_MEANINGS, TEXT_SIGNALS, text_signals
+from wye.router.types import ArmResults, Route
 
 _NOTHING = Ranking("", ())
 _Group = Callable[[ArmResults], Sequence[float]]

@@ -12,14 +12,14 @@ from typing import Self
 
 import numpy as np
 
-from backends.types import Float32, Float64, Mention, Query
-from featurizer.analyser import Analyser
-from featurizer.constituency.tree import Tree
-from featurizer.encoder import EncodedText
-from featurizer.plan import Plan, may_have_plan, plan_by_dependencies, with_names
-from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
-from featurizer.spacy_parser import token_count
-from featurizer.types import Parse, Syntax
+from wye.backends.types import Float32, Float64, Mention, Query
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.encoder import EncodedText
+from wye.featurizer.plan import Plan, may_have_plan, plan_by_dependencies, with_names
+from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
+from wye.featurizer.spacy.parser import token_count
+from wye.featurizer.types import Parse, Syntax
 
 LONGEST_STEPPED = 40
 """Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from backends.files import canonical_json
-from backends.lexical import content_terms, forms, occurrences
-from backends.numerics import logistic
-from backends.types import Float64, RankedHit, Ranking
-from router.errors import ModelFileError
-from router.query_performance import log_share
-from router.settings import Settings
-from router.types import FURTHER, USUAL, FusedHit, Route
+from wye.backends.files import canonical_json
+from wye.backends.lexical import content_terms, forms, occurrences
+from wye.backends.numerics import logistic
+from wye.backends.types import Float64, RankedHit, Ranking
+from wye.router.errors import ModelFileError
+from wye.router.query_performance import log_share
+from wye.router.settings import Settings
+from wye.router.types import FURTHER, USUAL, FusedHit, Route
 
 FORMAT = 2
 RELEVANCE = "relevance.json"

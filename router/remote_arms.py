@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from router.remote_fusion import Scores
+from wye.router.remote_fusion import Scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from backends.types import Float64, RankedHit, Ranking, Source
-from router.fusion import added_up, fuse, scaled
-from router.types import Route
+from wye.backends.types import Float64, RankedHit, Ranking, Source
+from wye.router.fusion import added_up, fuse, scaled
+from wye.router.types import Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]
 """Meaning of an arm's scores: an order only, cosines or sums on their scale, BM25, or shares of a

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from router.errors import RequestLogError
+from wye.router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"

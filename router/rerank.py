@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.lexical import LexicalRetriever
-from backends.numerics import products, rank_rows
-from backends.types import Float32, Passage, Query
-from featurizer.analyser import Analyser
-from featurizer.types import Steps
-from router.fusion import FusionSettings, fuse_text
-from router.relevance import Asked, RelevanceModel
-from router.types import ArmResults, Route
+from wye.backends.lexical import LexicalRetriever
+from wye.backends.numerics import products, rank_rows
+from wye.backends.types import Float32, Passage, Query
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.types import Steps
+from wye.router.fusion import FusionSettings, fuse_text
+from wye.router.relevance import Asked, RelevanceModel
+from wye.router.types import ArmResults, Route
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.numerics import logistic
-from backends.types import Float64, Mask
-from router.errors import FeatureError
+from wye.backends.numerics import logistic
+from wye.backends.types import Float64, Mask
+from wye.router.errors import FeatureError
 
 Floats = NDArray[Any]
 Kind = type[np.floating[Any]]
@@ -171,7 +171,7 @@ class AttentionMlp:
 
     Attributes:
         tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
-            "head.weight" and so on, as `training.fit.network` names them.
+            "head.weight" and so on, as `wye.training.fit.network` names them.
     """
 
     kind = "attention-mlp"

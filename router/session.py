@@ -9,41 +9,41 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
 
-from backends.coverage import WordCoverage
-from backends.dense import DenseRetriever
-from backends.errors import IndexDamagedError
-from backends.filters import Columns, LayeredColumns, parse_filter
-from backends.lexical import LayeredLexicalRetriever, LexicalRetriever
-from backends.progress import Progress
-from backends.refined import refine
-from backends.store.derived import DerivedFiles, most_on_top
-from backends.store.documents import stored_files, waits
-from backends.store.extracted import ExtractedStore, Kind
-from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport, ingest
-from backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
-from backends.trigraph.graph import TriGraph, assemble
-from backends.trigraph.overlay import overlay
-from backends.trigraph.push import LocalWalk
-from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, Retriever, TextScorer
-from featurizer.analyser import Analyser, AnalyserSettings
-from router.batch import FurtherArm
-from router.errors import ModelFileError
-from router.gateway import Gateway
-from router.model import RoutingModel
-from router.model_files import load_router, read_policy
-from router.policy import Policy
-from router.query_performance import NAMES, schema_id
-from router.relevance import RelevanceModel, fingerprint, load_relevance
-from router.rerank import Reranker
-from router.settings import RelevanceSettings, RoutingSettings, Settings
-from router.steps import CorpusPassages
-from router.types import ARMS, Route
+from wye.backends.coverage import WordCoverage
+from wye.backends.dense import DenseRetriever
+from wye.backends.errors import IndexDamagedError
+from wye.backends.filters import Columns, LayeredColumns, parse_filter
+from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
+from wye.backends.progress import Progress
+from wye.backends.refined import refine
+from wye.backends.store.derived import DerivedFiles, most_on_top
+from wye.backends.store.documents import stored_files, waits
+from wye.backends.store.extracted import ExtractedStore, Kind
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
+from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.overlay import overlay
+from wye.backends.trigraph.push import LocalWalk
+from wye.backends.trigraph.retriever import TriGraphRetriever
+from wye.backends.types import Mask, Passage, Retriever, TextScorer
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.router.batch import FurtherArm
+from wye.router.errors import ModelFileError
+from wye.router.gateway import Gateway
+from wye.router.model import RoutingModel
+from wye.router.model_files import load_router, read_policy
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES, schema_id
+from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
+from wye.router.rerank import Reranker
+from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
+from wye.router.steps import CorpusPassages
+from wye.router.types import ARMS, Route
 
 FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
-    Route.CLUE: lambda graph: import_module("backends.clue").ClueRetriever(graph),
-    Route.ZOOM: lambda graph: import_module("backends.zoom").ZoomRetriever(graph),
+    Route.CLUE: lambda graph: import_module("wye.backends.papers.clue").ClueRetriever(graph),
+    Route.ZOOM: lambda graph: import_module("wye.backends.papers.zoom").ZoomRetriever(graph),
 }
 """Makes each further arm from the graph arm; see `types.FURTHER`."""
 
@@ -302,7 +302,7 @@ class Snapshot:
     @cached_property
     def _scorer(self) -> TextScorer | None:
         own = self._settings.reranker
-        return import_module("router.text_scorer").open_scorer(own) if own.model else None
+        return import_module("wye.router.text_scorer").open_scorer(own) if own.model else None
 
     def _own_lexical(self) -> LexicalRetriever:
         settings = self._settings.lexical
@@ -581,7 +581,7 @@ class Session:
         return self.snapshot.outgrown
 
     def keep_derived(self) -> None:
-        """Write the files of `backends.store.derived` before a question has to wait for them.
+        """Write the files of `wye.backends.store.derived` before a question has to wait for them.
 
         A small index has none. A version that differs little uses those of an earlier one.
         """
@@ -599,7 +599,7 @@ class Session:
     def ingest(
         self, passages: Iterable[Passage], *, progress: Progress | None = None
     ) -> IngestReport:
-        """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
+        """Bring the index up to date with passages; see `wye.backends.store.ingest.ingest`.
 
         The version in view stays the same until `reload`. The report's seconds split analysis into
         "parse" (the wait for it, where other processes parse) and "encode".

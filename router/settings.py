@@ -1,6 +1,6 @@
 """Every setting of Wye: each is an environment variable, read and checked here.
 
-`python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
+`python -m wye.service.settings` prints docs/reference/settings.md; `make docs` writes it.
 """
 
 import os
@@ -15,14 +15,14 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from backends.dense import DenseSettings
-from backends.errors import suggestion
-from backends.lexical import LexicalSettings
-from backends.trigraph.retriever import PRESETS, TriGraphSettings
-from featurizer.analyser import AnalyserSettings
-from router.errors import ModelFileError, SettingsError
-from router.fusion import FusionSettings
-from router.removed import setting
+from wye.backends.dense import DenseSettings
+from wye.backends.errors import suggestion
+from wye.backends.lexical import LexicalSettings
+from wye.backends.trigraph.retriever import PRESETS, TriGraphSettings
+from wye.featurizer.analyser import AnalyserSettings
+from wye.router.errors import ModelFileError, SettingsError
+from wye.router.fusion import FusionSettings
+from wye.router.removed import setting
 
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"

@@ -2,7 +2,7 @@
 
 import re
 
-from featurizer.feature import words
+from wye.featurizer.feature import words
 
 _WORD = re.compile(r"\w+")
 _ARTICLES = ("the", "a", "an")

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.trigraph.retriever import in_parts
-from backends.types import Float32, Query, Ranking
-from featurizer.analyser import Analyser
-from featurizer.encoder import EncodedText, unit
-from featurizer.types import Span
-from router.batch import Arms, Batch
-from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of, numbered
-from router.reading import QuestionReading
-from router.steps import InnerResult, StepSettings, SubQuestion
-from router.types import ArmResults, Route
+from wye.backends.trigraph.retriever import in_parts
+from wye.backends.types import Float32, Query, Ranking
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.encoder import EncodedText, unit
+from wye.featurizer.types import Span
+from wye.router.batch import Arms, Batch
+from wye.router.fusion import FusionSettings, fuse_all, fuse_text, lists_of, numbered
+from wye.router.reading import QuestionReading
+from wye.router.steps import InnerResult, StepSettings, SubQuestion
+from wye.router.types import ArmResults, Route
 
 
 @dataclass(slots=True)

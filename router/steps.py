@@ -19,13 +19,13 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from backends.store.snapshot import Corpus
-from backends.types import Float32, Int64, Mask, Ranking, Source
-from featurizer.plan import Plan, Step, filled, walk
-from featurizer.types import Span
-from router.fusion import numbered
-from router.step_names import fits, plain_words
-from router.types import Candidate, ChainStep, FusedHit, Route
+from wye.backends.store.snapshot import Corpus
+from wye.backends.types import Float32, Int64, Mask, Ranking, Source
+from wye.featurizer.plan import Plan, Step, filled, walk
+from wye.featurizer.types import Span
+from wye.router.fusion import numbered
+from wye.router.step_names import fits, plain_words
+from wye.router.types import Candidate, ChainStep, FusedHit, Route
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80

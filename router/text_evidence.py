@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from backends.coverage import Coverage, NameCoverage
-from backends.lexical import content_terms
-from backends.types import Ranking
-from backends.words import tokenise
-from router.types import ArmResults, Route
+from wye.backends.coverage import Coverage, NameCoverage
+from wye.backends.lexical import content_terms
+from wye.backends.types import Ranking
+from wye.backends.words import tokenise
+from wye.router.types import ArmResults, Route
 
 SEEN = 5
 """First passages of the text arms whose text is looked at: as many as a reader is given."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from backends.types import Float32, TextScorer
-from featurizer.cross_encoder import CrossEncoder
-from router.errors import RerankerError
-from router.settings import RerankerSettings
+from wye.backends.types import Float32, TextScorer
+from wye.featurizer.cross_encoder import CrossEncoder
+from wye.router.errors import RerankerError
+from wye.router.settings import RerankerSettings
 
 LONGEST_BODY = 1_000_000
 """Most bytes of a reply."""

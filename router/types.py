@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.coverage import Coverage
-from backends.errors import suggestion
-from backends.types import Query, RankedHit, Ranking
-from featurizer.plan import Plan
-from router.errors import PolicyError, QuestionError
+from wye.backends.coverage import Coverage
+from wye.backends.errors import suggestion
+from wye.backends.types import Query, RankedHit, Ranking
+from wye.featurizer.plan import Plan
+from wye.router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
-    from backends.trigraph.explanation import Explanation
-    from backends.trigraph.seeds import SeedStats
+    from wye.backends.trigraph.explanation import Explanation
+    from wye.backends.trigraph.seeds import SeedStats
 
 
 class Route(StrEnum):
@@ -54,7 +54,7 @@ ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
 FURTHER = (Route.CLUE, Route.ZOOM)
 """Single arms that are asked only where they are named. Nothing is built or imported for them
 before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
-add a name here and a line in `router.session.FURTHER_ARMS`."""
+add a name here and a line in `wye.router.session.FURTHER_ARMS`."""
 
 USUAL = tuple(route for route in Route if route not in FURTHER)
 """The routes that are prepared, evaluated and fitted."""
@@ -150,8 +150,8 @@ class Thresholds:
         low: τ_L; scores up to it take the simple route.
         high: τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
         steps: A question with a plan goes in steps if the first passages are about a smaller share
-            of what it needs than this (`router.query_performance.at_hand`); 0 is never, 1 always.
-            A surely simple question gets no plan (`router.policy.may_take_steps`).
+            of what it needs than this (`query_performance.at_hand`); 0 is never, 1 always.
+            A surely simple question gets no plan (`wye.router.policy.may_take_steps`).
     """
 
     low: float
@@ -193,7 +193,7 @@ class TimedArmResults:
         results: Results of every arm.
         seconds: Processor time by stage.
         steps: Ranking by the route of steps; None if it made no searches and so equals fusion.
-        open: Whether its plan is open (`featurizer.plan.Plan`).
+        open: Whether its plan is open (`wye.featurizer.plan.Plan`).
     """
 
     results: ArmResults

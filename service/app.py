@@ -17,23 +17,23 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from router.session import ModelCache, Session
-from service.arms.file import read_arms
-from service.collections import Collection, router_settings
-from service.errors import ServiceError
-from service.http import problems
-from service.http.auth import refuse_open_server
-from service.http.keys import KeyRing
-from service.http.mcp import PATH as MCP
-from service.http.mcp import McpEndpoint
-from service.http.metrics import Metrics
-from service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
-from service.http.openapi import DESCRIPTION, TAGS, describe
-from service.http.replies import HEADERS
-from service.http.tracing import NAME, provider
-from service.logs import configure
-from service.remote_collection import remote_collections, served
-from service.routes import (
+from wye.router.session import ModelCache, Session
+from wye.service.arms.file import read_arms
+from wye.service.collections import Collection, router_settings
+from wye.service.errors import ServiceError
+from wye.service.http import problems
+from wye.service.http.auth import refuse_open_server
+from wye.service.http.keys import KeyRing
+from wye.service.http.mcp import PATH as MCP
+from wye.service.http.mcp import McpEndpoint
+from wye.service.http.metrics import Metrics
+from wye.service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
+from wye.service.http.openapi import DESCRIPTION, TAGS, describe
+from wye.service.http.replies import HEADERS
+from wye.service.http.tracing import NAME, provider
+from wye.service.logs import configure
+from wye.service.remote_collection import remote_collections, served
+from wye.service.routes import (
     answer,
     chat,
     connectors,
@@ -48,9 +48,9 @@ from service.routes import (
     store_files,
     vector_stores,
 )
-from service.schemas.documents import DocumentsRequest
-from service.service import Service
-from service.settings import ServiceSettings, load_settings
+from wye.service.schemas.documents import DocumentsRequest
+from wye.service.service import Service
+from wye.service.settings import ServiceSettings, load_settings
 
 CONSOLE = Path(__file__).parent / "ui"
 

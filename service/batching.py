@@ -18,7 +18,7 @@ from statistics import median
 from time import monotonic
 from typing import Generic, TypeVar
 
-from service.http.problems import Problem, closing
+from wye.service.http.problems import Problem, closing
 
 Key = TypeVar("Key", bound=Hashable)
 Key_co = TypeVar("Key_co", bound=Hashable, covariant=True)

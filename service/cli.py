@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from typer.core import TyperArgument, TyperOption
 
-from backends.errors import BackendError
-from featurizer.errors import FeaturizerError
-from router import removed
-from router.errors import RouterError
-from service.commands.delete import delete
-from service.commands.demo import demo
-from service.commands.doctor import doctor
-from service.commands.features import features
-from service.commands.index import index
-from service.commands.info import info
-from service.commands.keys import keys
-from service.commands.mcp import mcp
-from service.commands.refine import refine
-from service.commands.repair import repair
-from service.commands.route import route
-from service.commands.search import search
-from service.commands.serve import serve
-from service.errors import ServiceError
-from service.terminal import Bar, say
+from wye.backends.errors import BackendError
+from wye.featurizer.errors import FeaturizerError
+from wye.router import removed
+from wye.router.errors import RouterError
+from wye.service.commands.delete import delete
+from wye.service.commands.demo import demo
+from wye.service.commands.doctor import doctor
+from wye.service.commands.features import features
+from wye.service.commands.index import index
+from wye.service.commands.info import info
+from wye.service.commands.keys import keys
+from wye.service.commands.mcp import mcp
+from wye.service.commands.refine import refine
+from wye.service.commands.repair import repair
+from wye.service.commands.route import route
+from wye.service.commands.search import search
+from wye.service.commands.serve import serve
+from wye.service.errors import ServiceError
+from wye.service.terminal import Bar, say
 
 if TYPE_CHECKING:
-    from router.remote_arms import RemoteAsker
+    from wye.router.remote_arms import RemoteAsker
 
 GROUP = "wye.commands"
 USER_ERROR = 2
@@ -110,7 +110,7 @@ def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker
     Raises:
         ServiceError: The file is invalid or has no arms for this collection.
     """
-    from service.arms.local import open_arms  # noqa: PLC0415 - few commands need it
+    from wye.service.arms.local import open_arms  # noqa: PLC0415 - few commands need it
 
     return open_arms(path, collection=collection, has_index=has_index)
 

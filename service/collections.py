@@ -10,20 +10,20 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from backends.errors import BackendError
-from featurizer.analyser import Analyser
-from featurizer.errors import FeaturizerError
-from router.deriving import Deriving
-from router.errors import RouterError
-from router.model_files import read_info, read_policy
-from router.policy import Policy
-from router.session import Session
-from router.settings import RoutingSettings
-from router.types import USUAL, Route
-from service.errors import ServiceError
-from service.http.problems import Problem
-from service.logs import LOG
-from service.settings import ServiceSettings
+from wye.backends.errors import BackendError
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.errors import FeaturizerError
+from wye.router.deriving import Deriving
+from wye.router.errors import RouterError
+from wye.router.model_files import read_info, read_policy
+from wye.router.policy import Policy
+from wye.router.session import Session
+from wye.router.settings import RoutingSettings
+from wye.router.types import USUAL, Route
+from wye.service.errors import ServiceError
+from wye.service.http.problems import Problem
+from wye.service.logs import LOG
+from wye.service.settings import ServiceSettings
 
 T = TypeVar("T")
 

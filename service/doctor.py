@@ -15,29 +15,29 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from backends.errors import BackendError, FilterError
-from backends.filters import parse_filter
-from backends.store.index import PassageStore
-from featurizer.errors import FeaturizerError
-from router.errors import RouterError
-from router.gateway import decide_without_index
-from router.remote_arms import ArmQuestion
-from router.request_log import RequestLog
-from router.session import ModelCache, Session, open_router
-from router.settings import RoutingSettings
-from router.types import USUAL, Route
-from service.arms.arm import RemoteArm
-from service.arms.file import read_arms
-from service.collections import WARM_UP, check_router, router_settings
-from service.errors import ServiceError
-from service.http.auth import refuse_open_server
-from service.http.keys import KeyRing, others_write
-from service.ingest.jobs import JobStore
-from service.remote_collection import RemoteCollection, no_analyser, served
-from service.settings import ServeSettings, ServiceSettings
+from wye.backends.errors import BackendError, FilterError
+from wye.backends.filters import parse_filter
+from wye.backends.store.index import PassageStore
+from wye.featurizer.errors import FeaturizerError
+from wye.router.errors import RouterError
+from wye.router.gateway import decide_without_index
+from wye.router.remote_arms import ArmQuestion
+from wye.router.request_log import RequestLog
+from wye.router.session import ModelCache, Session, open_router
+from wye.router.settings import RoutingSettings
+from wye.router.types import USUAL, Route
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.file import read_arms
+from wye.service.collections import WARM_UP, check_router, router_settings
+from wye.service.errors import ServiceError
+from wye.service.http.auth import refuse_open_server
+from wye.service.http.keys import KeyRing, others_write
+from wye.service.ingest.jobs import JobStore
+from wye.service.remote_collection import RemoteCollection, no_analyser, served
+from wye.service.settings import ServeSettings, ServiceSettings
 
 if TYPE_CHECKING:
-    from service.arms.local import LocalArms
+    from wye.service.arms.local import LocalArms
 
 LEAST_FREE = 1 << 30
 GENERATOR_SECONDS = 10.0
@@ -150,7 +150,7 @@ def _arms(settings: ServiceSettings) -> Iterator[Finding]:
         return f"{settings.arms} declares {', '.join(told) or 'none'}."
 
     yield _look("remote arms", read)
-    from service.arms.local import LocalArms  # noqa: PLC0415 - `wye serve` imports this module
+    from wye.service.arms.local import LocalArms  # noqa: PLC0415 - `wye serve` imports this module
 
     with LocalArms(arms) as asker:
         for arm in arms:

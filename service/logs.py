@@ -12,7 +12,7 @@ from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
-from backends.files import VISIBLE
+from wye.backends.files import VISIBLE
 
 LOG = logging.getLogger("wye")
 

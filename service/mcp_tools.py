@@ -20,10 +20,10 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
-from backends.documents import is_part_id
-from router.types import Route
-from service.http import keys
-from service.http.replies import link_of
+from wye.backends.documents import is_part_id
+from wye.router.types import Route
+from wye.service.http import keys
+from wye.service.http.replies import link_of
 
 LONGEST_DOCUMENT = 100_000
 """Most characters of a document that `fetch` returns to a language model."""
@@ -246,7 +246,7 @@ def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
     server.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        # `service.http.auth` checks the request's host.
+        # `wye.service.http.auth` checks the request's host.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager

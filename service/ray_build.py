@@ -2,8 +2,8 @@
 
 Ray Data reads the sources, with a task for each file, and an actor pool analyses what is not stored
 yet. Rows return as Arrow batches, in the order of the sources, to the process of the command. It
-alone opens the index, and writes with `backends.store.ingest`, so rows, commits and resumption are
-those of a local build.
+alone opens the index, and writes with `wye.backends.store.ingest`, so rows, commits and resumption
+are those of a local build.
 
 Ray restarts tasks and actors after processes or nodes were lost. Every machine needs this version
 of Wye, its models, and the sources under the same paths.
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
 
-from backends.progress import Progress
-from backends.sources import BadLine, DocumentSource, Ids, OnBad
-from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport, ingest
-from backends.store.schema import (
+from wye.backends.progress import Progress
+from wye.backends.sources import BadLine, DocumentSource, Ids, OnBad
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.schema import (
     content_hash,
     metadata_json,
     passage_schema,
@@ -35,14 +35,14 @@ from backends.store.schema import (
     to_batch,
     to_passages,
 )
-from backends.store.versions import reading
-from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
-from featurizer.analyser import Analyser, AnalyserSettings
-from featurizer.types import PassageAnalysis
-from router.session import Session
-from router.settings import Settings
-from service.commands.options import folder_of
-from service.errors import ServiceError
+from wye.backends.store.versions import reading
+from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.types import PassageAnalysis
+from wye.router.session import Session
+from wye.router.settings import Settings
+from wye.service.commands.options import folder_of
+from wye.service.errors import ServiceError
 
 ROWS_PER_TASK = 64
 """Passages that an actor analyses at once; if it dies, so many are done again."""
@@ -67,7 +67,7 @@ def build(
     actors: int | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
-    """Bring the settings' index up to date with files; see `backends.store.ingest.ingest`.
+    """Bring the settings' index up to date with files; see `wye.backends.store.ingest.ingest`.
 
     Args:
         files: Sources of one file each.

@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
 
-from service.batching import Batcher
-from service.collections import INDEX, Collection
-from service.http.keys import KeyRing
-from service.http.metrics import Metrics
-from service.http.problems import Problem
-from service.logs import LOG
-from service.settings import ServiceSettings
+from wye.service.batching import Batcher
+from wye.service.collections import INDEX, Collection
+from wye.service.http.keys import KeyRing
+from wye.service.http.metrics import Metrics
+from wye.service.http.problems import Problem
+from wye.service.logs import LOG
+from wye.service.settings import ServiceSettings
 
 
 class Refresher:

@@ -5,24 +5,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from featurizer.analyser import Analyser
-from router.errors import RouterError
-from router.model import RoutingModel
-from router.model_files import read_policy
-from router.passage_evidence import Returned
-from router.passage_routing import decide_by_passages, load_passage_router
-from router.policy import Policy
-from router.session import ModelCache, Session
-from router.settings import PASSAGE_ROUTER, RoutingSettings
-from router.types import Decision, Route
-from service.arms.arm import RemoteArm
-from service.arms.file import names_without_index
-from service.collections import THRESHOLDS, Collection, index_folders, router_settings
-from service.errors import ServiceError
-from service.http.problems import Problem
-from service.logs import LOG
-from service.search import SearchParams
-from service.settings import ServiceSettings
+from wye.featurizer.analyser import Analyser
+from wye.router.errors import RouterError
+from wye.router.model import RoutingModel
+from wye.router.model_files import read_policy
+from wye.router.passage_evidence import Returned
+from wye.router.passage_routing import decide_by_passages, load_passage_router
+from wye.router.policy import Policy
+from wye.router.session import ModelCache, Session
+from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
+from wye.router.types import Decision, Route
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.file import names_without_index
+from wye.service.collections import THRESHOLDS, Collection, index_folders, router_settings
+from wye.service.errors import ServiceError
+from wye.service.http.problems import Problem
+from wye.service.logs import LOG
+from wye.service.search import SearchParams
+from wye.service.settings import ServiceSettings
 
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
 ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
@@ -132,7 +132,7 @@ class RemoteCollection(Collection):
     def decide(self, params: SearchParams, asked: Returned) -> Decision:
         """Decide which route a question takes, by what the simple arm returned.
 
-        `max_latency_ms` plays no part here; `service.arms.gate` applies it to the arms.
+        `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.
 
         Raises:
             Problem: 409 without a router.

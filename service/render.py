@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from backends.files import plain, rounded_json
-from backends.trigraph.explanation import EntityNote, Explanation
-from backends.types import RankedHit
-from featurizer.plan import Plan
-from router.policy import bands
-from router.relevance import ABSTAIN_BELOW
-from router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
-from service.terminal import excerpt, passage_line
 from wye import Hit, Hits
+from wye.backends.files import plain, rounded_json
+from wye.backends.trigraph.explanation import EntityNote, Explanation
+from wye.backends.types import RankedHit
+from wye.featurizer.plan import Plan
+from wye.router.policy import bands
+from wye.router.relevance import ABSTAIN_BELOW
+from wye.router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
+from wye.service.terminal import excerpt, passage_line
 
 GAUGE = 40
 SHOWN_FEATURES = 10

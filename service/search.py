@@ -9,20 +9,20 @@ from itertools import chain, islice
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
-from backends.errors import FilterError
-from backends.filters import Fixed
-from backends.types import Passage
-from featurizer.spacy_parser import token_count
-from router.errors import QuestionError
-from router.gateway import Begun
-from router.session import Session
-from router.types import Decision, Reply, Route
-from service.batching import Entry, Later
-from service.collections import Collection
-from service.logs import LOG
+from wye.backends.errors import FilterError
+from wye.backends.filters import Fixed
+from wye.backends.types import Passage
+from wye.featurizer.spacy.parser import token_count
+from wye.router.errors import QuestionError
+from wye.router.gateway import Begun
+from wye.router.session import Session
+from wye.router.types import Decision, Reply, Route
+from wye.service.batching import Entry, Later
+from wye.service.collections import Collection
+from wye.service.logs import LOG
 
 if TYPE_CHECKING:
-    from service.arms.gate import RemoteOutcome
+    from wye.service.arms.gate import RemoteOutcome
 
 # Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
 # skipped for being slow is tried again.

@@ -13,31 +13,31 @@ from typing import Annotated, Any, TypeVar, cast
 from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
-from backends.files import plain
-from featurizer.spacy_parser import QUESTION_TOKENS, token_count
-from router.passage_evidence import Returned
-from router.request_log import RETRIEVAL, RequestLog
-from router.types import Decision, Route
-from service.answers.generate import AnswerGenerator
-from service.arms import gate, without_index
-from service.arms.arm import RemoteArm
-from service.arms.breaker import BreakerState
-from service.arms.budget import SUFFIX, Budget, Ledger
-from service.arms.gate import RemoteOutcome
-from service.batching import Batcher, unless_gone
-from service.collections import Collection
-from service.http.keys import ASKING, KeyRing
-from service.http.metrics import Metrics
-from service.http.problems import Problem, Room, request_id_of
-from service.http.tracing import record_retrieval
-from service.ingest.bodies import FileReader, UploadSpace
-from service.ingest.job_runner import JobRunner
-from service.ingest.writer import CollectionWriter
-from service.logs import LOG
-from service.refresh import Refresher
-from service.remote_collection import RemoteCollection
-from service.schemas.stats import RecentQuestion
-from service.search import (
+from wye.backends.files import plain
+from wye.featurizer.spacy.parser import QUESTION_TOKENS, token_count
+from wye.router.passage_evidence import Returned
+from wye.router.request_log import RETRIEVAL, RequestLog
+from wye.router.types import Decision, Route
+from wye.service.answers.generate import AnswerGenerator
+from wye.service.arms import gate, without_index
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.breaker import BreakerState
+from wye.service.arms.budget import SUFFIX, Budget, Ledger
+from wye.service.arms.gate import RemoteOutcome
+from wye.service.batching import Batcher, unless_gone
+from wye.service.collections import Collection
+from wye.service.http.keys import ASKING, KeyRing
+from wye.service.http.metrics import Metrics
+from wye.service.http.problems import Problem, Room, request_id_of
+from wye.service.http.tracing import record_retrieval
+from wye.service.ingest.bodies import FileReader, UploadSpace
+from wye.service.ingest.job_runner import JobRunner
+from wye.service.ingest.writer import CollectionWriter
+from wye.service.logs import LOG
+from wye.service.refresh import Refresher
+from wye.service.remote_collection import RemoteCollection
+from wye.service.schemas.stats import RecentQuestion
+from wye.service.search import (
     STEPS_WEIGHT,
     QueuedQuestion,
     Rest,
@@ -45,7 +45,7 @@ from service.search import (
     SearchParams,
     SearchResult,
 )
-from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
+from wye.service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 T = TypeVar("T")
 

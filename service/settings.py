@@ -1,6 +1,6 @@
 """The service's slices of the settings, and all settings together.
 
-`python -m service.settings` prints docs/reference/settings.md; `make docs` writes it.
+`python -m wye.service.settings` prints docs/reference/settings.md; `make docs` writes it.
 """
 
 import ipaddress
@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr
 
-from backends.readers.found import Limits
-from router.errors import SettingsError
-from router.settings import Settings, load, markdown
+from wye.backends.readers.found import Limits
+from wye.router.errors import SettingsError
+from wye.router.settings import Settings, load, markdown
 
 LONGEST_DEADLINE_MS = 60_000
 """The most time that a request may ask for."""
@@ -200,7 +200,7 @@ class ServiceSettings(Settings):
 
 
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings
-    """Load all settings from the environment, with overrides; see `router.settings.load`."""
+    """Load all settings from the environment, with overrides; see `wye.router.settings.load`."""
     return load(ServiceSettings, **overrides)
 
 

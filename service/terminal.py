@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from backends.files import VISIBLE
+from wye.backends.files import VISIBLE
 
 EXCERPT = 240
 INDENT = 14

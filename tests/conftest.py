@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from featurizer.analyser import AnalyserSettings
-from router.model_files import TrainedRouter, save_router
-from router.policy import Policy
-from router.query_performance import NAMES, schema_id
-from router.scorer import Linear, Scorer, Standard
-from router.types import Route, Thresholds
-from service.cli import run
 from tests.fakes import ReadingAnalyser, syntax_parser
 from tests.hashing import FakeAnalyser
+from wye.featurizer.analyser import AnalyserSettings
+from wye.router.model_files import TrainedRouter, save_router
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES, schema_id
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.types import Route, Thresholds
+from wye.service.cli import run
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)
@@ -44,7 +44,7 @@ def fake_analyser() -> type[FakeAnalyser]:
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions use `FakeAnalyser`, so that no models are loaded."""
-    monkeypatch.setattr("router.session.Analyser", FakeAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", FakeAnalyser)
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +56,7 @@ def reading_analyser() -> type[ReadingAnalyser]:
 @pytest.fixture
 def reading_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions use `ReadingAnalyser`: questions are really parsed, but not encoded."""
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
 
 
 @pytest.fixture(scope="session")

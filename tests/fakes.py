@@ -9,10 +9,10 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from featurizer.analyser import AnalyserSettings
-from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Parse, Syntax
 from tests.hashing import FakeAnalyser
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from wye.featurizer.types import Parse, Syntax
 
 
 class ReadingAnalyser(FakeAnalyser):

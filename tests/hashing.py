@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from backends.types import Float32, Passage
-from featurizer.analyser import AnalyserSettings
-from featurizer.encoder import EncodedText
-from featurizer.types import (
+from wye.backends.types import Float32, Passage
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.encoder import EncodedText
+from wye.featurizer.types import (
     EntityMention,
     Parse,
     PassageAnalysis,

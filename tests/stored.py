@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from backends.store.index import PassageStore
-from backends.store.schema import PASSAGE_COLUMNS, any_of, to_passages
-from backends.types import Passage
+from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import PASSAGE_COLUMNS, any_of, to_passages
+from wye.backends.types import Passage
 
 
 def fetch(index: PassageStore, ids: Sequence[str]) -> list[Passage]:

@@ -83,7 +83,7 @@ def test_lines_and_code_stand_beside_what_is_allowed(made: Path) -> None:
         ("router/a.py", MODULE + "\n" * 4, "router has 21 lines, 1 more than budget.toml allows."),
         ("router/a.py", "a = 1\n" * 11, "router has 11 lines of code, 1 more than"),
         ("router/b.py", "", "router has 2 files, 1 more than"),
-        ("wye.py", "a = 1\n", "wye has 1 lines, 1 more than"),
+        ("src/wye/a.py", "a = 1\n", "wye has 1 lines, 1 more than"),
         ("deploy/a.py", "a = 1\n", "other has 1 lines, 1 more than"),
         ("service/ui/a.js", "a()\n" * 6, "console has 6 lines, 1 more than"),
     ],
@@ -91,7 +91,7 @@ def test_lines_and_code_stand_beside_what_is_allowed(made: Path) -> None:
 def test_what_is_over_it_is_told_with_what_to_do(
     made: Path, name: str, text: str, says: str
 ) -> None:
-    (made / name).parent.mkdir(exist_ok=True)
+    (made / name).parent.mkdir(exist_ok=True, parents=True)
     (made / name).write_text(text)
     code, said = check(made)
     assert (code, says in said) == (1, True), said

@@ -2,6 +2,8 @@ import doctest
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,13 @@ from typing import Any
 import pytest
 
 import wye
-from backends.errors import FilterError, IndexNotFoundError
-from router.gateway import Gateway
-from router.model_files import save_policy
-from router.policy import Policy
-from router.settings import RoutingSettings
-from router.types import FusedHit, Thresholds
 from tests.fakes import ReadingAnalyser
+from wye.backends.errors import FilterError, IndexNotFoundError
+from wye.router.gateway import Gateway
+from wye.router.model_files import save_policy
+from wye.router.policy import Policy
+from wye.router.settings import RoutingSettings
+from wye.router.types import FusedHit, Thresholds
 
 BRIDGES = (
     wye.Document("mostar", "Stari Most", "The Old Bridge is in Mostar.", {"year": 1566}),
@@ -39,31 +41,70 @@ def test_the_example_of_the_module_does_what_it_says(
     assert doctest.testmod(wye) == (0, 7)
 
 
-def test_it_is_imported_in_the_folder_above_a_clone(tmp_path: Path) -> None:
-    """There the clone's folder, `wye`, looks like a package as well."""
-    root, clone, site = Path(wye.__file__).parent, tmp_path / "wye", tmp_path / "site"
-    clone.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "wye.py"):
-        shutil.copy(root / name, clone)
+ROOT = Path(__file__).parents[1]
+NAMES = ("backends", "featurizer", "router", "service", "training")
 
-    def python(folder: Path, *words: str) -> str:
-        return subprocess.run(
-            [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, check=True, text=True
-        ).stdout.strip()
 
-    python(clone, "-c", f"from setuptools import build_meta as b; b.build_editable({str(site)!r})")
-    [wheel] = site.glob("*.whl")
-    shutil.unpack_archive(wheel, site, "zip")
-    found = f"import site; site.addsitedir({str(site)!r}); import importlib.util as i; print("
-    found += "i.find_spec('wye').origin)"
-    assert python(tmp_path, "-S", "-c", found) == str(clone / "wye.py")
+def python(folder: Path, *words: str) -> str:
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, check=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a clone has of the package, in a folder named like it."""
+    made = tmp_path_factory.mktemp("above") / "wye"
+    made.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, made)
+    for name in ("src", "models", *NAMES):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / name, made / name, symlinks=True, ignore=ignored)
+    return made
+
+
+def test_a_user_may_have_files_of_the_same_names(clone: Path, tmp_path: Path) -> None:
+    """An editable install exposes `wye` alone; above a clone, its folder is no package."""
+    build = "from setuptools import build_meta as b; b.build_editable({!r})"
+    python(clone, "-c", build.format(str(tmp_path / "site")))
+    [wheel] = (tmp_path / "site").glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "site", "zip")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text("raise ImportError('a file of the user')")
+    look = f"import site; site.addsitedir({str(tmp_path / 'site')!r}); from importlib import util\n"
+    where = look + "print(util.find_spec('wye').origin)"
+    for place in (folder, clone.parent):
+        assert python(place, "-S", "-c", where) == str(clone / "src" / "wye" / "__init__.py")
+    old = look + f"print([name for name in {NAMES} if util.find_spec(name)])"
+    assert python(tmp_path, "-S", "-c", old) == "[]"
+    used = "import wye; print(wye.Document('a', text='b').id, wye.read.__module__)"
+    assert python(folder, "-c", used) == "a wye.library"
+
+
+def test_a_wheel_has_the_code_and_the_models_in_plain_folders(clone: Path, tmp_path: Path) -> None:
+    program = "from setuptools import build_meta as b; b.build_wheel({0!r}); b.build_sdist({0!r})"
+    python(clone, "-c", program.format(str(tmp_path)))
+    [wheel], [sdist] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"wye"}
+    tracked = subprocess.run(
+        ["git", "ls-files", *NAMES, "models"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {f"wye/{name}" for name in tracked} <= names
+    with tarfile.open(sdist) as archive:
+        packed = {member.name.partition("/")[2] for member in archive if member.isreg()}
+    assert {f"src/wye/{name}" for name in tracked} <= packed
 
 
 def test_it_imports_nothing_of_what_stands_above_it() -> None:
-    above = (
-        "{name.partition('.')[0] for name in sys.modules} & {'service', 'training', 'benchmarks'}"
-    )
-    subprocess.run([sys.executable, "-c", f"import sys, wye; assert not {above}"], check=True)
+    above = "{name for name in sys.modules if name.startswith(('wye.service', 'wye.training'))}"
+    program = f"import sys, wye; wye.open; assert not {above}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    program = "import sys, wye; assert 'wye.library' not in sys.modules"  # for `wye --help`
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
@@ -132,7 +173,7 @@ def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> Non
 def test_hits_of_steps_say_which_names_they_gave(
     index: wye.Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     with wye.open(tmp_path / "index") as read:
         hits = read.search(
             "Which sea is reached by the river of Mostar?", route="steps", explain=True

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from router.passage_evidence import PASSAGE_NAMES
-from router.policy import SURE
-from router.query_performance import CHEAP_SIGNALS
-from training.evaluation.away import MEASURED, Away
-from training.evaluation.compare import AUTO, QUALITY
-from training.evaluation.held_out import Summary
-from training.labels import ENOUGH
-from training.markdown import escape, gain_spread, percent, share, spread, table
-from training.report import CROSSFIT, FRONT, RELIABILITY, Report
+from wye.router.passage_evidence import PASSAGE_NAMES
+from wye.router.policy import SURE
+from wye.router.query_performance import CHEAP_SIGNALS
+from wye.training.evaluation.away import MEASURED, Away
+from wye.training.evaluation.compare import AUTO, QUALITY
+from wye.training.evaluation.held_out import Summary
+from wye.training.labels import ENOUGH
+from wye.training.markdown import escape, gain_spread, percent, share, spread, table
+from wye.training.report import CROSSFIT, FRONT, RELIABILITY, Report
 
 Provenance = tuple[str, str, str]
 """A dataset's title, the licence of its questions, and the source of its passages."""

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from training import options
-from training.errors import EvaluationError, FitError, TrainingError
-from training.remote_cli import remote_answers
-from training.tune_cli import register as register_tuning
+from wye.training import options
+from wye.training.errors import EvaluationError, FitError, TrainingError
+from wye.training.remote_cli import remote_answers
+from wye.training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
-    from backends.progress import Progress
-    from router.remote_arms import OpenArms
-    from router.settings import Settings
-    from router.types import Route
-    from training.data.remote import RemoteAnswers
-    from training.evaluation.answers import Judge, Writer
-    from training.fit.router import Choices
-    from training.judge import JudgeClient
-    from training.questions import QuestionWriter
-    from training.report import Report
+    from wye.backends.progress import Progress
+    from wye.router.remote_arms import OpenArms
+    from wye.router.settings import Settings
+    from wye.router.types import Route
+    from wye.training.data.remote import RemoteAnswers
+    from wye.training.evaluation.answers import Judge, Writer
+    from wye.training.fit.router import Choices
+    from wye.training.judge import JudgeClient
+    from wye.training.questions import QuestionWriter
+    from wye.training.report import Report
 
 UNANSWERED = 1
 NOT_BETTER = 1
@@ -99,16 +99,16 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only if every question was answered.
         """
-        from backends.files import rounded_json
-        from router.session import Session
-        from router.settings import load_settings
-        from training.data.dataset import read_dataset
-        from training.data.sources import lacking
-        from training.evaluation import answers as answer_report
-        from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
-        from training.evaluation.evaluate import evaluate as evaluate_routes
-        from training.evaluation.measures import write_json
-        from training.markdown import show
+        from wye.backends.files import rounded_json
+        from wye.router.session import Session
+        from wye.router.settings import load_settings
+        from wye.training.data.dataset import read_dataset
+        from wye.training.data.sources import lacking
+        from wye.training.evaluation import answers as answer_report
+        from wye.training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
+        from wye.training.evaluation.evaluate import evaluate as evaluate_routes
+        from wye.training.evaluation.measures import write_json
+        from wye.training.markdown import show
 
         asked = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
@@ -163,8 +163,8 @@ def answering(
         generator: Address and model of an endpoint; an empty address means none.
         judge: Likewise.
     """
-    from training.evaluation.answers import OWN, answered_by, judged_by
-    from training.judge import REPLIES, JudgeClient, KeptReplies
+    from wye.training.evaluation.answers import OWN, answered_by, judged_by
+    from wye.training.judge import REPLIES, JudgeClient, KeptReplies
 
     with ExitStack() as opened:
 
@@ -180,7 +180,7 @@ def answering(
 
 def _checked_name(name: str) -> str:
     """The name of a router, checked before anything takes time."""
-    from router.model_files import require_name
+    from wye.router.model_files import require_name
 
     require_name(name)
     return name
@@ -310,19 +310,19 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         The summary begins with a verdict. The exit code is 1 if the router is no better on the
         test split than always taking fusion; it is written all the same.
         """
-        from router.settings import load_settings
-        from router.types import route_named
-        from training.data.sources import parse_source
-        from training.fit.router import UNFAMILIAR, Choices, columns_named, published
-        from training.judge import JudgeClient
-        from training.run import TrainingRun, open_start
-        from training.thresholds.outcomes import ThresholdObjective
+        from wye.router.settings import load_settings
+        from wye.router.types import route_named
+        from wye.training.data.sources import parse_source
+        from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
+        from wye.training.judge import JudgeClient
+        from wye.training.run import TrainingRun, open_start
+        from wye.training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
         if not questions:
             raise FitError("Learn from what? Give --questions.")
         if write_questions is not None:
-            from training.questions import ANSWER_TOKENS
+            from wye.training.questions import ANSWER_TOKENS
 
             key = os.environ.get("WYE_GENERATOR__KEY", "")
             model = JudgeClient(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
@@ -332,8 +332,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             return
         sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
         if relevance:
-            from training.markdown import show
-            from training.relevance import fit_own
+            from wye.training.markdown import show
+            from wye.training.relevance import fit_own
 
             folder = models / f"relevance-{name}"
             show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
@@ -386,9 +386,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
 
 def _told(folder: Path, report: "Report") -> None:
     """Print the verdict on a router, and its folder; ends with `NOT_BETTER` if it is not better."""
-    from training.card import judged
-    from training.markdown import show
-    from training.report import verdict
+    from wye.training.card import judged
+    from wye.training.markdown import show
+    from wye.training.report import verdict
 
     found = verdict(report)
     if found is None or report.evaluation is None:
@@ -407,7 +407,7 @@ def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool)
 
     Prints the weight, and what a call's price counts as.
     """
-    from router.types import Route
+    from wye.router.types import Route
 
     goal, usual = choices.goal, ""
     if goal.latency_weight == options.LATENCY_WEIGHT:
@@ -432,8 +432,8 @@ def question_writer(
     Raises:
         TrainingError: There is no index, or not exactly one folder.
     """
-    from router.session import Session
-    from training.questions import QuestionWriter
+    from wye.router.session import Session
+    from wye.training.questions import QuestionWriter
 
     if settings.index is None or len(folders) != 1:
         raise TrainingError("Name one index with --index, and one folder with --questions.")
@@ -448,7 +448,7 @@ def parse_routes(text: str) -> "list[Route]":
         QuestionError: A name is unknown.
         EvaluationError: No route is named.
     """
-    from router.types import Route, route_named
+    from wye.router.types import Route, route_named
 
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
     if not names:

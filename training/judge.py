@@ -15,13 +15,13 @@ import numpy as np
 import openai
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
-from backends.progress import Progress
-from backends.types import Mask, Ranking
-from training.data.json_lines import keep_line, kept_lines
-from training.data.replay import Replay, Replayed
-from training.data.replaying import contains_any, words
-from training.errors import JudgeError
-from training.labels import CUTOFF
+from wye.backends.progress import Progress
+from wye.backends.types import Mask, Ranking
+from wye.training.data.json_lines import keep_line, kept_lines
+from wye.training.data.replay import Replay, Replayed
+from wye.training.data.replaying import contains_any, words
+from wye.training.errors import JudgeError
+from wye.training.labels import CUTOFF
 
 JUDGED = "judge"
 """The value of --success."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.types import Float64, Int64, Mask
-from router.fusion import FusionSettings
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.data.replay import TrainingReplay
-from training.errors import FitError
-from training.evaluation.measures import ALL_EVIDENCE, MEASURES
+from wye.backends.types import Float64, Int64, Mask
+from wye.router.fusion import FusionSettings
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.replay import TrainingReplay
+from wye.training.errors import FitError
+from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES
 
 CUTOFF = 5
 """How many passages a reader is given."""
@@ -41,7 +41,7 @@ _MEASURED = {
     BETTER: "nDCG@10",
 }
 CHOICES = (HELPS, "all-gold@5", "any-gold@5", ANSWER, BETTER)
-"""Values of --success that need only a replay; `training.judge` has the other one."""
+"""Values of --success that need only a replay; `wye.training.judge` has the other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Disagreement:
 
 
 def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
-    """Disagreements from known outcomes, such as those of `training.judge`.
+    """Disagreements from known outcomes, such as those of `wye.training.judge`.
 
     Args:
         simple: (n,) whether the simple arm succeeds.

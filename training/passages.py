@@ -1,7 +1,7 @@
 """Fits the router that ships for corpora without an index.
 
-`python -m training.passages DATASET=INDEX ... --out models` treats our own arms as remote ones: it
-uses only the passages and their order in the text arms' list and in the graph's. Each question
+`python -m wye.training.passages DATASET=INDEX ... --out models` treats our own arms as remote ones:
+it uses only the passages and their order in the text arms' list and in the graph's. Each question
 counts twice, once with hybrid and once with dense search. If passages have no titles, the router
 sees none of a question's names covered, and so asks the graph.
 """
@@ -12,22 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from backends.progress import Silent
-from backends.types import Ranking
-from router.fusion import fuse_text
-from router.passage_evidence import Returned, passage_schema
-from router.remote_fusion import RemoteList, together
-from router.scorer import Trees
-from router.settings import Settings, load_settings
-from router.text_evidence import SEEN
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.data.replay import RemoteReplay, Replayed, TrainingReplay
-from training.data.sources import Replays, parse_source
-from training.fit.router import Choices, Fitted, TrainingSet, fit
-from training.labels import HELPS, disagreements
-from training.run import DEV, TRAIN, command_line, write_router
-from training.thresholds.outcomes import ThresholdObjective
+from wye.backends.progress import Silent
+from wye.backends.types import Ranking
+from wye.router.fusion import fuse_text
+from wye.router.passage_evidence import Returned, passage_schema
+from wye.router.remote_fusion import RemoteList, together
+from wye.router.scorer import Trees
+from wye.router.settings import Settings, load_settings
+from wye.router.text_evidence import SEEN
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.replay import RemoteReplay, Replayed, TrainingReplay
+from wye.training.data.sources import Replays, parse_source
+from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
+from wye.training.labels import HELPS, disagreements
+from wye.training.run import DEV, TRAIN, command_line, write_router
+from wye.training.thresholds.outcomes import ThresholdObjective
 
 NAME = "router-passages-en"
 CALL_WORTH = 0.01
@@ -121,7 +121,7 @@ def main() -> None:
         given.out,
         given.name,
         schema_id=passage_schema(),
-        command=command_line(["-m training.passages", *sys.argv[1:]]),
+        command=command_line(["-m wye.training.passages", *sys.argv[1:]]),
         seconds={},
         policy=replace(fitted.policy, latency_ms={}),  # unknown before an arm is called
     )

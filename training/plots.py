@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from training.fit.calibration import Reliability
-from training.thresholds.outcomes import Outcome
-from training.thresholds.solve import Front
+from wye.training.fit.calibration import Reliability
+from wye.training.thresholds.outcomes import Outcome
+from wye.training.thresholds.solve import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

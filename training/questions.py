@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from backends.files import write_atomically
-from backends.progress import Progress
-from router.session import Snapshot
-from training.data.replaying import contains_any, words
-from training.errors import DatasetError, TrainingError
-from training.judge import JudgeClient
+from wye.backends.files import write_atomically
+from wye.backends.progress import Progress
+from wye.router.session import Snapshot
+from wye.training.data.replaying import contains_any, words
+from wye.training.errors import DatasetError, TrainingError
+from wye.training.judge import JudgeClient
 
 ASKED, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
 SINGLE, BRIDGE = "single", "bridge"

@@ -1,4 +1,4 @@
-"""`python -m training.relevance DATASET=INDEX … --out FOLDER`: fits and evaluates relevance.
+"""`python -m wye.training.relevance DATASET=INDEX … --out FOLDER`: fits and evaluates relevance.
 
 Every route answers three kinds of questions from each index: the train and dev questions of its
 dataset; the same from a copy without their relevant passages, half of the questions at a time; and
@@ -22,10 +22,10 @@ from rich import print as say
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
-from backends.files import write_atomically
-from backends.store.documents import Removal, remove
-from backends.types import Float64, Mask
-from router.relevance import (
+from wye.backends.files import write_atomically
+from wye.backends.store.documents import Removal, remove
+from wye.backends.types import Float64, Mask
+from wye.router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
     PASSAGE_EVIDENCE,
@@ -38,15 +38,15 @@ from router.relevance import (
     load_relevance,
     relevance_json,
 )
-from router.session import ModelCache, Session
-from router.settings import Settings, load_settings
-from router.types import USUAL, Route
-from training.data.dataset import read_dataset
-from training.data.sources import lacking
-from training.errors import FitError
-from training.fit.calibration import BINS, reliability
-from training.fit.curves import fit_curves
-from training.markdown import table
+from wye.router.session import ModelCache, Session
+from wye.router.settings import Settings, load_settings
+from wye.router.types import USUAL, Route
+from wye.training.data.dataset import read_dataset
+from wye.training.data.sources import lacking
+from wye.training.errors import FitError
+from wye.training.fit.calibration import BINS, reliability
+from wye.training.fit.curves import fit_curves
+from wye.training.markdown import table
 
 HITS = 10
 FOLDS = 5
@@ -103,7 +103,7 @@ Answers, if those below a probability are not given:
 - Without titles, probabilities are less reliable.
 
 Made by `wye train --relevance`, or by
-`python -m training.relevance DATASET=INDEX … --out models/{name}`.
+`python -m wye.training.relevance DATASET=INDEX … --out models/{name}`.
 """
 FEWEST = 100
 """An index is asked about as many questions of other families as of its own, at least this many."""
@@ -394,7 +394,7 @@ def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
         FitError: There is too little to fit.
         DatasetError: A dataset cannot be read.
     """
-    with as_file(files("service") / "demo") as demo, tempfile.TemporaryDirectory() as scratch:
+    with as_file(files("wye.service") / "demo") as demo, tempfile.TemporaryDirectory() as scratch:
         data = [Questions(pair, ("train", "dev")) for pair in (*pairs, str(demo))]
         return write(settings, data[0].index, gather(settings, data, Path(scratch)), out)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from training.errors import TrainingError
+from wye.training.errors import TrainingError
 
 if TYPE_CHECKING:
-    from backends.progress import Progress
-    from router.remote_arms import RemoteAsker
-    from router.settings import Settings
-    from training.data.remote import RemoteAnswers
-    from training.data.sources import QuestionSource
+    from wye.backends.progress import Progress
+    from wye.router.remote_arms import RemoteAsker
+    from wye.router.settings import Settings
+    from wye.training.data.remote import RemoteAnswers
+    from wye.training.data.sources import QuestionSource
 
 
 def remote_answers(
@@ -36,7 +36,7 @@ def remote_answers(
     Raises:
         TrainingError: The user did not agree.
     """
-    from training.data.remote import KeptAnswers, RemoteAnswers
+    from wye.training.data.remote import KeptAnswers, RemoteAnswers
 
     kept = KeptAnswers(cache / "remote" / "answers.jsonl")
     remote = RemoteAnswers(arms, kept, settings.fusion, ms_per_price)

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.files import plain
-from backends.types import Int64
-from router.policy import Policy, routes
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.away import Away
-from training.evaluation.compare import AUTO
-from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
-from training.evaluation.measures import write_json
-from training.fit.calibration import Reliability, reliability
-from training.fit.crossfit import ScorerComparison
-from training.fit.recipe import RouterRecipe
-from training.fit.router import Choices, Fitted
-from training.fit.trainer import Selection
-from training.markdown import gain_spread
-from training.plots import as_svg, front_figure, reliability_figure
-from training.thresholds.outcomes import Outcome, of_each_route
-from training.thresholds.solve import Front, Solution, Stability, front, stability
-from training.thresholds.sweep import keeps
+from wye.backends.files import plain
+from wye.backends.types import Int64
+from wye.router.policy import Policy, routes
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.away import Away
+from wye.training.evaluation.compare import AUTO
+from wye.training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
+from wye.training.evaluation.measures import write_json
+from wye.training.fit.calibration import Reliability, reliability
+from wye.training.fit.crossfit import ScorerComparison
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.router import Choices, Fitted
+from wye.training.fit.trainer import Selection
+from wye.training.markdown import gain_spread
+from wye.training.plots import as_svg, front_figure, reliability_figure
+from wye.training.thresholds.outcomes import Outcome, of_each_route
+from wye.training.thresholds.solve import Front, Solution, Stability, front, stability
+from wye.training.thresholds.sweep import keeps
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
@@ -172,7 +172,7 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
     """Count the questions of every replay and dataset.
 
     Args:
-        better: (n,) as in `training.labels.Disagreement`.
+        better: (n,) as in `wye.training.labels.Disagreement`.
     """
     found, start = [], 0
     for replay in questions.replays:

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.progress import Progress
-from backends.types import Float64, Mask
-from featurizer.constituency.parser import open_syntax_parser
-from featurizer.stopwatch import Stopwatch
-from router.model import RoutingModel
-from router.model_files import TrainedRouter, load_router, save_router
-from router.passage_evidence import PASSAGE_NAMES, passage_schema
-from router.passage_routing import load_passage_router
-from router.policy import Policy
-from router.query_performance import NAMES, schema_id, stages
-from router.settings import Settings
-from router.types import Route
-from training.card import card
-from training.data.evaluation_set import EvaluationSet
-from training.data.remote import RemoteAnswers
-from training.data.replay import Replay
-from training.data.sources import QuestionSource, Replays, lacking
-from training.errors import FitError
-from training.evaluation.away import Away, away
-from training.evaluation.held_out import (
+from wye.backends.progress import Progress
+from wye.backends.types import Float64, Mask
+from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.stopwatch import Stopwatch
+from wye.router.model import RoutingModel
+from wye.router.model_files import TrainedRouter, load_router, save_router
+from wye.router.passage_evidence import PASSAGE_NAMES, passage_schema
+from wye.router.passage_routing import load_passage_router
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES, schema_id, stages
+from wye.router.settings import Settings
+from wye.router.types import Route
+from wye.training.card import card
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.remote import RemoteAnswers
+from wye.training.data.replay import Replay
+from wye.training.data.sources import QuestionSource, Replays, lacking
+from wye.training.errors import FitError
+from wye.training.evaluation.away import Away, away
+from wye.training.evaluation.held_out import (
     HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
@@ -37,12 +37,12 @@ from training.evaluation.held_out import (
     near_duplicates,
     run_systems,
 )
-from training.fit.baselines import fit_baselines
-from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
-from training.judge import JUDGED, REPLIES, JudgeClient, KeptReplies, LlmJudge
-from training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
-from training.report import Report, make_report, write_report
-from training.thresholds.outcomes import scores_of
+from wye.training.fit.baselines import fit_baselines
+from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
+from wye.training.judge import JUDGED, REPLIES, JudgeClient, KeptReplies, LlmJudge
+from wye.training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
+from wye.training.report import Report, make_report, write_report
+from wye.training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from training import options
-from training.errors import LogError, ReplayError
+from wye.training import options
+from wye.training.errors import LogError, ReplayError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from backends.progress import Progress
-    from router.policy import Policy
-    from training.log_replay.reading import DecisionLog
-    from training.thresholds.outcomes import ThresholdObjective
+    from wye.backends.progress import Progress
+    from wye.router.policy import Policy
+    from wye.training.log_replay.reading import DecisionLog
+    from wye.training.thresholds.outcomes import ThresholdObjective
 
 OUT = Path("thresholds.json")
 _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
@@ -98,9 +98,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         With a bound, finds the thresholds that keep it with the fewest changes of route.
         With --index too, feedback that names passages serves as judgements.
         """
-        from training.markdown import wide_console
-        from training.thresholds.outcomes import ThresholdObjective
-        from training.thresholds.tuning import Tuning, retune, retuned_points, show_retuned
+        from wye.training.markdown import wide_console
+        from wye.training.thresholds.outcomes import ThresholdObjective
+        from wye.training.thresholds.tuning import Tuning, retune, retuned_points, show_retuned
 
         console = wide_console()
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
@@ -123,8 +123,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             typer.echo(_WROTE.format(out=out))
             return
 
-        from training.log_replay.feedback import replay_feedback, show_feedback
-        from training.log_replay.replay import (
+        from wye.training.log_replay.feedback import replay_feedback, show_feedback
+        from wye.training.log_replay.replay import (
             load,
             notes,
             parse_policy,
@@ -177,8 +177,8 @@ def _proposed(
     Returns:
         Whether other thresholds than the present ones are proposed.
     """
-    from router.model_files import save_policy
-    from training.log_replay.replay import effect, notes, show_replay, within_bounds
+    from wye.router.model_files import save_policy
+    from wye.training.log_replay.replay import effect, notes, show_replay, within_bounds
 
     policy = within_bounds(log, goal)
     if policy == log.router.policy:

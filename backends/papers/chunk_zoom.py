@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from backends.types import Float32, Float64, Int64
+from wye.backends.types import Float32, Float64, Int64
 
 _RESTART = 0.9
 _WEIGHT = 0.5

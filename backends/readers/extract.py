@@ -1,6 +1,6 @@
 """The program that reads untrusted files; `sandbox` runs it.
 
-python -m backends.readers.extract < SOCKET
+python -m wye.backends.readers.extract < SOCKET
 
 A request is a file's extension and limits, with two open files. For each, the program forks a
 process that reads the first file and writes what it finds to the second, in lines of JSON. That
@@ -19,8 +19,8 @@ from dataclasses import asdict, replace
 from select import select
 from typing import BinaryIO
 
-from backends.readers import markup, office
-from backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers import markup, office
+from wye.backends.readers.found import BadFileError, Found, Limits
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
 

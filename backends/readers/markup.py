@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, BinaryIO
 
-from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
+from wye.backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FRONT = re.compile(

@@ -8,8 +8,16 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line, scalar
-from backends.readers.markup import decoded
+from wye.backends.readers.found import (
+    BadFileError,
+    Block,
+    Found,
+    Limits,
+    document,
+    one_line,
+    scalar,
+)
+from wye.backends.readers.markup import decoded
 
 # Parts of a DOCX file; a real one has dozens.
 _MOST_PARTS = 10_000

@@ -13,7 +13,7 @@ from itertools import chain
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from backends.readers.found import BadFileError, Block, Found, Limits
+from wye.backends.readers.found import BadFileError, Block, Found, Limits
 
 # Seconds to start and to stop, in addition to the limit of processor time.
 _GRACE = 20.0
@@ -22,7 +22,7 @@ _PASSED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class Sandbox:
-    """Runs `backends.readers.extract`, so that a file that stalls or explodes harms nothing else.
+    """Runs `readers.extract`, so that a file that stalls or explodes harms nothing else.
 
     For one thread at a time, except that any thread may call `close`, which ends a running read.
     """
@@ -93,7 +93,7 @@ class Sandbox:
         self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "backends.readers.extract"],
+                [sys.executable, "-m", "wye.backends.readers.extract"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={key: value for key, value in os.environ.items() if key in _PASSED},

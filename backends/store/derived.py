@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backends.files import canonical_json, write_atomically
-from backends.words import Strings, StringTable
+from wye.backends.files import canonical_json, write_atomically
+from wye.backends.words import Strings, StringTable
 
 FOLDER = "derived"
 MANIFEST = "manifest"

@@ -11,18 +11,18 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.errors import IndexDamagedError
-from backends.filters import Columns, parse_filter
-from backends.store.derived import most_on_top
-from backends.store.extracted import ExtractedStore
-from backends.store.index import PassageStore, fragments_by_size
-from backends.store.ingest import COMPACT_FROM
-from backends.store.locks import writing
-from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
-from backends.store.snapshot import changed_since
-from backends.store.versions import reading
-from backends.types import Passage
-from backends.words import HEADING_JOINT
+from wye.backends.errors import IndexDamagedError
+from wye.backends.filters import Columns, parse_filter
+from wye.backends.store.derived import most_on_top
+from wye.backends.store.extracted import ExtractedStore
+from wye.backends.store.index import PassageStore, fragments_by_size
+from wye.backends.store.ingest import COMPACT_FROM
+from wye.backends.store.locks import writing
+from wye.backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
+from wye.backends.store.snapshot import changed_since
+from wye.backends.store.versions import reading
+from wye.backends.types import Passage
+from wye.backends.words import HEADING_JOINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.errors import IndexDamagedError
-from backends.store.schema import (
+from wye.backends.errors import IndexDamagedError
+from wye.backends.store.schema import (
     SCHEMA_VERSION,
     any_of,
     fingerprint_of,
@@ -23,8 +23,8 @@ from backends.store.schema import (
     vector_array,
     version_of,
 )
-from backends.store.versions import check_sizes, read_record, reading, sizes_of
-from backends.types import Float32, Int32
+from wye.backends.store.versions import check_sizes, read_record, reading, sizes_of
+from wye.backends.types import Float32, Int32
 
 FOLDER = "entities.lance"
 

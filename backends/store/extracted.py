@@ -17,10 +17,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from backends.errors import BackendError, IndexDamagedError, IndexMismatchError
-from backends.files import canonical_json, sync
-from backends.store.schema import StoredSentence
-from backends.types import AnalysedSentence
+from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
+from wye.backends.files import canonical_json, sync
+from wye.backends.store.schema import StoredSentence
+from wye.backends.types import AnalysedSentence
 
 FILE = "extracted.sqlite3"
 VERSION = 1

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from backends.store.derived import Arrays, pack_strings
-from backends.words import Strings
+from wye.backends.store.derived import Arrays, pack_strings
+from wye.backends.words import Strings
 
 _SHORT = np.iinfo(np.int32).max
 

@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from backends.errors import (
+from wye.backends.errors import (
     BackendError,
     IndexDamagedError,
     IndexMismatchError,
     IndexNotFoundError,
 )
-from backends.store.derived import FOLDER as DERIVED
-from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, latest_kept
-from backends.store.entity_vectors import FOLDER as SURFACES
-from backends.store.entity_vectors import EntityVectorCache
-from backends.store.extracted import ExtractedStore, content_key
-from backends.store.locks import LOCK, NOTE, uninterrupted, writer_lock
-from backends.store.schema import (
+from wye.backends.store.derived import FOLDER as DERIVED
+from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, latest_kept
+from wye.backends.store.entity_vectors import FOLDER as SURFACES
+from wye.backends.store.entity_vectors import EntityVectorCache
+from wye.backends.store.extracted import ExtractedStore, content_key
+from wye.backends.store.locks import LOCK, NOTE, uninterrupted, writer_lock
+from wye.backends.store.schema import (
     SCHEMA_VERSION,
     any_of,
     dimension_of,
@@ -39,7 +39,7 @@ from backends.store.schema import (
     passage_schema,
     version_of,
 )
-from backends.store.versions import (
+from wye.backends.store.versions import (
     PASSAGES,
     VERSIONS,
     FoundVersion,

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
-from backends.errors import SourceError
-from backends.progress import Progress, Silent
-from backends.store.index import PassageStore, Writer
-from backends.store.schema import any_of, content_hash, to_analyses, to_batch
-from backends.store.snapshot import Corpus
-from backends.store.source import IndexSource, source_of, stored_analyses
-from backends.store.versions import reading
-from backends.types import AnalysedPassage, Passage, PassageAnalyser
-from backends.words import title_names
+from wye.backends.errors import SourceError
+from wye.backends.progress import Progress, Silent
+from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.schema import any_of, content_hash, to_analyses, to_batch
+from wye.backends.store.snapshot import Corpus
+from wye.backends.store.source import IndexSource, source_of, stored_analyses
+from wye.backends.store.versions import reading
+from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser
+from wye.backends.words import title_names
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,7 @@ from threading import current_thread, main_thread
 
 from filelock import FileLock, Timeout
 
-from backends.errors import IndexLockedError
+from wye.backends.errors import IndexLockedError
 
 LOCK = "writer.lock"
 NOTE = "writer.json"

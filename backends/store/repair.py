@@ -9,12 +9,12 @@ from pathlib import Path
 import lance
 from lance.file import LanceFileReader
 
-from backends.errors import IndexDamagedError, IndexNotFoundError
-from backends.store.entity_vectors import FOLDER as SURFACES
-from backends.store.entity_vectors import open_surfaces
-from backends.store.locks import writer_lock
-from backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
-from backends.store.versions import (
+from wye.backends.errors import IndexDamagedError, IndexNotFoundError
+from wye.backends.store.entity_vectors import FOLDER as SURFACES
+from wye.backends.store.entity_vectors import open_surfaces
+from wye.backends.store.locks import writer_lock
+from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
+from wye.backends.store.versions import (
     PASSAGES,
     RECORD,
     Record,

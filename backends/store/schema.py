@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from backends.files import canonical_json
-from backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
+from wye.backends.files import canonical_json
+from wye.backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 

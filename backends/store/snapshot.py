@@ -4,8 +4,8 @@ Row i is the passage with the i-th smallest id, so nothing computed from here de
 of a corpus file, of commits or of compactions.
 
 A version that differs little from one that was read before is layered on it: the base is reused,
-and what was added since is a corpus of its own (`backends.layers`). So reading a small write costs
-what it adds.
+and what was added since is a corpus of its own (`wye.backends.layers`). So reading a small write
+costs what it adds.
 """
 
 import json
@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.errors import IndexDamagedError
-from backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
-from backends.numerics import ragged
-from backends.store.derived import (
+from wye.backends.errors import IndexDamagedError
+from wye.backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
+from wye.backends.numerics import ragged
+from wye.backends.store.derived import (
     PASSAGES,
     Arrays,
     DerivedFiles,
@@ -35,13 +35,13 @@ from backends.store.derived import (
     unpack_strings,
     unpack_table,
 )
-from backends.store.entity_vectors import EntityVectorCache
-from backends.store.growing import GrowingArray, GrowingStrings, laid
-from backends.store.index import PassageStore
-from backends.store.schema import sentence_rows
-from backends.store.versions import reading
-from backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
-from backends.words import Strings, StringTable, joined, positions
+from wye.backends.store.entity_vectors import EntityVectorCache
+from wye.backends.store.growing import GrowingArray, GrowingStrings, laid
+from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import sentence_rows
+from wye.backends.store.versions import reading
+from wye.backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
+from wye.backends.words import Strings, StringTable, joined, positions
 
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.errors import SourceError
-from backends.store.extracted import ExtractedStore
-from backends.store.index import PassageStore, Writer
-from backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
-from backends.store.versions import PASSAGES, reading
-from backends.types import Metadata, Passage
+from wye.backends.errors import SourceError
+from wye.backends.store.extracted import ExtractedStore
+from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
+from wye.backends.store.versions import PASSAGES, reading
+from wye.backends.types import Metadata, Passage
 
 if TYPE_CHECKING:
-    from backends.sources import Ids, OnBad
+    from wye.backends.sources import Ids, OnBad
 
 _ROWS_AT_ONCE = 2_048
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from backends.errors import IndexDamagedError
-from backends.files import sync, write_atomically
+from wye.backends.errors import IndexDamagedError
+from wye.backends.files import sync, write_atomically
 
 PASSAGES = "passages.lance"
 RECORD = "commits.json"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import located, sums
-from backends.trigraph.lists import Lists, Numbers, PlainLists
-from backends.types import Float32, Float64, Int64
+from wye.backends.numerics import located, sums
+from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
+from wye.backends.types import Float32, Float64, Int64
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -6,13 +6,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from backends.numerics import located
-from backends.store.snapshot import Corpus
-from backends.trigraph.bridging import Activation, Bridge
-from backends.trigraph.graph import TriGraph
-from backends.trigraph.pagerank import Masses
-from backends.trigraph.seeds import Seed
-from backends.types import Float64, Int64, Ranking
+from wye.backends.numerics import located
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.seeds import Seed
+from wye.backends.types import Float64, Int64, Ranking
 
 
 @dataclass(frozen=True, slots=True)

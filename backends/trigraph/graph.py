@@ -15,27 +15,27 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.numerics import distinct, sums, without
-from backends.store.derived import (
+from wye.backends.numerics import distinct, sums, without
+from wye.backends.store.derived import (
     Arrays,
     pack_strings,
     pack_table,
     unpack_strings,
     unpack_table,
 )
-from backends.store.snapshot import Corpus
-from backends.trigraph.bridging import MentionGraph
-from backends.trigraph.linking import (
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.bridging import MentionGraph
+from wye.backends.trigraph.linking import (
     DisplayNames,
     NameTrie,
     NameWords,
     NormalisedCorpus,
     normalise,
 )
-from backends.trigraph.lists import Lists, PlainLists
-from backends.trigraph.sources import Keys, NameStarts, Spellings
-from backends.types import Float64, Int32, Int64, Mask
-from backends.words import SentenceWords, Strings, Words, ascending, places
+from wye.backends.trigraph.lists import Lists, PlainLists
+from wye.backends.trigraph.sources import Keys, NameStarts, Spellings
+from wye.backends.types import Float64, Int32, Int64, Mask
+from wye.backends.words import SentenceWords, Strings, Words, ascending, places
 
 if TYPE_CHECKING:
     from scipy import sparse

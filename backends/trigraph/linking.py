@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.numerics import ragged
-from backends.store.derived import Arrays
-from backends.store.growing import GrowingArray
-from backends.store.snapshot import Corpus
-from backends.types import Int32, Int64, Mask
-from backends.words import (
+from wye.backends.numerics import ragged
+from wye.backends.store.derived import Arrays
+from wye.backends.store.growing import GrowingArray
+from wye.backends.store.snapshot import Corpus
+from wye.backends.types import Int32, Int64, Mask
+from wye.backends.words import (
     PackedWords,
     SentenceWords,
     Strings,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.layers import Layers
-from backends.numerics import spans
-from backends.types import Int32, Int64, Mask
+from wye.backends.layers import Layers
+from wye.backends.numerics import spans
+from wye.backends.types import Int32, Int64, Mask
 
 Numbers = Int32 | Int64
 Values = NDArray[Any]

@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.layers import Layers
-from backends.numerics import distinct, ranges, sums, without
-from backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
-from backends.trigraph.bridging import MentionGraph
-from backends.trigraph.graph import (
+from wye.backends.layers import Layers
+from wye.backends.numerics import distinct, ranges, sums, without
+from wye.backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
+from wye.backends.trigraph.bridging import MentionGraph
+from wye.backends.trigraph.graph import (
     AssemblySettings,
     TriGraph,
     most_passages,
     recurring,
     wants_phrases,
 )
-from backends.trigraph.linking import (
+from wye.backends.trigraph.linking import (
     MAX_WORDS,
     MIN_SINGLE_WORD,
     DisplayNames,
@@ -38,12 +38,12 @@ from backends.trigraph.linking import (
     NameWords,
     says_enough,
 )
-from backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
-from backends.trigraph.pagerank import reciprocal
-from backends.trigraph.push import Edges, LocalWalk
-from backends.trigraph.sources import LayeredKeys
-from backends.types import Float32, Float64, Int32, Int64, Mask
-from backends.words import (
+from wye.backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
+from wye.backends.trigraph.pagerank import reciprocal
+from wye.backends.trigraph.push import Edges, LocalWalk
+from wye.backends.trigraph.sources import LayeredKeys
+from wye.backends.types import Float32, Float64, Int32, Int64, Mask
+from wye.backends.words import (
     FurtherWords,
     SentenceWords,
     Words,

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.numerics import spans, sums
-from backends.types import Float64, Int32, Int64
+from wye.backends.numerics import spans, sums
+from wye.backends.types import Float64, Int32, Int64
 
 if TYPE_CHECKING:
     from scipy import sparse

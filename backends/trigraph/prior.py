@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import located, sums
-from backends.trigraph.bridging import HUB, Activation
-from backends.types import Float32, Float64, Int64
+from wye.backends.numerics import located, sums
+from wye.backends.trigraph.bridging import HUB, Activation
+from wye.backends.types import Float32, Float64, Int64
 
 if TYPE_CHECKING:
-    from backends.trigraph.retriever import FilteredGraph, TriGraphSettings
-    from backends.trigraph.seeds import Seed
+    from wye.backends.trigraph.retriever import FilteredGraph, TriGraphSettings
+    from wye.backends.trigraph.seeds import Seed
 
 # Exponent of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from backends.numerics import distinct, located, ranges, top_rows
-from backends.types import Float64, Int64
+from wye.backends.numerics import distinct, located, ranges, top_rows
+from wye.backends.types import Float64, Int64
 
 if TYPE_CHECKING:
-    from backends.store.snapshot import Corpus
-    from backends.trigraph.graph import TriGraph
-    from backends.trigraph.pagerank import Masses
-    from backends.trigraph.retriever import FilteredGraph
+    from wye.backends.store.snapshot import Corpus
+    from wye.backends.trigraph.graph import TriGraph
+    from wye.backends.trigraph.pagerank import Masses
+    from wye.backends.trigraph.retriever import FilteredGraph
 
 FIRST = 5
 """How many of the first passages promote others."""

@@ -6,7 +6,7 @@ partitioning using PageRank vectors", FOCS 2006; here all waiting nodes of one s
 once). Every push over m edges settles at least (1 - d) * threshold * m of the mass, so at most
 1 / ((1 - d) * threshold) edges are ever followed, however large the graph.
 
-The walk and the result are those of `backends.trigraph.pagerank`, up to the error bound.
+The walk and the result are those of `wye.backends.trigraph.pagerank`, up to the error bound.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import distinct, sums, top_rows, without
-from backends.store.derived import Arrays
-from backends.trigraph.lists import Lists, Numbers, PlainLists
-from backends.trigraph.pagerank import reciprocal
-from backends.types import Float64, Int64, Mask
+from wye.backends.numerics import distinct, sums, top_rows, without
+from wye.backends.store.derived import Arrays
+from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
+from wye.backends.trigraph.pagerank import reciprocal
+from wye.backends.types import Float64, Int64, Mask
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -230,7 +230,7 @@ _NOWHERE = Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
 
 
 def local_walk(weights: "sparse.csc_array") -> LocalWalk:
-    """Store the random walk of `backends.trigraph.pagerank.walk_on` for pushing.
+    """Store the random walk of `wye.backends.trigraph.pagerank.walk_on` for pushing.
 
     A share depends on the weights of its own node alone, so a graph that differs in a few passages
     has the same shares elsewhere.

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from backends.coverage import NameCoverage, bits
-from backends.dense import DenseRetriever, DenseSettings
-from backends.numerics import (
+from wye.backends.coverage import NameCoverage, bits
+from wye.backends.dense import DenseRetriever, DenseSettings
+from wye.backends.numerics import (
     distinct,
     half_products,
     located,
@@ -27,14 +27,15 @@ from backends.numerics import (
     top_rows,
     without,
 )
-from backends.store.snapshot import Corpus
-from backends.trigraph import push
-from backends.trigraph.bridging import Activation, bridge, equation_5
-from backends.trigraph.explanation import Explanation, Trace, explain_walk
-from backends.trigraph.facts import activate, best_facts
-from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
-from backends.trigraph.lists import Numbers
-from backends.trigraph.pagerank import (
+from wye.backends.papers.facts import activate, best_facts
+from wye.backends.papers.units import Units
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph import push
+from wye.backends.trigraph.bridging import Activation, bridge, equation_5
+from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
+from wye.backends.trigraph.graph import AssemblySettings, TriGraph, assemble
+from wye.backends.trigraph.lists import Numbers
+from wye.backends.trigraph.pagerank import (
     Masses,
     Walk,
     personalized_pagerank,
@@ -43,11 +44,11 @@ from backends.trigraph.pagerank import (
     walk_on,
     with_edges,
 )
-from backends.trigraph.prior import Prior
-from backends.trigraph.promotion import Promoted, promote
-from backends.trigraph.push import LocalWalk, Restart, local_walk
-from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import (
+from wye.backends.trigraph.prior import Prior
+from wye.backends.trigraph.promotion import Promoted, promote
+from wye.backends.trigraph.push import LocalWalk, Restart, local_walk
+from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
+from wye.backends.types import (
     Float32,
     Float64,
     Int64,
@@ -58,7 +59,6 @@ from backends.types import (
     Scores,
     TextScorer,
 )
-from backends.units import Units
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -7,12 +7,12 @@ from operator import methodcaller
 
 import numpy as np
 
-from backends.errors import BackendError
-from backends.store.snapshot import Corpus
-from backends.trigraph.graph import TriGraph
-from backends.trigraph.linking import Link, NameTrie
-from backends.types import Float32, Int64, Query
-from backends.words import entity_key, starts_like_a_name, stretch, tokenise
+from wye.backends.errors import BackendError
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.linking import Link, NameTrie
+from wye.backends.types import Float32, Int64, Query
+from wye.backends.words import entity_key, starts_like_a_name, stretch, tokenise
 
 # A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.layers import LayeredStrings, Layers
-from backends.store.derived import Arrays, pack_strings, unpack_strings
-from backends.types import Int32, Int64
-from backends.words import SentenceWords, Strings
+from wye.backends.layers import LayeredStrings, Layers
+from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
+from wye.backends.types import Int32, Int64
+from wye.backends.words import SentenceWords, Strings
 
 _SPELLINGS = ("entity", "frequency", "order")
 _STARTS = ("first", "places", "ends")

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from featurizer.constituency.transitions import Transition
-from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
-from featurizer.types import Float32
+from wye.featurizer.constituency.transitions import Transition
+from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.types import Float32
 
 VECTORS = "vectors"
 """Name of the word vectors among a file's tensors."""

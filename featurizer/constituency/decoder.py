@@ -16,17 +16,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
-from featurizer.constituency.transitions import (
+from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
+from wye.featurizer.constituency.transitions import (
     CLOSE,
     SHIFT,
     ParserState,
     Transition,
     best_move,
 )
-from featurizer.constituency.tree import Tree
-from featurizer.threads import OneThread
-from featurizer.types import Float32
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.threads import OneThread
+from wye.featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
 # A stack item: its vector, the LSTM's cell below it, and that state's contribution to the gates.

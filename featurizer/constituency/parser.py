@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featurizer.constituency.checkpoint import read_checkpoint
-from featurizer.constituency.decoder import Decoder, Words
-from featurizer.constituency.tree import Tree, flat_tree
-from featurizer.errors import ModelError, UnsupportedModelError, how_to_install
-from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Parse, Syntax
+from wye.featurizer.constituency.checkpoint import read_checkpoint
+from wye.featurizer.constituency.decoder import Decoder, Words
+from wye.featurizer.constituency.tree import Tree, flat_tree
+from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.types import Parse, Syntax
 
 log = logging.getLogger(__name__)
 

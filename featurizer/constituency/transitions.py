@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.constituency.tree import Tree
+from wye.featurizer.constituency.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from featurizer.errors import TreeError
+from wye.featurizer.errors import TreeError
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 _PLAIN = {"-LRB-": "(", "-RRB-": ")"}

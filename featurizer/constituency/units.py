@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from featurizer.constituency.tree import Tree
+from wye.featurizer.constituency.tree import Tree
 
 _CLAUSES = frozenset({"S", "SINV", "SQ"})
 _SENTENCES = frozenset({"S", "SBARQ", "SINV", "SQ"})

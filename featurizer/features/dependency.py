@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from math import log2
 
-from featurizer.feature import Feature, mean, ratio
-from featurizer.question import View
+from wye.featurizer.feature import Feature, mean, ratio
+from wye.featurizer.question import View
 
 _DISTANCE = "Liu 2008"
 _LABELS = "ClearNLP labels"

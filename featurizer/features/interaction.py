@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from featurizer.feature import Feature, ratio
-from featurizer.features.constituency import phrase_count, unit_count
-from featurizer.features.relation import most
-from featurizer.question import View
+from wye.featurizer.feature import Feature, ratio
+from wye.featurizer.features.constituency import phrase_count, unit_count
+from wye.featurizer.features.relation import most
+from wye.featurizer.question import View
 
 _feature = partial(Feature, group="interaction", source="Wye")
 

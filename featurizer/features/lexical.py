@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from featurizer.feature import Feature, ratio
-from featurizer.question import View
+from wye.featurizer.feature import Feature, ratio
+from wye.featurizer.question import View
 
 _POS = "Universal POS"
 

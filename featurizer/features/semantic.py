@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from featurizer.feature import Feature, ratio, words
-from featurizer.features.dependency import arc_count
-from featurizer.question import View
+from wye.featurizer.feature import Feature, ratio, words
+from wye.featurizer.features.dependency import arc_count
+from wye.featurizer.question import View
 
 _ONTONOTES = "OntoNotes labels"
 _FLAG = "0 or 1"

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from featurizer.feature import Feature, mean, ratio
-from featurizer.question import View
+from wye.featurizer.feature import Feature, mean, ratio
+from wye.featurizer.question import View
 
 _feature = partial(Feature, group="tree", source="constituency tree")
 

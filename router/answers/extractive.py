@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.lexical import content_terms
-from router.answers.sentences import sentences_of
+from wye.backends.lexical import content_terms
+from wye.router.answers.sentences import sentences_of
 
 # These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
 # hold the answer. Factor on a question word's weight for each chosen sentence that has it:

@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from backends.lexical import content_terms
-from featurizer.feature import words
+from wye.backends.lexical import content_terms
+from wye.featurizer.feature import words
 
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"

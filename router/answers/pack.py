@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backends.documents import split_sentences
-from backends.lexical import content_terms
+from wye.backends.documents import split_sentences
+from wye.backends.lexical import content_terms
 
 LEFT_OUT = "…"
 _PLACE = 0.05

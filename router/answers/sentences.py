@@ -2,7 +2,7 @@
 
 import re
 
-from backends.documents import split_sentences
+from wye.backends.documents import split_sentences
 
 LONGEST = 2_000
 """Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks

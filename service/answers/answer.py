@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from router.answers.extractive import Quote
-from service.errors import ServiceError
-from service.schemas.answer import Segment
-from service.schemas.retrieve import PassageValue
+from wye.router.answers.extractive import Quote
+from wye.service.errors import ServiceError
+from wye.service.schemas.answer import Segment
+from wye.service.schemas.retrieve import PassageValue
 
 EXTRACTIVE = "extractive"
 _LOGGED_REASON = 500

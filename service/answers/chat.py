@@ -7,11 +7,11 @@ from typing import Any
 
 from fastapi.sse import format_sse_event
 
-from service.answers.answer import GeneratedAnswer, Message
-from service.answers.generate import AnswerGenerator, AnswerParams
-from service.http.problems import Problem
-from service.http.replies import answer_value
-from service.schemas.retrieve import RetrieveReply
+from wye.service.answers.answer import GeneratedAnswer, Message
+from wye.service.answers.generate import AnswerGenerator, AnswerParams
+from wye.service.http.problems import Problem
+from wye.service.http.replies import answer_value
+from wye.service.schemas.retrieve import RetrieveReply
 
 
 def is_chore(turns: Sequence[Message]) -> bool:

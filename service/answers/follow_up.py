@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from backends.lexical import content_terms
-from featurizer.feature import words
-from router.answers.names import names_in
-from service.answers.answer import Message
-from service.schemas.common import LONGEST_QUESTION
+from wye.backends.lexical import content_terms
+from wye.featurizer.feature import words
+from wye.router.answers.names import names_in
+from wye.service.answers.answer import Message
+from wye.service.schemas.common import LONGEST_QUESTION
 
 LONGEST = 512
 """Most characters of a question that a language model rewrote."""

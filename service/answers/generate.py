@@ -1,7 +1,7 @@
 """Answers from a language model behind any endpoint that speaks OpenAI's protocol.
 
 Without one, or if it fails, the answer is made of sentences of the passages; see
-`router.answers.extractive`.
+`wye.router.answers.extractive`.
 """
 
 from asyncio import timeout, to_thread
@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from router.answers.extractive import best_sentences
-from router.answers.pack import pack
-from service.answers import follow_up
-from service.answers.answer import (
+from wye.router.answers.extractive import best_sentences
+from wye.router.answers.pack import pack
+from wye.service.answers import follow_up
+from wye.service.answers.answer import (
     EXTRACTIVE,
     GeneratedAnswer,
     GeneratorError,
     Message,
     unnumbered,
 )
-from service.http.metrics import Metrics
-from service.schemas.retrieve import PassageValue
-from service.settings import GeneratorSettings
+from wye.service.http.metrics import Metrics
+from wye.service.schemas.retrieve import PassageValue
+from wye.service.settings import GeneratorSettings
 
 if TYPE_CHECKING:
-    from service.answers.language_model import LanguageModel
+    from wye.service.answers.language_model import LanguageModel
 
 NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
 QUOTED = "; these are the passages' sentences that are most relevant to the question"
@@ -59,7 +59,7 @@ class AnswerParams:
         system: The client's own instructions to a language model.
         history: Earlier turns, oldest first.
         options: Sampling options, by OpenAI's names.
-        is_chore: Whether the message needs no passages; see `service.answers.chat`.
+        is_chore: Whether the message needs no passages; see `wye.service.answers.chat`.
         answerability: Probability that the collection has an answer; None if unknown.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
     """
@@ -83,7 +83,7 @@ class AnswerGenerator:
         self._metrics = metrics
         self._model: LanguageModel | None = None
         if settings.url:  # the client takes 60 MB, which most servers do not need
-            from service.answers import language_model  # noqa: PLC0415
+            from wye.service.answers import language_model  # noqa: PLC0415
 
             self._model = language_model.LanguageModel(settings, metrics)
 

@@ -12,10 +12,10 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
-from service.answers.answer import GeneratedAnswer, GeneratorError, Message
-from service.http.metrics import Metrics
-from service.logs import LOG
-from service.settings import GeneratorSettings
+from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
+from wye.service.http.metrics import Metrics
+from wye.service.logs import LOG
+from wye.service.settings import GeneratorSettings
 
 # Statuses worth another attempt; all other errors are lasting.
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})

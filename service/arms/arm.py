@@ -9,13 +9,13 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from backends.errors import FilterError
-from backends.filters import Columns, parse_filter
-from router.types import Route
-from service.arms.breaker import Breaker, BreakerState
-from service.arms.embedding import Encode
-from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
-from service.logs import LOG
+from wye.backends.errors import FilterError
+from wye.backends.filters import Columns, parse_filter
+from wye.router.types import Route
+from wye.service.arms.breaker import Breaker, BreakerState
+from wye.service.arms.embedding import Encode
+from wye.service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
+from wye.service.logs import LOG
 
 RESERVE = 0.15
 """Share of a request's time that is kept from arms, to answer without them."""

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from service.errors import ServiceError
-from service.logs import LOG
+from wye.service.errors import ServiceError
+from wye.service.logs import LOG
 
 T = TypeVar("T")
 

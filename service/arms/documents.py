@@ -3,8 +3,8 @@
 import hashlib
 import re
 
-from service.arms.pointers import MISSING, Pointer, at, found_at, list_at
-from service.arms.types import ArmConfig, RemoteHit, remote_hit
+from wye.service.arms.pointers import MISSING, Pointer, at, found_at, list_at
+from wye.service.arms.types import ArmConfig, RemoteHit, remote_hit
 
 _RANK = re.compile(r"/\*(?=/|$)")
 

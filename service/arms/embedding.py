@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from service.arms.pointers import at
-from service.arms.types import ArmConfig, ArmError, Garbled
-from service.arms.web import Address, WebClient, WebConfig
+from wye.service.arms.pointers import at
+from wye.service.arms.types import ArmConfig, ArmError, Garbled
+from wye.service.arms.web import Address, WebClient, WebConfig
 
 Encode = Callable[[str], Awaitable[Sequence[float]]]
 """Encodes a question with the collection's encoder."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from backends.errors import suggestion
-from router import removed
-from router.types import Route
-from service.arms.arm import RemoteArm
-from service.arms.kinds import KINDS
-from service.collections import COLLECTION, DEFAULT
-from service.errors import ServiceError
-from service.settings import ServiceSettings, load_settings
+from wye.backends.errors import suggestion
+from wye.router import removed
+from wye.router.types import Route
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.kinds import KINDS
+from wye.service.collections import COLLECTION, DEFAULT
+from wye.service.errors import ServiceError
+from wye.service.settings import ServiceSettings, load_settings
 
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
-from backends.types import Passage, RankedHit, Ranking
-from router.remote_fusion import RemoteList, together
-from router.types import Reply, Route
-from service.arms.arm import ArmCall, RemoteArm, usable
-from service.arms.budget import Budget
-from service.batching import Entry
-from service.http.problems import Problem
-from service.search import QueuedQuestion, SearchParams, SearchResult
+from wye.backends.types import Passage, RankedHit, Ranking
+from wye.router.remote_fusion import RemoteList, together
+from wye.router.types import Reply, Route
+from wye.service.arms.arm import ArmCall, RemoteArm, usable
+from wye.service.arms.budget import Budget
+from wye.service.batching import Entry
+from wye.service.http.problems import Problem
+from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
 """Routes that take remote arms; the others do without."""

@@ -8,24 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from router.gateway import check
-from router.model import RoutingModel
-from router.passage_evidence import Returned
-from router.passage_routing import decide_by_passages
-from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
-from router.session import ModelCache
-from router.settings import Settings
-from router.types import Decision, Route, route_named
-from service.arms import gate, without_index
-from service.arms.arm import RemoteArm
-from service.arms.file import read_arms
-from service.arms.types import ArmConfig
-from service.collections import DEFAULT
-from service.errors import ServiceError
-from service.remote_collection import ASKED, read_passage_router
-from service.search import QueuedQuestion, SearchParams
-from service.settings import LONGEST_DEADLINE_MS, load_settings
 from wye import Hit, Hits
+from wye.router.gateway import check
+from wye.router.model import RoutingModel
+from wye.router.passage_evidence import Returned
+from wye.router.passage_routing import decide_by_passages
+from wye.router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
+from wye.router.session import ModelCache
+from wye.router.settings import Settings
+from wye.router.types import Decision, Route, route_named
+from wye.service.arms import gate, without_index
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.file import read_arms
+from wye.service.arms.types import ArmConfig
+from wye.service.collections import DEFAULT
+from wye.service.errors import ServiceError
+from wye.service.remote_collection import ASKED, read_passage_router
+from wye.service.search import QueuedQuestion, SearchParams
+from wye.service.settings import LONGEST_DEADLINE_MS, load_settings
 
 _LISTED = ", ".join(ASKED)
 _LOOK = 0.1

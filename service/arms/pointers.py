@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from service.arms.types import Garbled
+from wye.service.arms.types import Garbled
 
 MISSING = object()
 """Result of a pointer that leads nowhere."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.errors import FilterError
-from backends.types import Metadata
-from router.remote_fusion import Scores
-from service.errors import ServiceError
+from wye.backends.errors import FilterError
+from wye.backends.types import Metadata
+from wye.router.remote_fusion import Scores
+from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:
-    from service.arms.embedding import Embedder
+    from wye.service.arms.embedding import Embedder
 
 LONGEST_TIMEOUT_MS = 60_000
 LONGEST_ID = 2_048
@@ -26,7 +26,7 @@ class ArmConfig(BaseModel):
     """A table `[arms.NAME]`: the settings that arms of every kind have.
 
     Attributes:
-        kind: A name in `service.arms.kinds.KINDS`.
+        kind: A name in `wye.service.arms.kinds.KINDS`.
         role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
             arms in a collection without an index.
         collection: The collection it belongs to; by default the first.

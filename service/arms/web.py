@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import AfterValidator, Field
 
-from service.arms.types import ArmConfig, ArmError, Garbled, parsed
-from service.errors import ServiceError
+from wye.service.arms.types import ArmConfig, ArmError, Garbled, parsed
+from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
 """Most bytes of a reply; no list of passages is longer."""

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 
-from router.errors import QuestionError
-from router.passage_evidence import WITHOUT, Returned
-from router.text_evidence import SEEN
-from router.types import Decision, Reply, Route
-from service.arms import gate
-from service.arms.arm import ArmCall, RemoteArm
-from service.arms.budget import Budget
-from service.arms.gate import RemoteOutcome, named
-from service.batching import Entry
-from service.search import QueuedQuestion, SearchParams, SearchResult
+from wye.router.errors import QuestionError
+from wye.router.passage_evidence import WITHOUT, Returned
+from wye.router.text_evidence import SEEN
+from wye.router.types import Decision, Reply, Route
+from wye.service.arms import gate
+from wye.service.arms.arm import ArmCall, RemoteArm
+from wye.service.arms.budget import Budget
+from wye.service.arms.gate import RemoteOutcome, named
+from wye.service.batching import Entry
+from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 
 Decide = Callable[[SearchParams, Returned], Awaitable[Decision]]
 """Decides which route a question takes, by what the simple arm returned."""

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import FilterOption, IndexOption, folder_of, parse_filter_option
-from service.errors import ServiceError
-from service.terminal import output, say
+from wye.service.commands.options import FilterOption, IndexOption, folder_of, parse_filter_option
+from wye.service.errors import ServiceError
+from wye.service.terminal import output, say
 
 SHOWN_IDS = 10
 MISSING = 1
@@ -32,8 +32,8 @@ def delete(
 
     Exits with code 1 if a named passage or document is not in the index.
     """
-    from backends.store.documents import Removal, matching, remove
-    from service.settings import load_settings
+    from wye.backends.store.documents import Removal, matching, remove
+    from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
     wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.types import USUAL, Route
-from service.commands.index import BadLines, ingest_files
-from service.commands.options import PortOption
-from service.errors import ServiceError
-from service.terminal import Bar, output
+from wye.router.types import USUAL, Route
+from wye.service.commands.index import BadLines, ingest_files
+from wye.service.commands.options import PortOption
+from wye.service.errors import ServiceError
+from wye.service.terminal import Bar, output
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from service.settings import ServiceSettings
     from wye import Index
+    from wye.service.settings import ServiceSettings
 
 FOLDER = Path("demo-index")
 COLLECTION = "demo"
@@ -54,25 +54,25 @@ def demo(
 ) -> None:
     """Index a small corpus that ships with Wye, and search it by several routes."""
     import wye
-    from service.doctor import refuse_taken_address
-    from service.render import list_hits
-    from service.settings import load_settings
+    from wye.service.doctor import refuse_taken_address
+    from wye.service.render import list_hits
+    from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
     if serves:
         refuse_taken_address(settings.serve.host, settings.serve.port if port is None else port)
     console = output()
-    with as_file(files("service") / "demo") as corpus:
+    with as_file(files("wye.service") / "demo") as corpus:
         _index(settings, index, corpus, console)
         if serves:
-            from service.commands.serve import serve
+            from wye.service.commands.serve import serve
 
             os.environ.setdefault("WYE_SERVE__LOGS", "text")
             # This name tells the console to offer the demo's examples.
             serve(index=[f"{COLLECTION}={index}"], port=port)
             return
         questions = judged_questions(corpus, ("train", "dev"))
-    with as_file(files("service") / "demo_steps") as folder:
+    with as_file(files("wye.service") / "demo_steps") as folder:
         nested = judged_questions(folder, ("test",))
     with wye.open(index, settings=settings) as opened:
         for one in one_of_each_kind(questions + nested):

@@ -3,7 +3,7 @@
 import typer
 from rich.text import Text
 
-from service.commands.options import (
+from wye.service.commands.options import (
     IndexesOption,
     JsonOption,
     PortOption,
@@ -11,7 +11,7 @@ from service.commands.options import (
     ServedArmsOption,
     ThresholdsOption,
 )
-from service.terminal import messages, output
+from wye.service.terminal import messages, output
 
 FAILED = 1
 _MARKS = {"good": "ok     ", "warning": "warning", "bad": "BAD    "}
@@ -34,9 +34,9 @@ def doctor(
     """
     from dataclasses import replace
 
-    from backends.files import plain, rounded_json
-    from service.arms.file import settings_with_arms
-    from service.doctor import Health, examine
+    from wye.backends.files import plain, rounded_json
+    from wye.service.arms.file import settings_with_arms
+    from wye.service.doctor import Health, examine
 
     settings = settings_with_arms(arms)
     own = settings.serve

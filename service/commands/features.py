@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from service.commands.options import JsonOption
-from service.terminal import messages, output
+from wye.service.commands.options import JsonOption
+from wye.service.terminal import messages, output
 
 if TYPE_CHECKING:
-    from featurizer.constituency.tree import Tree
-    from featurizer.types import Syntax
+    from wye.featurizer.constituency.tree import Tree
+    from wye.featurizer.types import Syntax
 
 
 def features(
@@ -29,7 +29,7 @@ def features(
     as_json: JsonOption = False,
 ) -> None:
     """List the features of questions, or show one question's values, tree and plan."""
-    from backends.files import rounded_json
+    from wye.backends.files import rounded_json
 
     described = None if question is None else _describe(question)
     if as_json:
@@ -57,10 +57,10 @@ class DescribedQuestion:
 
 
 def _describe(question: str) -> DescribedQuestion:
-    from featurizer.constituency.parser import open_syntax_parser
-    from featurizer.registry import feature_row, schema_id
-    from router.gateway import check
-    from service.settings import load_settings
+    from wye.featurizer.constituency.parser import open_syntax_parser
+    from wye.featurizer.registry import feature_row, schema_id
+    from wye.router.gateway import check
+    from wye.service.settings import load_settings
 
     check([question], 1)
     settings = load_settings().analyser
@@ -80,7 +80,7 @@ def _describe(question: str) -> DescribedQuestion:
 
 
 def _registry() -> list[dict[str, object]]:
-    from featurizer.registry import FEATURES
+    from wye.featurizer.registry import FEATURES
 
     return [
         {
@@ -96,8 +96,8 @@ def _registry() -> list[dict[str, object]]:
 
 
 def _values(described: DescribedQuestion) -> dict[str, object]:
-    from featurizer.plan import plan_by_dependencies
-    from featurizer.registry import FEATURES
+    from wye.featurizer.plan import plan_by_dependencies
+    from wye.featurizer.registry import FEATURES
 
     text, syntax = described.question, described.syntax
     sentences = zip(syntax.sentences, syntax.trees, syntax.flat, strict=True)
@@ -122,7 +122,7 @@ def _values(described: DescribedQuestion) -> dict[str, object]:
 
 
 def _list_features(console: Console) -> None:
-    from featurizer.registry import FEATURES
+    from wye.featurizer.registry import FEATURES
 
     rows = [
         (Text(feature.unit, style="dim"), feature.doc, Text(feature.source, style="dim"))
@@ -133,9 +133,9 @@ def _list_features(console: Console) -> None:
 
 
 def _show(console: Console, described: DescribedQuestion) -> None:
-    from featurizer.plan import plan_by_dependencies
-    from featurizer.registry import FEATURES
-    from service.render import show_plan
+    from wye.featurizer.plan import plan_by_dependencies
+    from wye.featurizer.registry import FEATURES
+    from wye.service.render import show_plan
 
     for tree in described.syntax.trees:
         console.print(draw(tree))
@@ -160,7 +160,7 @@ def _table(
     styles: Sequence[str] | None = None,
 ) -> Table:
     """A table of features by group; each row has the feature's name, then its cells."""
-    from featurizer.registry import FEATURES
+    from wye.featurizer.registry import FEATURES
 
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     group = ""

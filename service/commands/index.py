@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.options import (
+from wye.service.commands.options import (
     EntityVectorsOption,
     IndexOption,
     JsonOption,
     PresetOption,
     folder_of,
 )
-from service.errors import ServiceError
-from service.terminal import Bar, messages, output, say
+from wye.service.errors import ServiceError
+from wye.service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
-    from backends.sources import BadLine, DocumentSource
-    from backends.store.ingest import IngestReport
-    from backends.store.source import IndexSource
-    from backends.types import Scalar
-    from service.settings import ServiceSettings
+    from wye.backends.sources import BadLine, DocumentSource
+    from wye.backends.store.ingest import IngestReport
+    from wye.backends.store.source import IndexSource
+    from wye.backends.types import Scalar
+    from wye.service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
 INTERRUPTED = 130
@@ -88,7 +88,7 @@ def index(
     Unchanged passages cost nothing, so run it again after an interruption or a change. A changed
     document is replaced; one that is not in the sources stays.
     """
-    from service.settings import load_settings
+    from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
     if entity_vectors:
@@ -132,7 +132,7 @@ def ingest_files(
         ServiceError: Nothing can be read; then no index is made.
     """
     import wye
-    from backends.sources import Ids
+    from wye.backends.sources import Ids
 
     # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, reading)
@@ -166,11 +166,11 @@ def _ingest_on_cluster(
 ) -> "IngestReport":
     """Do the work of `ingest_files` on a Ray cluster."""
     try:
-        from service.ray_build import build
+        from wye.service.ray_build import build
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        from featurizer.errors import how_to_install
+        from wye.featurizer.errors import how_to_install
 
         raise ServiceError(f"Ray is not installed; {how_to_install('ray')}.") from None
     found = _looked_through(sources, bad, reading)
@@ -188,8 +188,8 @@ def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
     Raises:
         ServiceError: A source is the index to write, or has it in its folder.
     """
-    from backends.remote_files import local_path
-    from backends.store.source import is_index
+    from wye.backends.remote_files import local_path
+    from wye.backends.store.source import is_index
 
     new = folder.resolve()
     for source in filter(None, map(local_path, sources)):
@@ -205,8 +205,8 @@ def _telling_what_is_kept(
     sources: "Sequence[DocumentSource | IndexSource]", folder: Path
 ) -> Iterator[None]:
     """Say which other indexes are analysed anew, and what was taken along of the rest."""
-    from backends.store.index import PassageStore
-    from backends.store.source import IndexSource
+    from wye.backends.store.index import PassageStore
+    from wye.backends.store.source import IndexSource
 
     indexes = [source for source in sources if isinstance(source, IndexSource)]
     for source in indexes:
@@ -226,7 +226,7 @@ def _looked_through(
     sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
-    from backends.sources import Ids, open_source
+    from wye.backends.sources import Ids, open_source
 
     found = [open_source(source) for source in sources]
     bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
@@ -255,7 +255,7 @@ def announcing_stops() -> Iterator[None]:
 
 
 def _pair(option: str) -> "tuple[str, Scalar]":
-    from backends.readers.found import scalar
+    from wye.backends.readers.found import scalar
 
     key, equals, value = option.partition("=")
     if not equals or not key.strip():
@@ -279,7 +279,7 @@ class BadLines:
 
     def note(self, bad: "BadLine") -> None:
         """Count a bad line, or raise a `SourceError` if strict."""
-        from backends.sources import refuse
+        from wye.backends.sources import refuse
 
         if self.is_strict:
             refuse(bad)
@@ -295,7 +295,7 @@ class BadLines:
 
     def left_out(self, count: Mapping[str, int]) -> None:
         """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
-        from backends.sources import SUFFIXES, in_words
+        from wye.backends.sources import SUFFIXES, in_words
 
         if not count:
             return
@@ -314,7 +314,7 @@ class BadLines:
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
-    from backends.files import rounded_json
+    from wye.backends.files import rounded_json
 
     if as_json:
         typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))

@@ -3,15 +3,15 @@
 import typer
 from rich.table import Table
 
-from service.commands.options import IndexOption, JsonOption, folder_of
-from service.terminal import output
+from wye.service.commands.options import IndexOption, JsonOption, folder_of
+from wye.service.terminal import output
 
 
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show an index's counts, size on disk, versions, and the models it is pinned to."""
-    from backends.files import rounded_json
-    from backends.store.documents import take_inventory
-    from service.settings import load_settings
+    from wye.backends.files import rounded_json
+    from wye.backends.store.documents import take_inventory
+    from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
     found = take_inventory(folder)

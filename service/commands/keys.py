@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.errors import ServiceError
-from service.terminal import say
+from wye.service.errors import ServiceError
+from wye.service.terminal import say
 
 if TYPE_CHECKING:
-    from service.http.keys import Scope
+    from wye.service.http.keys import Scope
 
 keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
@@ -51,8 +51,8 @@ def new(
 
     To revoke a key, remove its line from the file; a running server follows.
     """
-    from service.commands.options import parse_filter_option
-    from service.http.keys import append_key, new_key
+    from wye.service.commands.options import parse_filter_option
+    from wye.service.http.keys import append_key, new_key
 
     bound = collections or (), parse_filter_option(filter), max_cost_per_day
     secret, key = new_key(name, _scopes(scopes), *bound)
@@ -65,7 +65,7 @@ def new(
 
 
 def _scopes(text: str) -> list["Scope"]:
-    from service.http.keys import Scope
+    from wye.service.http.keys import Scope
 
     found = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [part for part in found if part not in {*map(str, Scope)}]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.errors import ServiceError
+from wye.service.errors import ServiceError
 
 _PATIENCE = 0.05  # seconds
 _TIMEOUT = 120.0
@@ -38,8 +38,8 @@ def mcp(
 async def _of_server(url: str) -> None:
     import httpx2
 
-    from router.settings import KEY
-    from service.mcp_tools import run_stdio
+    from wye.router.settings import KEY
+    from wye.service.mcp_tools import run_stdio
 
     key = os.environ.get(KEY)
     headers = {"authorization": f"Bearer {key}"} if key else {}
@@ -57,11 +57,11 @@ async def _of_server(url: str) -> None:
 async def _of_index(index: Path | None) -> None:
     import asyncio
 
-    from backends.store.index import PassageStore
-    from service.app import build
-    from service.mcp_tools import inside, run_stdio
-    from service.remote_collection import served
-    from service.settings import load_settings
+    from wye.backends.store.index import PassageStore
+    from wye.service.app import build
+    from wye.service.mcp_tools import inside, run_stdio
+    from wye.service.remote_collection import served
+    from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
     # Whoever starts this can read the folder, so no key is needed, and no port is opened.

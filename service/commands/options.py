@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backends.documents import is_blank
-from router.types import Route
-from service.errors import ServiceError
+from wye.backends.documents import is_blank
+from wye.router.types import Route
+from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:
-    from router.settings import Settings
+    from wye.router.settings import Settings
 
 IndexOption = Annotated[
     Path | None,

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexOption, folder_of
-from service.errors import ServiceError
-from service.terminal import Bar, output
+from wye.service.commands.options import IndexOption, folder_of
+from wye.service.errors import ServiceError
+from wye.service.terminal import Bar, output
 
 
 def refine(
@@ -38,10 +38,10 @@ def refine(
     They replace what is stored of the same passages. If a line is wrong, nothing is stored.
     docs/examples/extract.py has a language model write such a file.
     """
-    from backends.store.extracted import KINDS, ExtractedStore
-    from router.session import Session
-    from service.ingest.extractions import store_file
-    from service.settings import load_settings
+    from wye.backends.store.extracted import KINDS, ExtractedStore
+    from wye.router.session import Session
+    from wye.service.ingest.extractions import store_file
+    from wye.service.settings import load_settings
 
     what = next((one for one in KINDS if one == kind), None)
     if what is None:

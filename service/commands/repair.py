@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.commands.options import JsonOption, folder_of
-from service.terminal import output, say
+from wye.service.commands.options import JsonOption, folder_of
+from wye.service.terminal import output, say
 
 if TYPE_CHECKING:
-    from backends.store.repair import Repair
+    from wye.backends.store.repair import Repair
 
 SHOWN = 20
 TO_DO = 1
@@ -33,9 +33,9 @@ def repair(
     """
     from dataclasses import asdict
 
-    from backends.files import plain, rounded_json
-    from backends.store.repair import repair as mend
-    from service.settings import load_settings
+    from wye.backends.files import plain, rounded_json
+    from wye.backends.store.repair import repair as mend
+    from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
     found = mend(folder, dry_run=not yes)

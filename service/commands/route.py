@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.commands.options import (
+from wye.service.commands.options import (
     ArmsOption,
     IndexOption,
     JsonOption,
@@ -13,8 +13,8 @@ from service.commands.options import (
     QuestionArgument,
     questions_of,
 )
-from service.errors import ServiceError
-from service.terminal import messages, output
+from wye.service.errors import ServiceError
+from wye.service.terminal import messages, output
 
 
 def route(
@@ -36,11 +36,11 @@ def route(
     from rich.text import Text
 
     import wye
-    from backends.files import plain, rounded_json
-    from router.gateway import check, decide_without_index
-    from router.session import ModelCache, open_router
-    from service.render import decision_value, show_decision, show_plan
-    from service.settings import load_settings
+    from wye.backends.files import plain, rounded_json
+    from wye.router.gateway import check, decide_without_index
+    from wye.router.session import ModelCache, open_router
+    from wye.service.render import decision_value, show_decision, show_plan
+    from wye.service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)
@@ -52,7 +52,7 @@ def route(
                 raise ServiceError(
                     "With --arms, where there is no index, leave --index and --max-latency-ms out."
                 )
-            from service.arms.local import open_search
+            from wye.service.arms.local import open_search
 
             with open_search(arms, settings) as remote:
                 decisions = [remote.route(text, **asked) for text in questions]

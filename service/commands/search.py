@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.options import (
+from wye.service.commands.options import (
     ArmsOption,
     FilterOption,
     IndexOption,
@@ -21,8 +21,8 @@ from service.commands.options import (
     parse_filter_option,
     questions_of,
 )
-from service.errors import ServiceError
-from service.terminal import messages, output, say
+from wye.service.errors import ServiceError
+from wye.service.terminal import messages, output, say
 
 if TYPE_CHECKING:
     import wye
@@ -82,8 +82,8 @@ def search(
         _ask_server(url, questions, asked, as_json=as_json)
         return
     import wye
-    from router.gateway import EMPTY_INDEX
-    from service.settings import load_settings
+    from wye.router.gateway import EMPTY_INDEX
+    from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
     if arms is not None:
@@ -91,7 +91,7 @@ def search(
             raise ServiceError(
                 "With --arms, where there is no index, leave --index and --min-relevance out."
             )
-        from service.arms.local import open_search
+        from wye.service.arms.local import open_search
 
         with open_search(arms, settings) as remote:
             answers = [remote.search(text, **asked) for text in questions]
@@ -116,7 +116,7 @@ def search(
 
 
 def _show(found: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
-    from service.render import hits_json, show_hits
+    from wye.service.render import hits_json, show_hits
 
     if as_json:
         typer.echo(hits_json(found, explain=explain))
@@ -130,7 +130,7 @@ def _ask_server(
     url: str, questions: Sequence[str], params: Mapping[str, object], *, as_json: bool
 ) -> None:
     """Print what a running `wye serve` replies; `params` go with each question."""
-    from backends.files import rounded_json
+    from wye.backends.files import rounded_json
 
     address = f"{url.rstrip('/')}/v1/retrieve"
     replies = [_post(address, {"question": text, **params}) for text in questions]
@@ -146,7 +146,7 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
-    from router.settings import KEY
+    from wye.router.settings import KEY
 
     headers = {"content-type": "application/json"}
     if key := os.environ.get(KEY):
@@ -177,10 +177,10 @@ def _hits_of(address: str, answered: object) -> "wye.Hits":
     """
     from pydantic import ValidationError
 
-    from backends.types import RankedHit, Ranking, Source
-    from router.types import Decision, FusedHit, Reply, Route, Thresholds
-    from service.schemas.retrieve import RetrieveReply
     from wye import Hit, Hits
+    from wye.backends.types import RankedHit, Ranking, Source
+    from wye.router.types import Decision, FusedHit, Reply, Route, Thresholds
+    from wye.service.schemas.retrieve import RetrieveReply
 
     try:
         found = RetrieveReply.model_validate(answered)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from threadpoolctl import threadpool_limits
 
-from service.commands.options import (
+from wye.service.commands.options import (
     IndexesOption,
     PortOption,
     RoutersOption,
     ServedArmsOption,
     ThresholdsOption,
 )
-from service.terminal import say
+from wye.service.terminal import say
 
 if TYPE_CHECKING:
-    from service.settings import ServeSettings
+    from wye.service.settings import ServeSettings
 
 MOST_CONNECTIONS = 900
 """A process may often have 1,024 open files, and indexes and jobs need some."""
@@ -41,14 +41,14 @@ def serve(
 ) -> None:
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
-    from router.session import ModelCache
-    from service.app import indexes
-    from service.arms.file import read_arms, settings_with_arms
-    from service.collections import check_router, router_settings
-    from service.doctor import refuse_taken_address
-    from service.http.auth import refuse_open_server
-    from service.http.keys import KeyRing
-    from service.logs import configure
+    from wye.router.session import ModelCache
+    from wye.service.app import indexes
+    from wye.service.arms.file import read_arms, settings_with_arms
+    from wye.service.collections import check_router, router_settings
+    from wye.service.doctor import refuse_taken_address
+    from wye.service.http.auth import refuse_open_server
+    from wye.service.http.keys import KeyRing
+    from wye.service.logs import configure
 
     # The app is built from the environment.
     given = {
@@ -100,7 +100,7 @@ def _multiply_on_one_thread() -> None:
 
 def clear_away(folder: Path) -> None:
     """Delete the uploads that killed servers left in a folder."""
-    from service.ingest.bodies import UPLOAD
+    from wye.service.ingest.bodies import UPLOAD
 
     for path in folder.glob(f"{UPLOAD}*-*"):
         process = path.name.removeprefix(UPLOAD).partition("-")[0]
@@ -122,8 +122,8 @@ def _is_alive(process: int) -> bool:
 def _run(wanted: "ServeSettings") -> None:
     import uvicorn
 
-    from service.app import from_environment
-    from service.http.protocol import BoundedHttp
+    from wye.service.app import from_environment
+    from wye.service.http.protocol import BoundedHttp
 
     # The web server raises the signal again when it has finished; with this handler the process
     # exits normally, and temporary files are deleted.

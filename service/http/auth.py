@@ -6,10 +6,10 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 
-from service.errors import ServiceError
-from service.http.keys import ANYBODY, ASKING, Key, KeyRing, Scope
-from service.http.problems import Problem
-from service.settings import ServeSettings, is_loopback
+from wye.service.errors import ServiceError
+from wye.service.http.keys import ANYBODY, ASKING, Key, KeyRing, Scope
+from wye.service.http.problems import Problem
+from wye.service.settings import ServeSettings, is_loopback
 
 # Paths that need a key if the server has keys. Health, the schema and the console's files do not.
 PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")

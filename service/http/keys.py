@@ -16,9 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from backends.errors import FilterError
-from backends.filters import Fixed, parse_filter
-from service.errors import ServiceError
+from wye.backends.errors import FilterError
+from wye.backends.filters import Fixed, parse_filter
+from wye.service.errors import ServiceError
 
 PREFIX = "wye_"
 MADE_BY = "make lines with `wye keys new`"

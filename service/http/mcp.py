@@ -40,7 +40,7 @@ class McpEndpoint:
     async def _run(self, started: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
         """Keep the client and the manager open, in one task as the library requires."""
         try:
-            tools = await asyncio.to_thread(import_module, "service.mcp_tools")
+            tools = await asyncio.to_thread(import_module, "wye.service.mcp_tools")
             client = tools.inside(self._app)
             manager: StreamableHTTPSessionManager = tools.http_manager(client)
             async with client, manager.run():

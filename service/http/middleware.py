@@ -12,11 +12,11 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.http.auth import PROTECTED, identify
-from service.http.keys import ASKING, KeyRing
-from service.http.metrics import Metrics
-from service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, closing
-from service.logs import LOG
+from wye.service.http.auth import PROTECTED, identify
+from wye.service.http.keys import ASKING, KeyRing
+from wye.service.http.metrics import Metrics
+from wye.service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, closing
+from wye.service.logs import LOG
 
 
 class RateLimit:

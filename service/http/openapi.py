@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
-from router.settings import attribute_docs
-from service.http.metrics import Metrics
-from service.http.problems import MEDIA_TYPE
+from wye.router.settings import attribute_docs
+from wye.service.http.metrics import Metrics
+from wye.service.http.problems import MEDIA_TYPE
 
 DESCRIPTION = """
 Wye finds passages for questions. Some questions are about one thing, and a comparison of vectors

@@ -14,12 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
-from featurizer.errors import FeaturizerError
-from router.errors import QuestionError, RouterError
-from router.removed import FIELDS, address
-from service.errors import ServiceError
-from service.logs import LOG
+from wye.backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
+from wye.featurizer.errors import FeaturizerError
+from wye.router.errors import QuestionError, RouterError
+from wye.router.removed import FIELDS, address
+from wye.service.errors import ServiceError
+from wye.service.logs import LOG
 
 Scope = MutableMapping[str, Any]
 

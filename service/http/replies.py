@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 from fastapi.sse import EventSourceResponse
 
-from backends.types import Metadata, Ranking
-from router.policy import FORCED
-from router.types import Decision, FusedHit, Route
-from service.answers.answer import GeneratedAnswer
-from service.schemas.answer import AnswerValue, Citation, CitedSentence
-from service.schemas.retrieve import (
+from wye.backends.types import Metadata, Ranking
+from wye.router.policy import FORCED
+from wye.router.types import Decision, FusedHit, Route
+from wye.service.answers.answer import GeneratedAnswer
+from wye.service.schemas.answer import AnswerValue, Citation, CitedSentence
+from wye.service.schemas.retrieve import (
     ArmHitValue,
     ArmValue,
     IndexValue,
@@ -23,7 +23,7 @@ from service.schemas.retrieve import (
     RouteValue,
     SourceValue,
 )
-from service.search import SearchResult
+from wye.service.search import SearchResult
 
 OF_OTHERS = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, NoOpTracerProvider, Span, Tracer
 
-from featurizer.errors import how_to_install
-from service.errors import ServiceError
-from service.search import SearchResult
+from wye.featurizer.errors import how_to_install
+from wye.service.errors import ServiceError
+from wye.service.search import SearchResult
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

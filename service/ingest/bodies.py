@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from backends.documents import (
+from wye.backends.documents import (
     CHUNK_WORDS,
     METADATA_BYTES,
     chunk_passage,
@@ -29,10 +29,10 @@ from backends.documents import (
     found_document,
     parse_record,
 )
-from backends.errors import SourceError
-from backends.readers.found import BadFileError, Found, Limits
-from backends.readers.sandbox import Sandbox
-from backends.sources import (
+from wye.backends.errors import SourceError
+from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.sandbox import Sandbox
+from wye.backends.sources import (
     LINES,
     ROWS,
     SUFFIXES,
@@ -42,11 +42,11 @@ from backends.sources import (
     read_lines,
     text_document,
 )
-from backends.types import Passage
-from service.http.middleware import MOST_VALUES, JsonValues
-from service.http.problems import Problem, Room, not_writable
-from service.schemas.documents import DocumentBody, DocumentsRequest
-from service.settings import DocumentSettings
+from wye.backends.types import Passage
+from wye.service.http.middleware import MOST_VALUES, JsonValues
+from wye.service.http.problems import Problem, Room, not_writable
+from wye.service.schemas.documents import DocumentBody, DocumentsRequest
+from wye.service.settings import DocumentSettings
 
 LONGEST_ID = 512
 LONGEST_NAME = 255
@@ -155,7 +155,7 @@ class FileReader:
         )
 
     async def read(self, path: Path, suffix: str, name: str) -> Iterator[Found]:
-        """Read a file's documents with `backends.readers.sandbox.Sandbox.read`.
+        """Read a file's documents with `wye.backends.readers.sandbox.Sandbox.read`.
 
         Raises:
             Problem: 422 if the file cannot be read, 503 if too many files wait.

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from backends.documents import clean, is_blank
-from backends.errors import SourceError
-from backends.files import open_regular
-from backends.progress import Progress
-from backends.sources import numbered_lines, parse_json
-from backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
-from backends.store.index import PassageStore
-from backends.store.schema import StoredSentence
-from backends.types import Passage, PassageAnalyser
+from wye.backends.documents import clean, is_blank
+from wye.backends.errors import SourceError
+from wye.backends.files import open_regular
+from wye.backends.progress import Progress
+from wye.backends.sources import numbered_lines, parse_json
+from wye.backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
+from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import StoredSentence
+from wye.backends.types import Passage, PassageAnalyser
 
 _WINDOW = 32
 """Number of passages whose items are analysed together."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from backends.files import sync
-from backends.types import Passage
-from service.ingest.job import FIELDS, Job, parse_job, unreadable
-from service.logs import LOG
+from wye.backends.files import sync
+from wye.backends.types import Passage
+from wye.service.ingest.job import FIELDS, Job, parse_job, unreadable
+from wye.service.logs import LOG
 
 FOLDER = "jobs"
 DATABASE = "jobs.sqlite3"

@@ -10,19 +10,19 @@ from time import monotonic, time
 
 import pyarrow as pa
 
-from backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
-from backends.types import Passage
-from featurizer.errors import FeaturizerError
-from service.collections import Collection
-from service.errors import ServiceError
-from service.http.keys import ASKING
-from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem, reason_of
-from service.ingest.job import Job, State
-from service.ingest.jobs import JobStore
-from service.ingest.writer import CollectionWriter, StoppedError
-from service.logs import LOG
-from service.settings import DocumentSettings
+from wye.backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
+from wye.backends.types import Passage
+from wye.featurizer.errors import FeaturizerError
+from wye.service.collections import Collection
+from wye.service.errors import ServiceError
+from wye.service.http.keys import ASKING
+from wye.service.http.metrics import DocumentMetrics
+from wye.service.http.problems import Problem, reason_of
+from wye.service.ingest.job import Job, State
+from wye.service.ingest.jobs import JobStore
+from wye.service.ingest.writer import CollectionWriter, StoppedError
+from wye.service.logs import LOG
+from wye.service.settings import DocumentSettings
 
 # Seconds between two looks for jobs that another process accepted but does not run.
 _LOOK = 1.0

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from backends.filters import Columns, Filter
-from backends.types import Passage
-from service.ingest.job import FIELDS, Job, State, parse_job, unreadable
-from service.ingest.job_database import DAMAGED, FOLDER, SELECT, JobDatabase, insert_passages
-from service.logs import LOG
+from wye.backends.filters import Columns, Filter
+from wye.backends.types import Passage
+from wye.service.ingest.job import FIELDS, Job, State, parse_job, unreadable
+from wye.service.ingest.job_database import DAMAGED, FOLDER, SELECT, JobDatabase, insert_passages
+from wye.service.logs import LOG
 
 # A job that is not accepted after so long was left by a killed process.
 _ABANDONED_SECONDS = 3_600.0

@@ -17,10 +17,10 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
-from backends.files import sync, write_atomically
-from service.http.keys import Key
-from service.http.problems import Problem, not_writable
-from service.settings import DocumentSettings
+from wye.backends.files import sync, write_atomically
+from wye.service.http.keys import Key
+from wye.service.http.problems import Problem, not_writable
+from wye.service.settings import DocumentSettings
 
 FOLDER = "files"
 MOST_FILES = 256

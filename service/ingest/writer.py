@@ -19,22 +19,22 @@ from itertools import chain, islice
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
-from backends.errors import IndexLockedError
-from backends.filters import parse_filter
-from backends.store.documents import Removal, matching, remove
-from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport, ingest
-from backends.types import AnalysedPassage, Float32, Passage
-from featurizer.analyser import Analyser
-from featurizer.types import Steps
-from service.batching import Batcher, unless_gone
-from service.collections import Collection
-from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem, Room, closing, not_writable, reason_of
-from service.ingest.job import Job
-from service.ingest.jobs import JobStore
-from service.refresh import Refresher
-from service.settings import ServiceSettings
+from wye.backends.errors import IndexLockedError
+from wye.backends.filters import parse_filter
+from wye.backends.store.documents import Removal, matching, remove
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.types import AnalysedPassage, Float32, Passage
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.types import Steps
+from wye.service.batching import Batcher, unless_gone
+from wye.service.collections import Collection
+from wye.service.http.metrics import DocumentMetrics
+from wye.service.http.problems import Problem, Room, closing, not_writable, reason_of
+from wye.service.ingest.job import Job
+from wye.service.ingest.jobs import JobStore
+from wye.service.refresh import Refresher
+from wye.service.settings import ServiceSettings
 
 T = TypeVar("T")
 

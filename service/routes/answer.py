@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
 
-from service.answers.answer import GeneratedAnswer, Message
-from service.answers.generate import AnswerParams
-from service.http.auth import READ
-from service.http.replies import answer_value, event_stream, headers, retrieve_reply
-from service.routes.retrieve import params_of
-from service.schemas.answer import AnswerReply, AnswerRequest
-from service.schemas.retrieve import RetrieveReply
-from service.service import Served, Service
+from wye.service.answers.answer import GeneratedAnswer, Message
+from wye.service.answers.generate import AnswerParams
+from wye.service.http.auth import READ
+from wye.service.http.replies import answer_value, event_stream, headers, retrieve_reply
+from wye.service.routes.retrieve import params_of
+from wye.service.schemas.answer import AnswerReply, AnswerRequest
+from wye.service.schemas.retrieve import RetrieveReply
+from wye.service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
 

@@ -7,19 +7,19 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from backends.documents import is_blank
-from router.types import Route
-from service.answers.answer import Message
-from service.answers.chat import Completion, broken_off, is_chore
-from service.answers.generate import AnswerParams
-from service.http.auth import READ
-from service.http.problems import Problem, request_id_of
-from service.http.replies import event_stream, headers, retrieve_reply
-from service.routes.retrieve import params_of
-from service.schemas.chat import ChatRequest
-from service.schemas.common import LONGEST_QUESTION
-from service.schemas.retrieve import RetrieveReply
-from service.service import Served, Service
+from wye.backends.documents import is_blank
+from wye.router.types import Route
+from wye.service.answers.answer import Message
+from wye.service.answers.chat import Completion, broken_off, is_chore
+from wye.service.answers.generate import AnswerParams
+from wye.service.http.auth import READ
+from wye.service.http.problems import Problem, request_id_of
+from wye.service.http.replies import event_stream, headers, retrieve_reply
+from wye.service.routes.retrieve import params_of
+from wye.service.schemas.chat import ChatRequest
+from wye.service.schemas.common import LONGEST_QUESTION
+from wye.service.schemas.retrieve import RetrieveReply
+from wye.service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 

@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter, Request, Response
 
-from backends.documents import is_blank
-from service.http.auth import READ
-from service.http.replies import headers, retrieve_reply
-from service.schemas.common import DEFAULT_ROUTE
-from service.schemas.connectors import DifyRecord, DifyReply, DifyRequest
-from service.search import SearchParams
-from service.service import Served
+from wye.backends.documents import is_blank
+from wye.service.http.auth import READ
+from wye.service.http.replies import headers, retrieve_reply
+from wye.service.schemas.common import DEFAULT_ROUTE
+from wye.service.schemas.connectors import DifyRecord, DifyReply, DifyRequest
+from wye.service.search import SearchParams
+from wye.service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 

@@ -7,24 +7,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from backends.sources import SUFFIXES
-from backends.store.documents import (
+from wye.backends.sources import SUFFIXES
+from wye.backends.store.documents import (
     Page,
     Removal,
     StoredDocument,
     list_documents,
     read_document,
 )
-from service.collections import Collection
-from service.http.auth import READ, WRITE
-from service.http.keys import ASKING
-from service.http.problems import Problem
-from service.ingest.bodies import cut, documents_of, passage_of
-from service.ingest.job import Job
-from service.ingest.writer import WriteResult
-from service.routes.jobs import job_value
-from service.schemas.common import CollectionName
-from service.schemas.documents import (
+from wye.service.collections import Collection
+from wye.service.http.auth import READ, WRITE
+from wye.service.http.keys import ASKING
+from wye.service.http.problems import Problem
+from wye.service.ingest.bodies import cut, documents_of, passage_of
+from wye.service.ingest.job import Job
+from wye.service.ingest.writer import WriteResult
+from wye.service.routes.jobs import job_value
+from wye.service.schemas.common import CollectionName
+from wye.service.schemas.documents import (
     ChunkWords,
     DeletedReply,
     DeleteRequest,
@@ -38,7 +38,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Served, Service, gone
+from wye.service.service import Served, Service, gone
 
 SHOWN_IDS = 1_000
 

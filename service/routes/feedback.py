@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from router.request_log import FEEDBACK
-from service.http.auth import READ
-from service.http.problems import Problem
-from service.schemas.feedback import FeedbackReply, FeedbackRequest
-from service.service import Served
+from wye.router.request_log import FEEDBACK
+from wye.service.http.auth import READ
+from wye.service.http.problems import Problem
+from wye.service.schemas.feedback import FeedbackReply, FeedbackRequest
+from wye.service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 

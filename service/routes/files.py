@@ -7,14 +7,14 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
-from backends.sources import ROWS, SUFFIXES
-from service.http.auth import READ, WRITE
-from service.http.keys import ASKING
-from service.http.problems import Problem
-from service.ingest.bodies import base_name, form_of, suffix_of
-from service.ingest.staged import StagedFile, StagedFiles
-from service.schemas.files import FileDeleted, FileList, FileObject, Purpose
-from service.service import Served, Service
+from wye.backends.sources import ROWS, SUFFIXES
+from wye.service.http.auth import READ, WRITE
+from wye.service.http.keys import ASKING
+from wye.service.http.problems import Problem
+from wye.service.ingest.bodies import base_name, form_of, suffix_of
+from wye.service.ingest.staged import StagedFile, StagedFiles
+from wye.service.schemas.files import FileDeleted, FileList, FileObject, Purpose
+from wye.service.service import Served, Service
 
 ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
 PURPOSES = ("assistants", "user_data")

@@ -5,9 +5,9 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from service.http.auth import READ, unbound
-from service.http.keys import ASKING, Scope
-from service.service import Served, Service
+from wye.service.http.auth import READ, unbound
+from wye.service.http.keys import ASKING, Scope
+from wye.service.service import Served, Service
 
 router = APIRouter(tags=["operations"])
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from service.http.auth import READ, WRITE
-from service.ingest.job import Job
-from service.schemas.common import CollectionName
-from service.schemas.documents import JobList, JobValue
-from service.service import Served
+from wye.service.http.auth import READ, WRITE
+from wye.service.ingest.job import Job
+from wye.service.schemas.common import CollectionName
+from wye.service.schemas.documents import JobList, JobValue
+from wye.service.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 

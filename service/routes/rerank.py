@@ -5,23 +5,23 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from backends.types import Passage
-from router.rerank import RankedText, Reranker
-from router.types import Route
-from service.batching import unless_gone
-from service.http.auth import READ
-from service.http.problems import Problem, request_id_of
-from service.ingest.writer import InterleavedAnalyser
-from service.schemas.common import CollectionName
-from service.schemas.rerank import (
+from wye.backends.types import Passage
+from wye.router.rerank import RankedText, Reranker
+from wye.router.types import Route
+from wye.service.batching import unless_gone
+from wye.service.http.auth import READ
+from wye.service.http.problems import Problem, request_id_of
+from wye.service.ingest.writer import InterleavedAnalyser
+from wye.service.schemas.common import CollectionName
+from wye.service.schemas.rerank import (
     RerankReply,
     RerankRequest,
     RerankResult,
     RerankText,
     RerankUsage,
 )
-from service.service import Served, Service, gone
-from service.settings import LONGEST_DEADLINE_MS
+from wye.service.service import Served, Service, gone
+from wye.service.settings import LONGEST_DEADLINE_MS
 
 MODEL = "wye-hybrid"
 

@@ -2,17 +2,17 @@
 
 from fastapi import APIRouter, Request, Response
 
-from featurizer.registry import FEATURES
-from router.explain import group_of
-from router.passage_evidence import PASSAGE_MEANINGS, PASSAGE_NAMES, WITHOUT
-from router.query_performance import MEANINGS, NAMES
-from router.types import Route
-from service.http.auth import READ
-from service.http.problems import request_id_of
-from service.http.replies import headers, retrieve_reply, route_value
-from service.schemas.chat import WyeOptions
-from service.schemas.common import SearchRequest
-from service.schemas.retrieve import (
+from wye.featurizer.registry import FEATURES
+from wye.router.explain import group_of
+from wye.router.passage_evidence import PASSAGE_MEANINGS, PASSAGE_NAMES, WITHOUT
+from wye.router.query_performance import MEANINGS, NAMES
+from wye.router.types import Route
+from wye.service.http.auth import READ
+from wye.service.http.problems import request_id_of
+from wye.service.http.replies import headers, retrieve_reply, route_value
+from wye.service.schemas.chat import WyeOptions
+from wye.service.schemas.common import SearchRequest
+from wye.service.schemas.retrieve import (
     FeatureList,
     FeatureValue,
     RetrieveReply,
@@ -20,8 +20,8 @@ from service.schemas.retrieve import (
     RouteReply,
     RouteRequest,
 )
-from service.search import SearchParams
-from service.service import Served
+from wye.service.search import SearchParams
+from wye.service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 

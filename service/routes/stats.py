@@ -10,14 +10,14 @@ from dataclasses import asdict
 import numpy as np
 from fastapi import APIRouter
 
-from backends.errors import BackendError
-from backends.store.derived import FOLDER
-from router.types import Route
-from service.collections import Collection
-from service.http.auth import READ
-from service.http.keys import ASKING, Scope
-from service.memory import mapped_bytes, own_bytes
-from service.schemas.stats import (
+from wye.backends.errors import BackendError
+from wye.backends.store.derived import FOLDER
+from wye.router.types import Route
+from wye.service.collections import Collection
+from wye.service.http.auth import READ
+from wye.service.http.keys import ASKING, Scope
+from wye.service.memory import mapped_bytes, own_bytes
+from wye.service.schemas.stats import (
     FilesValue,
     RecentQuestion,
     RemoteArmValue,
@@ -25,7 +25,7 @@ from service.schemas.stats import (
     ScoresValue,
     StatsReply,
 )
-from service.service import Served
+from wye.service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 

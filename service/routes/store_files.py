@@ -8,23 +8,23 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 
-from backends.documents import clean_metadata
-from backends.store.documents import Removal, StoredDocument
-from backends.types import Metadata, Passage
-from service.collections import Collection
-from service.http.auth import READ, WRITE
-from service.http.problems import Problem
-from service.http.replies import attributes_of
-from service.ingest.bodies import cut, read_file, with_metadata
-from service.ingest.job import Job, State
-from service.ingest.staged import Attachment, StagedFile, StagedFiles
-from service.ingest.writer import WriteResult
-from service.routes.documents import delete_from, page_of, read_from
-from service.routes.files import file_of, staged_files
-from service.routes.vector_stores import StoreId
-from service.schemas.documents import StoredId
-from service.schemas.files import Attach
-from service.schemas.vector_stores import (
+from wye.backends.documents import clean_metadata
+from wye.backends.store.documents import Removal, StoredDocument
+from wye.backends.types import Metadata, Passage
+from wye.service.collections import Collection
+from wye.service.http.auth import READ, WRITE
+from wye.service.http.problems import Problem
+from wye.service.http.replies import attributes_of
+from wye.service.ingest.bodies import cut, read_file, with_metadata
+from wye.service.ingest.job import Job, State
+from wye.service.ingest.staged import Attachment, StagedFile, StagedFiles
+from wye.service.ingest.writer import WriteResult
+from wye.service.routes.documents import delete_from, page_of, read_from
+from wye.service.routes.files import file_of, staged_files
+from wye.service.routes.vector_stores import StoreId
+from wye.service.schemas.documents import StoredId
+from wye.service.schemas.files import Attach
+from wye.service.schemas.vector_stores import (
     LastError,
     StoreFile,
     StoreFileContent,
@@ -33,7 +33,7 @@ from service.schemas.vector_stores import (
     StoreFileStatus,
     StoreText,
 )
-from service.service import Served, Service, gone
+from wye.service.service import Served, Service, gone
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 

@@ -5,18 +5,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from backends.store.documents import Removal
-from backends.types import Ranking
-from router.fusion import fuse
-from router.types import Route
-from service.collections import Collection
-from service.http.auth import READ
-from service.http.keys import ASKING
-from service.http.problems import Problem
-from service.http.replies import attributes_of, headers, retrieve_reply
-from service.schemas.common import DEFAULT_ROUTE, ROUTES
-from service.schemas.retrieve import PassageValue, RetrieveReply
-from service.schemas.vector_stores import (
+from wye.backends.store.documents import Removal
+from wye.backends.types import Ranking
+from wye.router.fusion import fuse
+from wye.router.types import Route
+from wye.service.collections import Collection
+from wye.service.http.auth import READ
+from wye.service.http.keys import ASKING
+from wye.service.http.problems import Problem
+from wye.service.http.replies import attributes_of, headers, retrieve_reply
+from wye.service.schemas.common import DEFAULT_ROUTE, ROUTES
+from wye.service.schemas.retrieve import PassageValue, RetrieveReply
+from wye.service.schemas.vector_stores import (
     FileCounts,
     Store,
     StoreList,
@@ -25,8 +25,8 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.search import SearchParams
-from service.service import Served, Service
+from wye.service.search import SearchParams
+from wye.service.service import Served, Service
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from router.relevance import ABSTAIN_BELOW
-from service.schemas.common import AbstainBelow, Exact, SearchRequest
-from service.schemas.retrieve import RetrieveReply
+from wye.router.relevance import ABSTAIN_BELOW
+from wye.service.schemas.common import AbstainBelow, Exact, SearchRequest
+from wye.service.schemas.retrieve import RetrieveReply
 
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 

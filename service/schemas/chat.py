@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
-from router.relevance import ABSTAIN_BELOW
-from service.schemas.common import (
+from wye.router.relevance import ABSTAIN_BELOW
+from wye.service.schemas.common import (
     AbstainBelow,
     DeadlineMs,
     Exact,

@@ -15,12 +15,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from backends.documents import is_blank
-from backends.errors import suggestion
-from backends.filters import parse_filter
-from router.errors import QuestionError
-from router.removed import FIELDS
-from router.types import Route, route_named
+from wye.backends.documents import is_blank
+from wye.backends.errors import suggestion
+from wye.backends.filters import parse_filter
+from wye.router.errors import QuestionError
+from wye.router.removed import FIELDS
+from wye.router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
 _MOST_FIELDS = 64

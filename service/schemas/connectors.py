@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.errors import FilterError
-from backends.filters import parse_filter
-from service.schemas.common import LONGEST_QUESTION, Exact, Passages
+from wye.backends.errors import FilterError
+from wye.backends.filters import parse_filter
+from wye.service.schemas.common import LONGEST_QUESTION, Exact, Passages
 
 _COMPARISONS = {
     "is": "eq",

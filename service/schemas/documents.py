@@ -4,9 +4,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from backends.types import Metadata
-from service.ingest.job import State
-from service.schemas.common import CollectionName, Exact, Filter, Strict
+from wye.backends.types import Metadata
+from wye.service.ingest.job import State
+from wye.service.schemas.common import CollectionName, Exact, Filter, Strict
 
 MOST_DOCUMENTS = 10_000
 MOST_NAMED = 1_000

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.schemas.common import Strict
+from wye.service.schemas.common import Strict
 
 Purpose = Literal["assistants", "user_data"]
 Attributes = Annotated[

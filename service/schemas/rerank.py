@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from service.schemas.common import DeadlineMs, Exact, QuestionText
+from wye.service.schemas.common import DeadlineMs, Exact, QuestionText
 
 MOST_TEXTS = 256
 LONGEST_TEXT = 16_384

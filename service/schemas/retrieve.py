@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.trigraph.explanation import Explanation
-from router.explain import Group
-from router.types import ChainStep, Change, Contribution, Route
-from service.schemas.common import (
+from wye.backends.trigraph.explanation import Explanation
+from wye.router.explain import Group
+from wye.router.types import ChainStep, Change, Contribution, Route
+from wye.service.schemas.common import (
     CollectionName,
     DeadlineMs,
     Filter,

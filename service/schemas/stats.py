@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from router.types import Route
+from wye.router.types import Route
 
 
 class RouteTimesValue(BaseModel):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from service.schemas.common import Exact, Filter, QuestionText, Strict
+from wye.service.schemas.common import Exact, Filter, QuestionText, Strict
 
 _QUERY = "Which bridge was built first?"
 _NO_TIME = "Always 0: the time is not recorded."

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.snapshot import Corpus, read_corpus
-from backends.types import Float32, Passage
-from featurizer.types import PassageAnalysis, SentenceAnalysis
 from tests.hashing import HashAnalyser
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.snapshot import Corpus, read_corpus
+from wye.backends.types import Float32, Passage
+from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from backends.trigraph.promotion import FIRST, MOST
-from backends.types import Float64
+from wye.backends.trigraph.promotion import FIRST, MOST
+from wye.backends.types import Float64
 
 
 def personalized_pagerank(

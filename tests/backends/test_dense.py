@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.dense import DenseRetriever, DenseSettings, encode, rotated
-from backends.layers import LayeredRows, Layers
-from backends.numerics import RequestError
-from backends.types import Float32, Mask, Query, Ranking
+from wye.backends.dense import DenseRetriever, DenseSettings, encode, rotated
+from wye.backends.layers import LayeredRows, Layers
+from wye.backends.numerics import RequestError
+from wye.backends.types import Float32, Mask, Query, Ranking
 
 COMPRESSED = DenseSettings(kind="compressed")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.documents import (
+from wye.backends.documents import (
     LONGEST_TITLE,
     LONGEST_WORDS,
     HeadedDocument,
@@ -25,12 +25,12 @@ from backends.documents import (
     parse_record,
     split_sentences,
 )
-from backends.errors import SourceError
-from backends.readers.found import Block, Found
-from backends.sources import text_document
-from backends.store.schema import content_hash
-from backends.types import Passage
-from backends.words import title_names
+from wye.backends.errors import SourceError
+from wye.backends.readers.found import Block, Found
+from wye.backends.sources import text_document
+from wye.backends.store.schema import content_hash
+from wye.backends.types import Passage
+from wye.backends.words import title_names
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
@@ -69,7 +69,7 @@ def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
 @given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
 def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backends.documents._PIECE", piece)
+        patch.setattr("wye.backends.documents._PIECE", piece)
         chunks = chunk_text(text, 3)
     assert "".join("".join(chunks).split()) == "".join(text.split())
 
@@ -83,7 +83,7 @@ def test_a_text_is_blank_if_each_of_its_characters_is(unseen: str, last: str, gl
     text = unseen + last
     kinds = [unicodedata.category(one) for one in text]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backends.documents._GLANCE", glance)
+        patch.setattr("wye.backends.documents._GLANCE", glance)
         assert is_blank(text) == all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds)
 
 
@@ -96,7 +96,7 @@ def test_each_character_of_a_long_blank_text_is_looked_up_once(
         asked.append(one)
         return unicodedata.category(one)
 
-    monkeypatch.setattr("backends.documents.unicodedata", SimpleNamespace(category=category))
+    monkeypatch.setattr("wye.backends.documents.unicodedata", SimpleNamespace(category=category))
     assert is_blank(" \u200b" * 10_000)
     assert sorted(asked) == [" ", "\u200b"]
 
@@ -107,7 +107,7 @@ def test_a_long_text_is_cleaned_in_pieces_as_a_short_one_is(parts: list[str]) ->
     short = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
     short = short.replace("\x9b", "").replace("\u202e", "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backends.documents._PIECE", 2)
+        patch.setattr("wye.backends.documents._PIECE", 2)
         assert clean(text) == short
 
 

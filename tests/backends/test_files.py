@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.files import canonical_json, rounded_json, write_atomically
+from wye.backends.files import canonical_json, rounded_json, write_atomically
 
 scalar = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backends.errors import FilterError
-from backends.filters import MAX_DEPTH, Column, Columns, Fixed, LayeredColumns, parse_filter
-from backends.layers import Layers
-from backends.types import Metadata
+from wye.backends.errors import FilterError
+from wye.backends.filters import MAX_DEPTH, Column, Columns, Fixed, LayeredColumns, parse_filter
+from wye.backends.layers import Layers
+from wye.backends.types import Metadata
 
 Json = Any
 

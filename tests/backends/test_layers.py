@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import backends.layers
-from backends.layers import LayeredRows, LayeredStrings, Layers
-from backends.numerics import half_products, products, products_of, products_of_all
-from backends.types import Int32
+import wye.backends.layers
+from wye.backends.layers import LayeredRows, LayeredStrings, Layers
+from wye.backends.numerics import half_products, products, products_of, products_of_all
+from wye.backends.types import Int32
 
 INTEGERS = st.integers(0, 20)
 
@@ -42,7 +42,7 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     assert given.lay(base, added).tolist() == laid
     assert given.lay(np.stack([base] * 2), np.stack([added] * 2), axis=1).tolist() == [laid] * 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.layers, "_MOST_PIECES", 0)
+        patch.setattr(wye.backends.layers, "_MOST_PIECES", 0)
         assert given.lay(base, added).tolist() == laid
         assert given.lay(np.stack([base] * 2), np.stack([added] * 2), 1).tolist() == [laid] * 2
     assert given.listed(base.tolist(), added.tolist()) == laid
@@ -54,7 +54,7 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     assert given.numbers(left).tolist() == [*numbers.values()]
     for bits in (0, 1, 2):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backends.layers, "_BITS", bits)
+            patch.setattr(wye.backends.layers, "_BITS", bits)
             same = Layers(given.base, given.gone, given.added)
             assert same.numbers(left).tolist() == [*numbers.values()]
             is_added, rows = same.split(np.arange(len(given)))

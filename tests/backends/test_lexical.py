@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import backends.lexical
-from backends.layers import Layers
-from backends.lexical import (
+import wye.backends.lexical
+from tests.counting import calls
+from wye.backends.layers import Layers
+from wye.backends.lexical import (
     NO_TERM,
     LayeredLexicalRetriever,
     LexicalRetriever,
@@ -23,9 +24,8 @@ from backends.lexical import (
     postings,
     terms,
 )
-from backends.numerics import RequestError
-from backends.types import Query, Ranking
-from tests.counting import calls
+from wye.backends.numerics import RequestError
+from wye.backends.types import Query, Ranking
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())
 TEXTS = [
@@ -64,8 +64,8 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
 @given(passages=st.lists(st.lists(st.integers(0, 4), max_size=9)), bits=st.integers(0, 3))
 def test_postings_are_those_counted_one_by_one(passages: list[list[int]], bits: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.lexical, "_PASSAGE_BITS", bits)
-        patch.setattr(backends.lexical, "_PASSAGES_AT_ONCE", 1 << bits)
+        patch.setattr(wye.backends.lexical, "_PASSAGE_BITS", bits)
+        patch.setattr(wye.backends.lexical, "_PASSAGES_AT_ONCE", 1 << bits)
         starts, rows, often = postings(
             np.array([term for own in passages for term in own], np.int32),
             np.array([*map(len, passages)], np.int32),
@@ -205,8 +205,8 @@ FOLDED = "aEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ
 
 
 def test_long_runs_in_other_scripts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = backends.lexical._Folded()
-    monkeypatch.setattr(backends.lexical, "_FOLDED", kept)
+    kept = wye.backends.lexical._Folded()
+    monkeypatch.setattr(wye.backends.lexical, "_FOLDED", kept)
     assert terms("caf\u00e9 " + "\ufdfa" * 16_000)[0] == "cafe"
     assert list(kept) == ["\u00e9"]
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from backends.errors import BackendError
-from backends.numerics import (
+from wye.backends.errors import BackendError
+from wye.backends.numerics import (
     RequestError,
     distinct,
     half_products,
@@ -21,7 +21,7 @@ from backends.numerics import (
     top_rows,
     without,
 )
-from backends.types import Query, RankedHit, Ranking, RowHits
+from wye.backends.types import Query, RankedHit, Ranking, RowHits
 
 
 @given(
@@ -32,7 +32,7 @@ def test_top_rows_equals_a_full_sort(scores: np.ndarray, k: int) -> None:
     slow = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
     with pytest.MonkeyPatch.context() as patch:
         for parts in (1, 3, 1024):
-            patch.setattr("backends.numerics._PARTS", parts)
+            patch.setattr("wye.backends.numerics._PARTS", parts)
             assert top_rows(scores, k).tolist() == slow
 
 

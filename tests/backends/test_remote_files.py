@@ -8,10 +8,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from backends.errors import SourceError
-from backends.remote_files import list_files, local_path
-from backends.sources import BadLine, DocumentSource
-from backends.types import Passage
+from wye.backends.errors import SourceError
+from wye.backends.remote_files import list_files, local_path
+from wye.backends.sources import BadLine, DocumentSource
+from wye.backends.types import Passage
 
 FILES = {
     "a.jsonl": '{"_id": "a", "text": "Anna met Bob."}\nnonsense\n',

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from backends.errors import SourceError
-from backends.files import open_regular
-from backends.sources import BadLine, DocumentSource, Ids
-from backends.types import Metadata, Passage
+from wye.backends.errors import SourceError
+from wye.backends.files import open_regular
+from wye.backends.sources import BadLine, DocumentSource, Ids
+from wye.backends.types import Metadata, Passage
 
 
 def write(path: Path, *lines: str | bytes) -> Path:
@@ -376,6 +376,6 @@ def test_what_is_no_file_is_named_and_not_waited_for(sockets: Path) -> None:
 def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(
     sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backends.files.require_regular", lambda path: None)
+    monkeypatch.setattr("wye.backends.files.require_regular", lambda path: None)
     with open_regular(sockets / "pipe.txt") as file:
         assert not file.read()

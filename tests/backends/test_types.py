@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import RankedHit, Ranking, RowHits
+from wye.backends.types import RankedHit, Ranking, RowHits
 
 IDS = [f"p{row}" for row in range(9)]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import backends.words
-from backends.words import (
+import wye.backends.words
+from wye.backends.words import (
     END,
     SentenceWords,
     Strings,
@@ -33,7 +33,7 @@ from backends.words import (
 
 @given(st.text("aAbBé1_'. ", max_size=12))
 def test_names_of_letters_alone_have_the_tokens_that_others_have(name: str) -> None:
-    assert tokenise(name) == backends.words._TOKEN.findall(backends.words._plain(name))
+    assert tokenise(name) == wye.backends.words._TOKEN.findall(wye.backends.words._plain(name))
 
 
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
@@ -236,7 +236,7 @@ def test_a_stretch_is_written_as_the_text_has_it() -> None:
 def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if not hashed:  # all fall into one place
-            patch.setattr(backends.words, "_hash", lambda _: 7)
+            patch.setattr(wye.backends.words, "_hash", lambda _: 7)
         table = StringTable.of(Strings(texts))
         places = {text: place for place, text in enumerate(texts)}
         for text in [*texts, other, "\ud800"]:
@@ -264,7 +264,7 @@ def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
     some: list[str], more: list[str], short: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.words, "_SHORT", short)
+        patch.setattr(wye.backends.words, "_SHORT", short)
         known = ascending(Strings(some), Strings(more))
         assert [*known] == sorted({*some, *more} - {""})
         assert places(Strings(more), known).tolist() == [known.find(text) for text in more]

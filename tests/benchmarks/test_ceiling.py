@@ -3,8 +3,8 @@
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
-from backends.types import Float64
 from benchmarks.ceiling import ROUTES, chosen, predicted
+from wye.backends.types import Float64
 
 RANDOM = np.random.default_rng(0)
 FEATURES = RANDOM.normal(size=(300, 4))

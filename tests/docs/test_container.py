@@ -11,11 +11,11 @@ import httpx2 as httpx
 import pytest
 import yaml
 
-from router.settings import variables
-from service.cli import run
-from service.settings import ServeSettings, ServiceSettings
 from tests.docs.examples import parse
 from tests.live import PATIENCE, Live, until
+from wye.router.settings import variables
+from wye.service.cli import run
+from wye.service.settings import ServeSettings, ServiceSettings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -36,10 +36,10 @@ def test_every_file_that_is_copied_exists_and_is_let_in() -> None:
 
 def test_all_that_a_server_can_import_is_copied() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    modules = project["tool"]["setuptools"]["py-modules"]
-    packages = {*modules, *project["tool"]["importlinter"]["root_packages"]} - {"benchmarks"}
+    assert project["tool"]["setuptools"]["packages"]["find"]["where"] == ["src"]
     copied = {Path(name).stem for name in " ".join(copies()).split()}
-    assert packages <= copied
+    assert {link.name for link in (ROOT / "src" / "wye").iterdir() if link.is_symlink()} <= copied
+    assert "src" in copied
     assert "benchmarks" not in copied
 
 
@@ -180,10 +180,10 @@ def test_readers_are_the_same_server_and_cannot_write() -> None:
 
 
 FAKED = """
-import router.session
+import wye.router.session
 from tests.fakes import FakeAnalyser
 
-router.session.Analyser = FakeAnalyser
-from service.cli import main
+wye.router.session.Analyser = FakeAnalyser
+from wye.service.cli import main
 main()
 """

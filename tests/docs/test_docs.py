@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import OTHERS, QUICK
-from featurizer import registry
-from router.settings import markdown
-from service.cli import build
-from service.settings import ServiceSettings
+from wye.featurizer import registry
+from wye.router.settings import markdown
+from wye.service.cli import build
+from wye.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -78,9 +78,9 @@ def names_of(node: ast.Assign | ast.AnnAssign) -> set[str]:
 
 
 def test_what_is_looked_for_can_be_missing() -> None:
-    assert defines("wye.py", "Index.search")
-    assert not defines("wye.py", "Index.nope")
-    assert not defines("wye.py", "Nope.search")
+    assert defines("src/wye/library.py", "Index.search")
+    assert not defines("src/wye/library.py", "Index.nope")
+    assert not defines("src/wye/library.py", "Nope.search")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_dependency_is_declared_where_it_is_imported_and_nowhere_else() -> Non
     extras = project["optional-dependencies"]
     serving = {_name(entry) for entry in project["dependencies"]}
     training = {_name(entry) for entry in extras["train"]}
-    folders = ("backends", "featurizer", "router", "service", "wye.py")
+    folders = ("backends", "featurizer", "router", "service", "src")
     imported = {name for folder in folders for name in _imported(folder)}
     # Needed for what only some do, and without them that is refused with the reason.
     others = {

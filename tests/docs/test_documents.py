@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from service.arms.file import FILE
-from service.cli import build, run
 from tests.docs.conftest import ADDRESS, Curl
 from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
 from tests.fakes import speaking
 from tests.live import Live
+from wye.service.arms.file import FILE
+from wye.service.cli import build, run
 
 
 def runner_of(block: Block) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from router import removed
 from tests.docs.examples import DOCUMENTS, ROOT, Command, mentioned, parse
+from wye.router import removed
 
 PACKAGES = ("backends", "benchmarks", "featurizer", "router", "service", "training")
 
@@ -102,7 +102,7 @@ def test_programs_take_their_arguments(
 
 
 @pytest.mark.usefixtures("_parses_only")
-@pytest.mark.parametrize("name", ["benchmarks load", "training.constituency"])
+@pytest.mark.parametrize("name", ["benchmarks load", "wye.training.constituency"])
 def test_programs_take_no_others(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,8 +3,8 @@
 import re
 import tomllib
 
-from service.arms.kinds import KINDS
 from tests.docs.examples import ROOT, blocks
+from wye.service.arms.kinds import KINDS
 
 GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
 

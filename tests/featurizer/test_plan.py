@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurizer.constituency.parser import SyntaxParser
-from featurizer.plan import (
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.plan import (
     LEVELS,
     STEPS,
     Plan,
@@ -19,8 +19,8 @@ from featurizer.plan import (
     walk,
     with_names,
 )
-from featurizer.plan_nouns import TYPES
-from featurizer.types import Span, Syntax, Token
+from wye.featurizer.plan_nouns import TYPES
+from wye.featurizer.types import Span, Syntax, Token
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 

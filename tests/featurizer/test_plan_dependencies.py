@@ -1,6 +1,6 @@
-from featurizer.constituency.parser import SyntaxParser
-from featurizer.plan import plan_by_dependencies, walk
-from featurizer.plan_dependencies import dependency_tree
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.plan import plan_by_dependencies, walk
+from wye.featurizer.plan_dependencies import dependency_tree
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 

@@ -1,6 +1,6 @@
 from itertools import combinations
 
-from featurizer.plan_nouns import APPOSED, EMPTY, PREPOSITIONS, TYPES, wanted
+from wye.featurizer.plan_nouns import APPOSED, EMPTY, PREPOSITIONS, TYPES, wanted
 
 
 def test_a_noun_has_one_type() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from featurizer.constituency.parser import SyntaxParser
-from featurizer.plan_parts import parts
-from featurizer.plan_phrases import ParsedSentence
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.plan_parts import parts
+from wye.featurizer.plan_phrases import ParsedSentence
 
 
 @pytest.mark.parametrize(

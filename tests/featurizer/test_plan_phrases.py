@@ -1,8 +1,8 @@
 import pytest
 
-from featurizer.constituency.parser import SyntaxParser
-from featurizer.plan_phrases import ParsedSentence, descriptions, flattened
-from featurizer.types import Syntax
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.plan_phrases import ParsedSentence, descriptions, flattened
+from wye.featurizer.types import Syntax
 
 
 def sentence(questions: SyntaxParser, text: str) -> ParsedSentence:

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurizer.constituency.parser import SyntaxParser
-from featurizer.registry import (
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.registry import (
     FEATURE_NAMES,
     FEATURES,
     TREE_FEATURES,
@@ -20,7 +20,7 @@ from featurizer.registry import (
     schema_id,
     syntax_matrix,
 )
-from featurizer.types import Syntax
+from wye.featurizer.types import Syntax
 
 
 def test_at_least_a_hundred_names_are_unique_and_in_the_groups_of_the_design() -> None:
@@ -100,9 +100,9 @@ def test_features_that_are_not_of_trees_need_none(
 
 PROGRAM = """
 import hashlib, json, sys
-from featurizer.analyser import AnalyserSettings
-from featurizer.registry import schema_id, syntax_matrix
-from featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.registry import schema_id, syntax_matrix
+from wye.featurizer.constituency.parser import open_syntax_parser
 parser = open_syntax_parser(AnalyserSettings().pipeline, AnalyserSettings().constituency)
 questions = json.loads(sys.stdin.read())
 for start in range(0, len(questions), int(sys.argv[1])):

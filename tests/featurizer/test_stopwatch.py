@@ -1,11 +1,11 @@
 import pytest
 
-from featurizer.stopwatch import Stopwatch
+from wye.featurizer.stopwatch import Stopwatch
 
 
 def test_a_stopwatch_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 1.0, 1.0, 3.0, 3.0, 7.0])
-    monkeypatch.setattr("featurizer.stopwatch.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("wye.featurizer.stopwatch.perf_counter", lambda: next(ticks))
     clock = Stopwatch("zero", "one")
     for name in ("two", "one", "two"):
         with clock.stage(name):

@@ -2,7 +2,7 @@ from contextlib import nullcontext
 
 from threadpoolctl import ThreadpoolController
 
-from featurizer.threads import OneThread
+from wye.featurizer.threads import OneThread
 
 
 def test_what_is_inside_has_one_thread_and_others_keep_theirs() -> None:

@@ -35,53 +35,53 @@ ENVIRONMENT = {
 
 # With these, an index of the demo corpus is searched as one of a million passages is.
 AS_IF_LARGE: Mapping[str, object] = {
-    "backends.dense._FETCHED": 2,
-    "backends.dense._GATHER_COST": 1,
-    "backends.dense._LEAST": 10,
-    "backends.store.index.KEPT_FROM": 1,
-    "backends.store.ingest.COMPACT_FROM": 4,
-    "backends.store.snapshot.LISTED": 0,
-    "backends.trigraph.bridging.HUB": 3,
-    "backends.trigraph.prior.HUB": 3,
-    "backends.trigraph.retriever.FAR": 20,
-    "backends.trigraph.retriever.SAMPLE": 100,
-    "backends.trigraph.retriever.STANDING": 20,
+    "wye.backends.dense._FETCHED": 2,
+    "wye.backends.dense._GATHER_COST": 1,
+    "wye.backends.dense._LEAST": 10,
+    "wye.backends.store.index.KEPT_FROM": 1,
+    "wye.backends.store.ingest.COMPACT_FROM": 4,
+    "wye.backends.store.snapshot.LISTED": 0,
+    "wye.backends.trigraph.bridging.HUB": 3,
+    "wye.backends.trigraph.prior.HUB": 3,
+    "wye.backends.trigraph.retriever.FAR": 20,
+    "wye.backends.trigraph.retriever.SAMPLE": 100,
+    "wye.backends.trigraph.retriever.STANDING": 20,
 }
-_GRAPH_PRESETS = "backends.trigraph.retriever.PRESETS"
+_GRAPH_PRESETS = "wye.backends.trigraph.retriever.PRESETS"
 _PUSHED = {"most": 20}
 COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
 # What must have run then: the local walk, codes, derived files, and layers on a derived base.
 ONLY_IF_LARGE = (
-    "backends.dense:_Codes.nearest",
-    "backends.dense:_nearest_of_both",
-    "backends.filters:LayeredColumns.mask",
-    "backends.layers:LayeredRows.by_layer",
-    "backends.layers:LayeredStrings.__getitem__",
-    "backends.lexical:LayeredLexicalRetriever.score",
-    "backends.lexical:LexicalRetriever.from_arrays",
-    "backends.store.index:Writer.compact",
-    "backends.store.snapshot:LayeredMentions.of",
-    "backends.store.snapshot:_kept",
-    "backends.trigraph.bridging:_among",
-    "backends.trigraph.graph:TriGraph.from_arrays",
-    "backends.trigraph.lists:PatchedLists.valued",
-    "backends.trigraph.overlay:overlay",
-    "backends.trigraph.push:KeptEdges.follow",
-    "backends.trigraph.push:LocalWalk.among",
-    "backends.trigraph.push:LocalWalk.from_arrays",
-    "backends.trigraph.push:_settle_far",
-    "backends.words:FurtherWords.find",
-    "backends.words:StringTable.find",
+    "wye.backends.dense:_Codes.nearest",
+    "wye.backends.dense:_nearest_of_both",
+    "wye.backends.filters:LayeredColumns.mask",
+    "wye.backends.layers:LayeredRows.by_layer",
+    "wye.backends.layers:LayeredStrings.__getitem__",
+    "wye.backends.lexical:LayeredLexicalRetriever.score",
+    "wye.backends.lexical:LexicalRetriever.from_arrays",
+    "wye.backends.store.index:Writer.compact",
+    "wye.backends.store.snapshot:LayeredMentions.of",
+    "wye.backends.store.snapshot:_kept",
+    "wye.backends.trigraph.bridging:_among",
+    "wye.backends.trigraph.graph:TriGraph.from_arrays",
+    "wye.backends.trigraph.lists:PatchedLists.valued",
+    "wye.backends.trigraph.overlay:overlay",
+    "wye.backends.trigraph.push:KeptEdges.follow",
+    "wye.backends.trigraph.push:LocalWalk.among",
+    "wye.backends.trigraph.push:LocalWalk.from_arrays",
+    "wye.backends.trigraph.push:_settle_far",
+    "wye.backends.words:FurtherWords.find",
+    "wye.backends.words:StringTable.find",
 )
 
 _PATIENCE = 120.0
 # Runs the command several times in one process, since loading it is most of what it takes.
 _PROGRAM = """
 import contextlib, io, json, sys
-import backends.store.ingest
+import wye.backends.store.ingest
 from {module} import {function} as main
 # How many versions there are must not depend on how busy the machine is.
-backends.store.ingest.COMMIT_SECONDS = float("inf")
+wye.backends.store.ingest.COMMIT_SECONDS = float("inf")
 printed = []
 for words in json.loads(sys.stdin.read()):
     sys.argv = ["wye", *words]
@@ -133,7 +133,7 @@ def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
 def app(index: Path, **more: str) -> FastAPI:
     """The app over one index, as `wye serve` runs it, with more settings."""
     with patch.dict(os.environ, environment(WYE_INDEX=str(index), **more), clear=True):
-        from service.app import from_environment  # noqa: PLC0415 - imports take seconds
+        from wye.service.app import from_environment  # noqa: PLC0415 - imports take seconds
 
         return from_environment()
 
@@ -154,7 +154,7 @@ def served(index: Path, **more: str) -> Iterator[TestClient]:
 def as_if_large() -> Iterator[None]:
     """Let this process treat every index as a large one; `COMPRESSED` is needed too."""
     presets = resolve_name(_GRAPH_PRESETS)
-    pushed = resolve_name("backends.trigraph.push:personalized_pagerank").__kwdefaults__
+    pushed = resolve_name("wye.backends.trigraph.push:personalized_pagerank").__kwdefaults__
     with ExitStack() as changed:
         for name, value in AS_IF_LARGE.items():
             changed.enter_context(patch(name, value))

@@ -15,7 +15,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from router.settings import DEFAULT_ROUTER
+from wye.router.settings import DEFAULT_ROUTER
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -3,8 +3,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from backends.types import Float64
-from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard, Trees
+from wye.backends.types import Float64
+from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard, Trees
 
 
 def random_tensors(

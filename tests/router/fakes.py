@@ -5,18 +5,18 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from backends.coverage import NameCoverage, WordCoverage, bits
-from backends.trigraph.explanation import Explanation
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Int64, Mask, Query, RankedHit, Ranking, Scores
-from featurizer.analyser import Analyser
-from featurizer.constituency.tree import Tree
-from featurizer.encoder import EncodedText, pool_spans
-from featurizer.types import Parse, Span, Syntax, T, Token
-from router.model import RoutingModel
-from router.policy import Policy, decide
-from router.query_performance import NAMES
-from router.types import Decision, Route, Thresholds
+from wye.backends.coverage import NameCoverage, WordCoverage, bits
+from wye.backends.trigraph.explanation import Explanation
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float32, Float64, Int64, Mask, Query, RankedHit, Ranking, Scores
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.encoder import EncodedText, pool_spans
+from wye.featurizer.types import Parse, Span, Syntax, T, Token
+from wye.router.model import RoutingModel
+from wye.router.policy import Policy, decide
+from wye.router.query_performance import NAMES
+from wye.router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
 """Calls of arms: the arm, its questions, and k."""

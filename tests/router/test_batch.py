@@ -5,24 +5,24 @@ from typing import Any, Literal
 
 import pytest
 
-from backends import dense
-from backends.dense import DenseSettings
-from backends.lexical import LexicalRetriever
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.trigraph import retriever as trigraph
-from backends.trigraph.retriever import TriGraphSettings
-from backends.trigraph.seeds import SeedFinder
-from backends.types import Float32, Float64, Passage
-from router.batch import Batch
-from router.fusion import FusionSettings
-from router.gateway import Gateway
-from router.reading import QuestionReading
-from router.session import Snapshot
-from router.settings import Settings
-from router.types import Route
 from tests.hashing import HashAnalyser
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArms
+from wye.backends import dense
+from wye.backends.dense import DenseSettings
+from wye.backends.lexical import LexicalRetriever
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.trigraph import retriever as trigraph
+from wye.backends.trigraph.retriever import TriGraphSettings
+from wye.backends.trigraph.seeds import SeedFinder
+from wye.backends.types import Float32, Float64, Passage
+from wye.router.batch import Batch
+from wye.router.fusion import FusionSettings
+from wye.router.gateway import Gateway
+from wye.router.reading import QuestionReading
+from wye.router.session import Snapshot
+from wye.router.settings import Settings
+from wye.router.types import Route
 
 QUESTIONS = ["one", "two", "three"]
 HASHES = HashAnalyser()

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.numerics import logistic
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float64
-from router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
-from router.policy import decide
-from router.query_performance import CHEAP_SIGNALS, MEANINGS
-from router.scorer import Linear, Scorer, Standard
-from router.types import BASELINE, Contribution, Decision, Route, Thresholds
+from wye.backends.numerics import logistic
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float64
+from wye.router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
+from wye.router.policy import decide
+from wye.router.query_performance import CHEAP_SIGNALS, MEANINGS
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)

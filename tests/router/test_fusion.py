@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.trigraph.seeds import SeedStats
-from backends.types import Query, RankedHit, Ranking
-from router.errors import FusionError
-from router.fusion import (
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Query, RankedHit, Ranking
+from wye.router.errors import FusionError
+from wye.router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
     FusionSettings,
     GraphWeightModel,
@@ -25,8 +25,8 @@ from router.fusion import (
     graph_weights,
     scaled,
 )
-from router.query_performance import LEAST_SHARE, log_share
-from router.types import ARMS, ArmResults, FusedHit, Route
+from wye.router.query_performance import LEAST_SHARE, log_share
+from wye.router.types import ARMS, ArmResults, FusedHit, Route
 
 IDS = [f"p{number}" for number in range(8)]
 Problem = tuple[list[Ranking], list[float]]

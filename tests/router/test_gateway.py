@@ -4,19 +4,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.types import Float64
-from featurizer.plan import Plan, Step
-from router.errors import FusionError, ModelFileError, QuestionError
-from router.fusion import FusionSettings
-from router.gateway import EMPTY_INDEX, Gateway, decide_without_index
-from router.policy import UNFAMILIAR
-from router.query_performance import NAMES
-from router.reading import LONGEST_STEPPED, QuestionReading
-from router.relevance import RelevanceModel
-from router.steps import OUT_OF_TIME
-from router.types import ARMS, FURTHER, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
 from tests.router.test_relevance import model
+from wye.backends.types import Float64
+from wye.featurizer.plan import Plan, Step
+from wye.router.errors import FusionError, ModelFileError, QuestionError
+from wye.router.fusion import FusionSettings
+from wye.router.gateway import EMPTY_INDEX, Gateway, decide_without_index
+from wye.router.policy import UNFAMILIAR
+from wye.router.query_performance import NAMES
+from wye.router.reading import LONGEST_STEPPED, QuestionReading
+from wye.router.relevance import RelevanceModel
+from wye.router.steps import OUT_OF_TIME
+from wye.router.types import ARMS, FURTHER, Decision, FusedHit, Route
 
 BY_RANK = FusionSettings("rrf")
 BOTH = ["one", "eleven"]
@@ -273,7 +273,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
         return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
 
     monkeypatch.setattr(QuestionReading, "plan", plan)
-    monkeypatch.setattr("router.reading.may_have_plan", lambda _: True)
+    monkeypatch.setattr("wye.router.reading.may_have_plan", lambda _: True)
 
 
 def test_steps_search_for_phrases_and_names_under_the_filter(

@@ -4,12 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.types import Float64
-from router.errors import PolicyError
-from router.model import RoutingModel
-from router.policy import UNFAMILIAR, Policy
-from router.scorer import Familiarity, Scorer
-from router.types import Route, Thresholds
+from wye.backends.types import Float64
+from wye.router.errors import PolicyError
+from wye.router.model import RoutingModel
+from wye.router.policy import UNFAMILIAR, Policy
+from wye.router.scorer import Familiarity, Scorer
+from wye.router.types import Route, Thresholds
 
 POLICY = Policy(
     Thresholds(0.4, 0.6),

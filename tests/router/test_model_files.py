@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.types import Float64
-from router.errors import ModelFileError
-from router.model import RoutingModel
-from router.model_files import (
+from wye.backends.types import Float64
+from wye.router.errors import ModelFileError
+from wye.router.model import RoutingModel
+from wye.router.model_files import (
     RouterInfo,
     TrainedRouter,
     load_router,
@@ -20,9 +20,9 @@ from router.model_files import (
     save_router,
     versions,
 )
-from router.policy import Policy
-from router.scorer import Scorer
-from router.types import Route, Thresholds
+from wye.router.policy import Policy
+from wye.router.scorer import Scorer
+from wye.router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
 POLICY = Policy(Thresholds(1 / 3, 2 / 3), Route.LEXICAL, {Route.GRAPH: 12.5})

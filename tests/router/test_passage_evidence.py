@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.passage_evidence import (
+from wye.router.passage_evidence import (
     PASSAGE_MEANINGS,
     PASSAGE_NAMES,
     WITHOUT,
@@ -12,7 +12,7 @@ from router.passage_evidence import (
     passage_columns,
     passage_coverage,
 )
-from router.query_performance import CHEAP_SIGNALS
+from wye.router.query_performance import CHEAP_SIGNALS
 
 TEXT = st.text(max_size=60)
 PASSAGES = st.lists(st.tuples(TEXT, TEXT), max_size=8)

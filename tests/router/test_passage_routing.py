@@ -2,11 +2,11 @@
 
 import pytest
 
-from router.errors import ModelFileError, QuestionError
-from router.passage_evidence import Returned
-from router.passage_routing import decide_by_passages, load_passage_router
-from router.settings import MODELS, PASSAGE_ROUTER
-from router.types import Route
+from wye.router.errors import ModelFileError, QuestionError
+from wye.router.passage_evidence import Returned
+from wye.router.passage_routing import decide_by_passages, load_passage_router
+from wye.router.settings import MODELS, PASSAGE_ROUTER
+from wye.router.types import Route
 
 ASKED = Returned(
     "Who directed the film Old Bridge?", [("Old Bridge", "A film directed by Ivo."), ("Ivo", "He.")]

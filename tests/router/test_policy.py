@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import PolicyError, QuestionError
-from router.policy import (
+from wye.router.errors import PolicyError, QuestionError
+from wye.router.policy import (
     FORCED,
     PLAN,
     SCORE,
@@ -20,7 +20,7 @@ from router.policy import (
     routes,
     with_plan,
 )
-from router.types import Route, Thresholds
+from wye.router.types import Route, Thresholds
 
 unit = st.floats(0, 1)
 # Few values, so that scores and thresholds meet.

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.trigraph.seeds import SeedStats
-from backends.types import Mention, Query, RankedHit, Ranking
-from featurizer import registry as featurizer
-from featurizer.registry import FEATURE_NAMES
-from router.query_performance import (
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Mention, Query, RankedHit, Ranking
+from wye.featurizer import registry as featurizer
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.query_performance import (
     CHEAP_SIGNALS,
     GRAPH_SIGNALS,
     NAMED,
@@ -24,8 +24,8 @@ from router.query_performance import (
     with_corpus,
     without_corpus,
 )
-from router.text_evidence import TEXT_SIGNALS
-from router.types import ArmResults, Route
+from wye.router.text_evidence import TEXT_SIGNALS
+from wye.router.types import ArmResults, Route
 
 
 def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
@@ -171,7 +171,7 @@ def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPa
     changes = {"SIGNALS_VERSION": SIGNALS_VERSION + 1, "CHEAP_SIGNALS": CHEAP_SIGNALS[1:]}
     for name, value in changes.items():
         with monkeypatch.context() as patch:
-            patch.setattr(f"router.query_performance.{name}", value)
+            patch.setattr(f"wye.router.query_performance.{name}", value)
             assert found != schema_id(PARSERS)
 
 

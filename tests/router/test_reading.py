@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from backends.types import Float32
-from featurizer.registry import FEATURE_NAMES
-from featurizer.types import EntityMention, NounPhrase, Parse
-from router.reading import QuestionReading
 from tests.router.fakes import FakeAnalyser
+from wye.backends.types import Float32
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.featurizer.types import EntityMention, NounPhrase, Parse
+from wye.router.reading import QuestionReading
 
 T = TypeVar("T")
 

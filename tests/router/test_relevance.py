@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.lexical import content_terms
-from backends.types import RankedHit, Ranking, Source
-from router.errors import ModelFileError
-from router.relevance import (
+from wye.backends.lexical import content_terms
+from wye.backends.types import RankedHit, Ranking, Source
+from wye.router.errors import ModelFileError
+from wye.router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
     PASSAGE_EVIDENCE,
@@ -30,8 +30,8 @@ from router.relevance import (
     load_relevance,
     relevance_json,
 )
-from router.settings import MODELS, RELEVANCE_MODEL
-from router.types import USUAL, FusedHit, Route
+from wye.router.settings import MODELS, RELEVANCE_MODEL
+from wye.router.types import USUAL, FusedHit, Route
 
 ROUTES = [route for route in USUAL if route != Route.AUTO]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import RankedHit, Ranking, Source
-from router.remote_fusion import RemoteList, Scores, together
-from router.types import FusedHit
+from wye.backends.types import RankedHit, Ranking, Source
+from wye.router.remote_fusion import RemoteList, Scores, together
+from wye.router.types import FusedHit
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 

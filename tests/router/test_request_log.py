@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import RequestLogError
-from router.request_log import FEEDBACK, RETRIEVAL, RequestLog, read_texts
+from wye.router.errors import RequestLogError
+from wye.router.request_log import FEEDBACK, RETRIEVAL, RequestLog, read_texts
 
 
 def test_another_process_goes_on_in_the_same_file(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_disk_that_is_full_and_has_room_again(full: Path) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from router.request_log import RETRIEVAL, RequestLog
+from wye.router.request_log import RETRIEVAL, RequestLog
 log = RequestLog(Path(sys.argv[1]))
 for limit in (150, 150, resource.RLIM_INFINITY):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.dense import DenseRetriever
-from backends.lexical import LexicalRetriever
-from backends.types import Passage, Query, Ranking
-from featurizer.analyser import Analyser, AnalyserSettings
-from featurizer.types import finished
-from router.fusion import FusionSettings, fuse_text
-from router.relevance import load_relevance
-from router.rerank import RankedText, Reranker, falling
-from router.settings import MODELS, RELEVANCE_MODEL
-from router.types import ArmResults, Route
 from tests.hashing import FakeAnalyser
+from wye.backends.dense import DenseRetriever
+from wye.backends.lexical import LexicalRetriever
+from wye.backends.types import Passage, Query, Ranking
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.types import finished
+from wye.router.fusion import FusionSettings, fuse_text
+from wye.router.relevance import load_relevance
+from wye.router.rerank import RankedText, Reranker, falling
+from wye.router.settings import MODELS, RELEVANCE_MODEL
+from wye.router.types import ArmResults, Route
 
 ANALYSER = cast("Analyser", FakeAnalyser(AnalyserSettings()))
 words = st.lists(st.sampled_from(["ada", "engine", "mill", "rain", "who", "store"]), min_size=1)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.types import Float64
-from router.errors import FeatureError
-from router.scorer import AttentionMlp, Floats, Linear, Scorer, columns_of
+from wye.backends.types import Float64
+from wye.router.errors import FeatureError
+from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer, columns_of
 
 Tensors = Callable[..., dict[str, Floats]]
 shapes = pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def affine(tensors: Mapping[str, Floats], name: str, x: Sequence[float]) -> list
 
 
 def reference(tensors: Mapping[str, Floats], depth: int, x: Sequence[float]) -> float:
-    """The equations at the head of `router.scorer`, number by number."""
+    """The equations at the head of `wye.router.scorer`, number by number."""
     hidden = [v * sigmoid(a) for v, a in zip(x, affine(tensors, "features", x), strict=True)]
     for layer in range(depth):
         made = [a * sigmoid(a) for a in affine(tensors, f"hidden.{layer}", hidden)]

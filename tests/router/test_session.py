@@ -12,31 +12,31 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-import backends.store.derived
-import backends.store.index
-import backends.store.snapshot
-from backends.dense import DenseSettings
-from backends.errors import IndexDamagedError
-from backends.lexical import LexicalSettings
-from backends.store.derived import LAYOUT, DerivedFiles
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.snapshot import Corpus
-from backends.trigraph.retriever import TriGraphSettings
-from backends.types import Passage, Query
-from featurizer.analyser import Analyser, AnalyserSettings
-from featurizer.constituency.parser import open_syntax_parser
-from router.deriving import LOCK, Deriving, derive
-from router.errors import ModelFileError
-from router.gateway import decide_without_index
-from router.model_files import read_policy, save_policy
-from router.policy import Policy
-from router.query_performance import NAMES, schema_id
-from router.session import ModelCache, Session, Snapshot, open_router
-from router.settings import RoutingSettings, Settings, load_settings
-from router.types import ARMS, FURTHER, Route, Thresholds
+import wye.backends.store.derived
+import wye.backends.store.index
+import wye.backends.store.snapshot
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
+from wye.backends.dense import DenseSettings
+from wye.backends.errors import IndexDamagedError
+from wye.backends.lexical import LexicalSettings
+from wye.backends.store.derived import LAYOUT, DerivedFiles
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.retriever import TriGraphSettings
+from wye.backends.types import Passage, Query
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.deriving import LOCK, Deriving, derive
+from wye.router.errors import ModelFileError
+from wye.router.gateway import decide_without_index
+from wye.router.model_files import read_policy, save_policy
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES, schema_id
+from wye.router.session import ModelCache, Session, Snapshot, open_router
+from wye.router.settings import RoutingSettings, Settings, load_settings
+from wye.router.types import ARMS, FURTHER, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -109,7 +109,8 @@ def test_a_further_arm_is_built_once_it_is_asked_and_never_before(folder: Path) 
 
 
 def test_further_arms_are_imported_where_they_are_named() -> None:
-    code = "import sys, router.session; print({'backends.clue', 'backends.zoom'} & {*sys.modules})"
+    arms = {"wye.backends.papers.clue", "wye.backends.papers.zoom"}
+    code = f"import sys, wye.router.session; print({arms} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -142,7 +143,7 @@ def twenty(folder: Path, chance: random.Random) -> PassageStore:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of what is derived are kept of the smallest index."""
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
 
 
 def answers(snapshot: Snapshot) -> list[object]:
@@ -176,7 +177,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
     tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
 ) -> None:
     """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
-    monkeypatch.setattr(backends.store.snapshot, "_MOST", 0.5)
+    monkeypatch.setattr(wye.backends.store.snapshot, "_MOST", 0.5)
     chance, settings = random.Random(seed), LOCAL if local else Settings()
     index = twenty(tmp_path / "index", chance)
     before: Snapshot | None = None
@@ -223,7 +224,7 @@ def test_what_is_mapped_answers_as_what_was_built(
     parts: list[str],
     listed: int,
 ) -> None:
-    monkeypatch.setattr(backends.store.snapshot, "LISTED", listed)
+    monkeypatch.setattr(wye.backends.store.snapshot, "LISTED", listed)
     index = twenty(tmp_path, random.Random(3))
     built = answers(Snapshot(index, settings))
     files = files_in(tmp_path)
@@ -355,7 +356,7 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, 
 def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     folder: Path, kept: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.derived, "LEAST_OUTGROWN", 1)
+    monkeypatch.setattr(wye.backends.store.derived, "LEAST_OUTGROWN", 1)
     first = Session.open(load_settings(), folder)
     first.build()
     assert first.reload() is None
@@ -449,7 +450,7 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
 ) -> None:
     index = twenty(tmp_path, random.Random(9))
     answers(Snapshot(index, Settings()))
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     index.fault = "It is damaged."
     answers(Snapshot(index, Settings()))
     assert not files_in(tmp_path)
@@ -605,7 +606,7 @@ def test_a_router_of_other_features_is_refused(
     routed: Callable[..., Settings], fake_analyser: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = routed(NAMES[0])
-    monkeypatch.setattr("router.session.Analyser", fake_analyser)
+    monkeypatch.setattr("wye.router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
         open_router(settings, ModelCache())
 
@@ -622,7 +623,7 @@ class Counted(Analyser):
 
 
 def test_equal_settings_are_loaded_once_and_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.session.Analyser", Counted)
+    monkeypatch.setattr("wye.router.session.Analyser", Counted)
     with ModelCache() as models:
         first = models.analyser(AnalyserSettings())
         assert models.analyser(replace(AnalyserSettings())) is first
@@ -637,10 +638,10 @@ def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
         raise OSError("the disk is gone")
 
     models = ModelCache()
-    monkeypatch.setattr("router.session.Analyser", broken)
+    monkeypatch.setattr("wye.router.session.Analyser", broken)
     with pytest.raises(OSError, match="gone"):
         models.analyser(AnalyserSettings())
-    monkeypatch.setattr("router.session.Analyser", Counted)
+    monkeypatch.setattr("wye.router.session.Analyser", Counted)
     assert isinstance(models.analyser(AnalyserSettings()), Counted)
 
 

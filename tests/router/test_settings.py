@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.dense import DenseSettings
-from backends.trigraph.retriever import PRESETS
-from router.errors import ModelFileError, SettingsError
-from router.settings import (
+from wye.backends.dense import DenseSettings
+from wye.backends.trigraph.retriever import PRESETS
+from wye.router.errors import ModelFileError, SettingsError
+from wye.router.settings import (
     DEFAULT_ROUTER,
     FIXED,
     MODELS,
@@ -133,7 +133,7 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     with monkeypatch.context() as moved:
         moved.chdir(tmp_path)
         assert RoutingSettings("mine/v2").folder() == Path("models/mine/v2")
-    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
+    monkeypatch.setattr("wye.router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
     with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
         RoutingSettings("mine/v9").folder()

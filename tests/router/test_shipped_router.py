@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.sources import DocumentSource
 from benchmarks.harness import DEMO
-from router.session import Session
-from router.settings import load_settings
-from router.types import Reply, Route
+from wye.backends.sources import DocumentSource
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Reply, Route
 
 SIMPLE, FUSION, STEPS = Route.HYBRID, Route.FUSION, Route.STEPS
 

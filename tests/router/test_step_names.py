@@ -1,6 +1,6 @@
 import pytest
 
-from router.step_names import fits, is_date, is_quantity, plain_words
+from wye.router.step_names import fits, is_date, is_quantity, plain_words
 
 
 @pytest.mark.parametrize(

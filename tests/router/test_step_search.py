@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from backends.types import Query, RankedHit, Ranking
-from featurizer.encoder import EncodedText
-from router.fusion import FusionSettings
-from router.step_search import StepSearch
-from router.steps import InnerResult, StepSettings, SubQuestion
-from router.types import Route
 from tests.router.fakes import FakeAnalyser, FakeArms
+from wye.backends.types import Query, RankedHit, Ranking
+from wye.featurizer.encoder import EncodedText
+from wye.router.fusion import FusionSettings
+from wye.router.step_search import StepSearch
+from wye.router.steps import InnerResult, StepSettings, SubQuestion
+from wye.router.types import Route
 
 QUESTION = "who leads the land of Bo"
 PHRASE = (10, 24)

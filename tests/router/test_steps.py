@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Float32, Int64, Mask, RankedHit, Ranking, Source
-from featurizer.plan import Plan, Step
-from router.steps import (
+from wye.backends.types import Float32, Int64, Mask, RankedHit, Ranking, Source
+from wye.featurizer.plan import Plan, Step
+from wye.router.steps import (
     OUT_OF_TIME,
     InnerResult,
     PlannedQuestion,
@@ -21,7 +21,7 @@ from router.steps import (
     SubQuestion,
     step_through,
 )
-from router.types import FusedHit
+from wye.router.types import FusedHit
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 COMPARED = "Which film is older, Alpha or Omega?"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.coverage import Coverage, NameCoverage, WordCoverage
-from backends.types import Query, RankedHit, Ranking
-from router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS, TEXT_SIGNALS, text_signals
-from router.types import ArmResults, Route
+from wye.backends.coverage import Coverage, NameCoverage, WordCoverage
+from wye.backends.types import Query, RankedHit, Ranking
+from wye.router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS, TEXT_SIGNALS, text_signals
+from wye.router.types import ArmResults, Route
 
 QUERY = Query("Where was the director of Reef, Ada Lind's mother born?", np.ones(2, np.float32))
 

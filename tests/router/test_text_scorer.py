@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import wye
-from backends.units import MOST_READ
-from featurizer.errors import ModelError
-from router.errors import RerankerError
-from router.session import Session
-from router.settings import RerankerSettings, load_settings
-from router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
-from router.types import Route
-from service.app import build
-from service.errors import ServiceError
-from service.settings import ServiceSettings
+from wye.backends.papers.units import MOST_READ
+from wye.featurizer.errors import ModelError
+from wye.router.errors import RerankerError
+from wye.router.session import Session
+from wye.router.settings import RerankerSettings, load_settings
+from wye.router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
+from wye.router.types import Route
+from wye.service.app import build
+from wye.service.errors import ServiceError
+from wye.service.settings import ServiceSettings
 
 Say = Callable[[Mapping[str, Any]], object]
 

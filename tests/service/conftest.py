@@ -11,13 +11,13 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.session import Session
-from service.app import build
-from service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
 from tests.live import inside
 from tests.service.fakes import Endpoint, Library, Serve, Shelf, stored
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"y": 1566}),

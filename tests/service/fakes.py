@@ -15,21 +15,29 @@ from typing import Any, cast
 
 from starlette.testclient import TestClient
 
-from backends.filters import Columns, parse_filter
-from backends.lexical import LexicalRetriever
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Passage, RankedHit, Ranking, Source
-from featurizer.analyser import Analyser, AnalyserSettings
-from router.errors import ModelFileError
-from router.fusion import FusionSettings
-from router.gateway import Begun, Gateway
-from router.policy import Policy
-from router.relevance import likely
-from router.rerank import Reranker
-from router.session import Session
-from router.types import (
+from tests.hashing import FakeAnalyser, HashAnalyser
+from tests.stored import fetch
+from wye.backends.filters import Columns, parse_filter
+from wye.backends.lexical import LexicalRetriever
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.trigraph.explanation import (
+    BridgeNote,
+    EntityNote,
+    Explanation,
+    PassageNote,
+    SeedNote,
+)
+from wye.backends.types import Passage, RankedHit, Ranking, Source
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.router.errors import ModelFileError
+from wye.router.fusion import FusionSettings
+from wye.router.gateway import Begun, Gateway
+from wye.router.policy import Policy
+from wye.router.relevance import likely
+from wye.router.rerank import Reranker
+from wye.router.session import Session
+from wye.router.types import (
     BASELINE,
     Candidate,
     ChainStep,
@@ -41,8 +49,6 @@ from router.types import (
     Route,
     Thresholds,
 )
-from tests.hashing import FakeAnalyser, HashAnalyser
-from tests.stored import fetch
 
 Serve = Callable[..., TestClient]
 LIBRARY = (

@@ -15,18 +15,18 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from featurizer.analyser import AnalyserSettings
-from router.model_files import save_policy
-from router.policy import Policy
-from router.session import Session
-from router.settings import load_settings
-from router.types import Route, Thresholds
-from service.app import CONSOLE, build, mount_console
-from service.errors import ServiceError
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside, until
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.featurizer.analyser import AnalyserSettings
+from wye.router.model_files import save_policy
+from wye.router.policy import Policy
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Route, Thresholds
+from wye.service.app import CONSOLE, build, mount_console
+from wye.service.errors import ServiceError
+from wye.service.settings import ServeSettings, ServiceSettings
 
 QUESTION = "Which of the two engines that Babbage built did Ada describe in 1843?"
 
@@ -51,7 +51,7 @@ def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noq
         def close(self) -> None:
             counted.closed += 1
 
-    monkeypatch.setattr("router.session.Analyser", Counting)
+    monkeypatch.setattr("wye.router.session.Analyser", Counting)
     return counted
 
 
@@ -92,7 +92,9 @@ def route_in(client: TestClient, collection: str) -> dict[str, Any]:
 
 def test_what_few_servers_need_is_loaded_by_few() -> None:
     seldom = "{'matplotlib', 'openai', 'opentelemetry.sdk', 'sklearn', 'spacy', 'torch'}"
-    program = f"import sys, service.app, service.cli; assert not {seldom} & {{*sys.modules}}"
+    program = (
+        f"import sys, wye.service.app, wye.service.cli; assert not {seldom} & {{*sys.modules}}"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -216,7 +218,7 @@ def files_of_the_console() -> list[Path]:
 
 def test_every_file_of_the_console_is_shipped() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["service"]
+    patterns = project["tool"]["setuptools"]["package-data"]["wye.service"]
     shipped = {path for pattern in patterns for path in (ROOT / "service").glob(pattern)}
     assert len(files_of_the_console()) > 20
     assert {*files_of_the_console()} <= shipped

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.batching import Batcher, Entry, Later, unless_gone
-from service.http.problems import Problem
+from wye.service.batching import Batcher, Entry, Later, unless_gone
+from wye.service.http.problems import Problem
 
 pytestmark = pytest.mark.anyio
 

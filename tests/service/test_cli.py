@@ -10,17 +10,17 @@ from sys import executable
 
 import pytest
 
-from backends.files import VISIBLE
-from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport, ingest
-from backends.types import Passage
-from featurizer.analyser import AnalyserSettings
-from router.types import USUAL, Route
-from service.cli import build
-from service.settings import load_settings
 from tests.docs.examples import parse
 from tests.fakes import ReadingAnalyser
 from tests.hashing import FakeAnalyser
+from wye.backends.files import VISIBLE
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.types import Passage
+from wye.featurizer.analyser import AnalyserSettings
+from wye.router.types import USUAL, Route
+from wye.service.cli import build
+from wye.service.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -334,14 +334,14 @@ def test_control_c_keeps_what_was_committed(
         seconds = dict.fromkeys(("read", "analyse", "write"), 0.0)
         return IngestReport(added=1, interrupted=True, version=2, seconds=seconds)
 
-    monkeypatch.setattr("router.session.ingest", interrupted)
+    monkeypatch.setattr("wye.router.session.ingest", interrupted)
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "1 added" in out, "is kept" in err) == (130, True, True)
 
     def too_early(*_: object, **__: object) -> IngestReport:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("router.session.ingest", too_early)
+    monkeypatch.setattr("wye.router.session.ingest", too_early)
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "Interrupted." in err) == (130, True)
 
@@ -353,7 +353,7 @@ def test_demo_indexes_and_asks_over_every_route(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
     code, out, err = wye("demo")
     assert code == 0, err
@@ -368,7 +368,9 @@ def test_demo_indexes_and_asks_over_every_route(
 def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[int] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("service.commands.serve._run", lambda wanted: served.append(wanted.port))
+    monkeypatch.setattr(
+        "wye.service.commands.serve._run", lambda wanted: served.append(wanted.port)
+    )
     code, out, err = wye("demo", "--serve", "--port", "8123")
     assert (code, "199 passages" in out) == (0, True)
     assert "Serving demo at http://127.0.0.1:8123" in err
@@ -405,7 +407,7 @@ def test_help_is_for_people(command: str, wye: Run, monkeypatch: pytest.MonkeyPa
 def test_a_shell_completes_commands_and_routes() -> None:
     def completed(*words: str) -> list[str]:
         asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-        script = "from service.cli import main; main()"
+        script = "from wye.service.cli import main; main()"
         done = run_process(
             [executable, "-c", script],
             env={**os.environ, **asked, "_WYE_COMPLETE": "complete_bash"},
@@ -421,7 +423,7 @@ def test_a_shell_completes_commands_and_routes() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     script = (
-        "import sys\nfrom service.cli import run\nrun(['--help'])\n"
+        "import sys\nfrom wye.service.cli import run\nrun(['--help'])\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
     done = run_process(

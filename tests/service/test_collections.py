@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-import service.collections
-from backends.store.documents import Removal, remove
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.errors import ModelFileError
-from router.model_files import save_policy
-from router.policy import Policy
-from router.session import Session
-from router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
-from router.types import Route, Thresholds
-from service.collections import (
+import wye.service.collections
+from tests.service.fakes import Library
+from wye.backends.store.documents import Removal, remove
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.errors import ModelFileError
+from wye.router.model_files import save_policy
+from wye.router.policy import Policy
+from wye.router.session import Session
+from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
+from wye.router.types import Route, Thresholds
+from wye.service.collections import (
     BASE,
     INDEX,
     THRESHOLDS,
@@ -26,11 +27,10 @@ from service.collections import (
     index_folders,
     router_settings,
 )
-from service.errors import ServiceError
-from service.http.problems import Problem
-from service.logs import LOG
-from service.settings import ServeSettings, ServiceSettings
-from tests.service.fakes import Library
+from wye.service.errors import ServiceError
+from wye.service.http.problems import Problem
+from wye.service.logs import LOG
+from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ class FakeDeriving:
 def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
     library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.collections, "Deriving", FakeDeriving)
+    monkeypatch.setattr(wye.service.collections, "Deriving", FakeDeriving)
     FakeDeriving.started = 0
     library.settings = load_settings()
 
@@ -177,13 +177,13 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
     monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["of"]))
     library.settings, library.changed = load_settings(), 5
     with monkeypatch.context() as patched:
-        patched.setattr(service.collections, "Deriving", refuse)
+        patched.setattr(wye.service.collections, "Deriving", refuse)
         library.with_thresholds = Thresholds(0.1, 0.2)
         assert collection.renew(), "what else is newer is used"
         assert not collection.renew()
     assert told == [BASE], "once, not at every look"
     assert "no process can be started" in str(collection.facts()["error"])
-    monkeypatch.setattr(service.collections, "Deriving", FakeDeriving)
+    monkeypatch.setattr(wye.service.collections, "Deriving", FakeDeriving)
     FakeDeriving.started = 0
     assert not collection.renew()
     assert (FakeDeriving.started, collection.error) == (1, "")

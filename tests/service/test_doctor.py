@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.model_files import save_policy
-from router.policy import Policy
-from router.session import Session
-from router.settings import load_settings as load_routers
-from router.types import Thresholds
-from service.cli import run
-from service.doctor import Finding, Health, examine
-from service.http.keys import Scope, append_key, new_key
-from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Endpoint
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.model_files import save_policy
+from wye.router.policy import Policy
+from wye.router.session import Session
+from wye.router.settings import load_settings as load_routers
+from wye.router.types import Thresholds
+from wye.service.cli import run
+from wye.service.doctor import Finding, Health, examine
+from wye.service.http.keys import Scope, append_key, new_key
+from wye.service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

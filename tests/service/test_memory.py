@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import service.memory
-from service.memory import mapped_bytes, own_bytes
+import wye.service.memory
+from wye.service.memory import mapped_bytes, own_bytes
 
 PAGES = 64 * mmap.PAGESIZE
 
@@ -37,6 +37,6 @@ def test_what_is_of_no_file() -> None:
 
 
 def test_nothing_is_told_where_the_system_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.memory, "_LISTED", "/nowhere")
+    monkeypatch.setattr(wye.service.memory, "_LISTED", "/nowhere")
     assert mapped_bytes(Path("/")) is None
     assert own_bytes() is None

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from backends.progress import Silent
-from backends.sources import DocumentSource, refuse
-from backends.store.index import PassageStore
-from router.session import Session
-from router.settings import Settings, load_settings
-from router.types import Route
+from wye.backends.progress import Silent
+from wye.backends.sources import DocumentSource, refuse
+from wye.backends.store.index import PassageStore
+from wye.router.session import Session
+from wye.router.settings import Settings, load_settings
+from wye.router.types import Route
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -29,9 +29,9 @@ QUESTIONS = ["Who designed the Iron Bridge?", "Which river does the old mill sta
 BUILD = """
 import json, sys
 from dataclasses import replace
-from backends.sources import DocumentSource, refuse
-from router.settings import load_settings
-from service import ray_build
+from wye.backends.sources import DocumentSource, refuse
+from wye.router.settings import load_settings
+from wye.service import ray_build
 
 index, source, address = sys.argv[1:]
 ray_build.ROWS_PER_TASK = 16
@@ -55,7 +55,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from service import ray_build  # noqa: PLC0415 - it imports ray
+    from wye.service import ray_build  # noqa: PLC0415 - it imports ray
 
     monkeypatch.setattr(ray_build, "ROWS_PER_TASK", 16)
 
@@ -78,7 +78,7 @@ class Once(Silent):
 
 
 def build(settings: Settings, source: str | Path = DEMO, **options: Any) -> int:  # noqa: ANN401
-    from service import ray_build  # noqa: PLC0415 - it imports ray
+    from wye.service import ray_build  # noqa: PLC0415 - it imports ray
 
     files = DocumentSource(source).split()
     return ray_build.build(settings, files, {}, refuse, **options).added
@@ -126,7 +126,7 @@ def test_actors_that_are_killed_change_nothing(local: Path, there: Settings) -> 
 def test_a_document_with_the_id_of_another_is_named_with_both(
     there: Settings, tmp_path: Path
 ) -> None:
-    from service import ray_build  # noqa: PLC0415 - it imports ray
+    from wye.service import ray_build  # noqa: PLC0415 - it imports ray
 
     one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     for path in (one, other):

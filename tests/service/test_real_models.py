@@ -18,15 +18,15 @@ from sentence_transformers.sentence_transformer import modules
 from transformers import AutoConfig, AutoModel
 
 import wye
-from featurizer.analyser import Analyser
-from featurizer.constituency.tree import parse_brackets
-from router.relevance import ABSTAIN_BELOW
-from router.session import Session
-from router.types import USUAL, Route
-from service.cli import run
-from service.commands.demo import judged_questions, one_of_each_kind
-from service.commands.index import BadLines, ingest_files
-from service.settings import load_settings
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.router.relevance import ABSTAIN_BELOW
+from wye.router.session import Session
+from wye.router.types import USUAL, Route
+from wye.service.cli import run
+from wye.service.commands.demo import judged_questions, one_of_each_kind
+from wye.service.commands.index import BadLines, ingest_files
+from wye.service.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DEMO, NESTED = ROOT / "service" / "demo", ROOT / "service" / "demo_steps"
@@ -50,7 +50,7 @@ def refuse(*arguments, **_):
 
 socket.socket.connect = socket.socket.connect_ex = refuse
 socket.getaddrinfo = socket.gethostbyname = socket.create_connection = refuse
-from service.cli import run
+from wye.service.cli import run
 for command in json.loads(sys.argv[1]):
     code = run(command)
     if code:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.documents import Removal, remove
-from backends.types import Passage
-from service.collections import Collection
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings
 from tests.live import until
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
+from wye.backends.store.documents import Removal, remove
+from wye.backends.types import Passage
+from wye.service.collections import Collection
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings
 
 
 def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(

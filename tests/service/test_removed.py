@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
-from router import removed
-from router.settings import variables
-from service.arms.kinds import KINDS
-from service.cli import build
-from service.settings import ServiceSettings
 from tests.service.fakes import Library, Serve
+from wye.router import removed
+from wye.router.settings import variables
+from wye.service.arms.kinds import KINDS
+from wye.service.cli import build
+from wye.service.settings import ServiceSettings
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -4,8 +4,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from backends.types import RankedHit, Ranking
-from router.types import (
+from wye import Hit, Hits
+from wye.backends.types import RankedHit, Ranking
+from wye.router.types import (
     BASELINE,
     Candidate,
     ChainStep,
@@ -16,7 +17,7 @@ from router.types import (
     Route,
     Thresholds,
 )
-from service.render import (
+from wye.service.render import (
     SHOWN_FEATURES,
     SHOWN_NAMES,
     change_of,
@@ -24,7 +25,6 @@ from service.render import (
     show_chain,
     show_decision,
 )
-from wye import Hit, Hits
 
 WHY = (
     Contribution(BASELINE, 0.5),

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.model_files import TrainedRouter, save_router
-from router.policy import Policy
-from router.scorer import Linear, Scorer, Standard
-from router.types import Route, Thresholds
-from service.cli import run
 from tests.service.fakes import Library, Serve
+from wye.router.model_files import TrainedRouter, save_router
+from wye.router.policy import Policy
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.types import Route, Thresholds
+from wye.service.cli import run
 
 RIVER = {"question": "Into which sea does the river of Mostar flow"}
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from backends.errors import FilterError
-from backends.filters import Fixed
-from featurizer.spacy_parser import token_count
-from router.types import BASELINE, Decision, Route, Thresholds
-from service.batching import Entry, Later
-from service.collections import Collection
-from service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 from tests.hashing import HashAnalyser
 from tests.service.fakes import Library
+from wye.backends.errors import FilterError
+from wye.backends.filters import Fixed
+from wye.featurizer.spacy.parser import token_count
+from wye.router.types import BASELINE, Decision, Route, Thresholds
+from wye.service.batching import Entry, Later
+from wye.service.collections import Collection
+from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 
 GRAPH = SearchParams("c", Route.GRAPH, 2)
 ROUTE = SearchParams("c", Route.AUTO, 1, only_route=True)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.testclient import TestClient
 
-import service
-from router.types import Route
-from service.app import build
-from service.settings import ServeSettings, ServiceSettings
+import wye.service
 from tests.service.fakes import Library
+from wye.router.types import Route
+from wye.service.app import build
+from wye.service.settings import ServeSettings, ServiceSettings
 
 if TYPE_CHECKING:
     from starlette.types import Message
 
 
-HERE = Path(service.__file__).parent
+HERE = Path(wye.service.__file__).parent
 MOST_FUNCTIONS = 42
 
 

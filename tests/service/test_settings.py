@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import SettingsError
-from router.settings import ELSEWHERE, KEY, Settings, variables
-from router.settings import load_settings as load_routers
-from service.settings import ServiceSettings, is_loopback, load_settings
+from wye.router.errors import SettingsError
+from wye.router.settings import ELSEWHERE, KEY, Settings, variables
+from wye.router.settings import load_settings as load_routers
+from wye.service.settings import ServiceSettings, is_loopback, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {".py", ".md", ".yaml", ".toml", ".js", ".html", ".ipynb", ".sh", ".yml"}

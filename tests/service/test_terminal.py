@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from backends.files import VISIBLE
-from service import terminal
-from service.terminal import Bar
+from wye.backends.files import VISIBLE
+from wye.service import terminal
+from wye.service.terminal import Bar
 
 
 @pytest.fixture

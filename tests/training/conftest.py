@@ -9,22 +9,22 @@ import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.away import away
-from training.evaluation.held_out import (
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.away import away
+from wye.training.evaluation.held_out import (
     HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
     run_systems,
 )
-from training.fit.router import Choices, Fitted, TrainingSet, fit
-from training.labels import compared
-from training.report import Report, make_report
+from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
+from wye.training.labels import compared
+from wye.training.report import Report, make_report
 
 
 @pytest.fixture
 def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from backends.trigraph.seeds import SeedStats
-from backends.types import Mention, Query, RankedHit, Ranking
-from router.model_files import RouterInfo
-from router.policy import Policy
-from router.request_log import FEEDBACK, RETRIEVAL
-from router.scorer import Linear, Scorer, Standard
-from router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
-from training.data.dataset import Question
-from training.data.evaluation_set import EvaluationSet
-from training.data.examples import Examples
-from training.data.replay import (
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Mention, Query, RankedHit, Ranking
+from wye.router.model_files import RouterInfo
+from wye.router.policy import Policy
+from wye.router.request_log import FEEDBACK, RETRIEVAL
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
+from wye.training.data.dataset import Question
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.examples import Examples
+from wye.training.data.replay import (
     SCHEMA,
     Replay,
     Replayed,

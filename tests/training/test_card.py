@@ -1,9 +1,9 @@
 import re
 from dataclasses import replace
 
-from training.card import card
-from training.markdown import gain_spread, spread
-from training.report import Report
+from wye.training.card import card
+from wye.training.markdown import gain_spread, spread
+from wye.training.report import Report
 
 
 def test_the_card_has_figures_with_their_command(report: Report) -> None:

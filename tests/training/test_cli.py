@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from router.types import Route
 from tests.fakes import speaking
 from tests.training.made import write_dataset
-from training.cli import parse_routes
-from training.errors import EvaluationError
+from wye.router.types import Route
+from wye.training.cli import parse_routes
+from wye.training.errors import EvaluationError
 
 Eval = Callable[..., tuple[int, str, str]]
 

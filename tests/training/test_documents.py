@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.types import Float32
 from benchmarks.harness import DEMO
-from featurizer.analyser import AnalyserSettings
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser, speaking
 from tests.hashing import HashAnalyser
 from tests.training.made import write_town
 from tests.training.test_questions import told, writes_well
-from training.data.dataset import read_dataset
+from wye.backends.types import Float32
+from wye.featurizer.analyser import AnalyserSettings
+from wye.training.data.dataset import read_dataset
 
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -44,7 +44,7 @@ def test_a_router_is_trained_used_and_tuned(
     tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("router.session.Analyser", WordAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", WordAnalyser)
     write_town(tmp_path / "my-questions", streets=64)
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
     perform(block_with("wye train --index"), wye, monkeypatch)
@@ -53,7 +53,7 @@ def test_a_router_is_trained_used_and_tuned(
 
 def test_questions_are_written(tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("router.session.Analyser", WordAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", WordAnalyser)
     assert wye("index", DEMO, "--index", "my-index")[0] == 0
     with speaking(writes_well) as endpoint:
         endpoint.say = lambda _, passages: told(

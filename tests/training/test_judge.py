@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from backends.progress import Silent
-from backends.types import Ranking
-from router.settings import load_settings
-from router.types import Route
 from tests.fakes import LanguageModel, Say, speaking
 from tests.training.made import ranking, replay_of, replayed
-from training.data.replay import Replay, TrainingReplay
-from training.errors import FitError, JudgeError
-from training.fit.router import Choices
-from training.judge import JUDGED, JudgeClient, KeptReplies, LlmJudge
-from training.run import TrainingRun
+from wye.backends.progress import Silent
+from wye.backends.types import Ranking
+from wye.router.settings import load_settings
+from wye.router.types import Route
+from wye.training.data.replay import Replay, TrainingReplay
+from wye.training.errors import FitError, JudgeError
+from wye.training.fit.router import Choices
+from wye.training.judge import JUDGED, JudgeClient, KeptReplies, LlmJudge
+from wye.training.run import TrainingRun
 
 
 def reads(*messages: str) -> str:

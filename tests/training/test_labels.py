@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from router.fusion import FusionSettings
-from router.types import Route
 from tests.training.made import replay_of, replayed
-from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from training.data.replay import Replayed, TrainingReplay
-from training.errors import FitError
-from training.evaluation.measures import MEASURES
-from training.labels import (
+from wye.router.fusion import FusionSettings
+from wye.router.types import Route
+from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.data.replay import Replayed, TrainingReplay
+from wye.training.errors import FitError
+from wye.training.evaluation.measures import MEASURES
+from wye.training.labels import (
     BETTER,
     CHOICES,
     ENOUGH,

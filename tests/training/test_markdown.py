@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from training.evaluation.bootstrap import Interval
-from training.markdown import (
+from wye.training.evaluation.bootstrap import Interval
+from wye.training.markdown import (
     by_measure,
     escape,
     gain,

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import wye
-from backends.progress import Silent
-from router.session import Session
-from router.settings import load_settings
 from tests.fakes import LanguageModel, speaking
-from training.data.dataset import read_dataset
-from training.errors import DatasetError, JudgeError, TrainingError
-from training.judge import JudgeClient
-from training.questions import (
+from wye.backends.progress import Silent
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.training.data.dataset import read_dataset
+from wye.training.errors import DatasetError, JudgeError, TrainingError
+from wye.training.judge import JudgeClient
+from wye.training.questions import (
     ANSWER_TOKENS,
     ASKED,
     BRIDGE,
@@ -241,7 +241,7 @@ def test_a_model_that_is_no_use_is_not_paid_for_long(
     assert {line["fault"] for line in lines(folder / ASKED)[1:]} == {"a duplicate"}
     endpoint.say = lambda *_: "no"
     (folder / ASKED).unlink()
-    monkeypatch.setattr("training.questions.PATIENCE", 3)
+    monkeypatch.setattr("wye.training.questions.PATIENCE", 3)
     with pytest.raises(TrainingError, match=r"3 replies in a row.*no question, or no answer"):
         writer().write(9, Silent())
 

@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.files import DIGITS
-from router.fusion import FusionSettings
-from router.model import RoutingModel
-from router.model_files import TrainedRouter, save_router
-from router.policy import Policy
-from router.query_performance import NAMES
-from router.session import Session
-from router.settings import RoutingSettings, load_settings
-from router.types import Decision, Route, Thresholds
-from service.cli import run
-from training.data.evaluation_set import EvaluationSet
-from training.data.examples import Pool
-from training.data.replay import read_training
-from training.data.replaying import replay_demo
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import train
-from training.labels import BETTER, disagreements
-from training.run import schema_of
+from wye.backends.files import DIGITS
+from wye.router.fusion import FusionSettings
+from wye.router.model import RoutingModel
+from wye.router.model_files import TrainedRouter, save_router
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES
+from wye.router.session import Session
+from wye.router.settings import RoutingSettings, load_settings
+from wye.router.types import Decision, Route, Thresholds
+from wye.service.cli import run
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.examples import Pool
+from wye.training.data.replay import read_training
+from wye.training.data.replaying import replay_demo
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import train
+from wye.training.labels import BETTER, disagreements
+from wye.training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
 

@@ -9,17 +9,17 @@ from typer.testing import CliRunner
 
 import wye
 from benchmarks.harness import DEMO
-from router.relevance import (
+from wye.router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
     load_relevance,
 )
-from router.settings import load_settings
-from router.types import Route
-from service.cli import run
-from training.relevance import (
+from wye.router.settings import load_settings
+from wye.router.types import Route
+from wye.service.cli import run
+from wye.training.relevance import (
     KINDS,
     ROUTES,
     UNANSWERED,
@@ -134,7 +134,7 @@ def test_the_same_examples_give_the_same_model_to_the_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = dataset(tmp_path, "towns", TOWNS, "castle")
-    monkeypatch.setattr("training.relevance.gather", lambda *_: made())
+    monkeypatch.setattr("wye.training.relevance.gather", lambda *_: made())
     out = tmp_path / "model"
     written = []
     for _ in range(2):

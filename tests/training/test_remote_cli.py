@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from router.passage_routing import load_passage_router
-from service.app import build
-from service.cli import run
-from service.settings import ServiceSettings
 from tests.live import inside
 from tests.service.arms.fakes import Remote
 from tests.training.remote_town import BRIDGES, question, write_arms, write_dataset
+from wye.router.passage_routing import load_passage_router
+from wye.service.app import build
+from wye.service.cli import run
+from wye.service.settings import ServiceSettings
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_what_fails_is_not_learned_from_and_asked_again(
 def test_a_run_that_is_killed_goes_on_where_it_was(
     town: list[str], servers: tuple[Remote, Remote], tmp_path: Path
 ) -> None:
-    program = "import sys; from service.cli import run; sys.exit(run(sys.argv[1:]))"
+    program = "import sys; from wye.service.cli import run; sys.exit(run(sys.argv[1:]))"
     for one in servers:
         one.mode, one.seconds = "slow", 0.5
     options = ["train", *town, "--yes"]

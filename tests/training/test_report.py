@@ -9,13 +9,13 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from router.types import Thresholds
-from training.evaluation.bootstrap import Interval
-from training.fit.router import Fitted
-from training.plots import as_svg, front_figure
-from training.report import Report, count_questions, make_report, verdict, write_report
-from training.thresholds.outcomes import Outcome, ThresholdObjective
-from training.thresholds.solve import Front
+from wye.router.types import Thresholds
+from wye.training.evaluation.bootstrap import Interval
+from wye.training.fit.router import Fitted
+from wye.training.plots import as_svg, front_figure
+from wye.training.report import Report, count_questions, make_report, verdict, write_report
+from wye.training.thresholds.outcomes import Outcome, ThresholdObjective
+from wye.training.thresholds.solve import Front
 
 
 @pytest.fixture(scope="module")

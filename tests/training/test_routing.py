@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import bands, decide, routes
-from router.types import Route, Thresholds
-from training.errors import FitError
-from training.thresholds.outcomes import (
+from wye.router.policy import bands, decide, routes
+from wye.router.types import Route, Thresholds
+from wye.training.errors import FitError
+from wye.training.thresholds.outcomes import (
     RouteOutcomes,
     ThresholdObjective,
     moves,

@@ -6,19 +6,19 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from backends.progress import Silent
-from featurizer.constituency.parser import open_syntax_parser
-from router.query_performance import schema_id
-from router.settings import load_settings
-from router.types import Route
-from service.cli import run
 from tests.training.made import write_town
-from training.data.dataset import respell
-from training.data.sources import QuestionSource
-from training.errors import DatasetError, FitError
-from training.fit.baselines import BASELINES
-from training.fit.router import Choices, Fitted
-from training.run import TrainingRun, command_line, schema_of, versions
+from wye.backends.progress import Silent
+from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.query_performance import schema_id
+from wye.router.settings import load_settings
+from wye.router.types import Route
+from wye.service.cli import run
+from wye.training.data.dataset import respell
+from wye.training.data.sources import QuestionSource
+from wye.training.errors import DatasetError, FitError
+from wye.training.fit.baselines import BASELINES
+from wye.training.fit.router import Choices, Fitted
+from wye.training.run import TrainingRun, command_line, schema_of, versions
 
 pytestmark = pytest.mark.usefixtures("no_encoder")
 
@@ -92,7 +92,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
     monkeypatch.setattr(
-        "training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
+        "wye.training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
     )
     other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
@@ -109,7 +109,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
 def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.fit.baselines.BASELINES", {})
+    monkeypatch.setattr("wye.training.fit.baselines.BASELINES", {})
     other = write_town(tmp_path / "village", streets=24)
     # A question that both ask would be left out with either.
     lines = (other / "queries.jsonl").read_text(encoding="utf-8")

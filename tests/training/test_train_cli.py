@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from router.model_files import read_policy
-from router.types import Route
-from service.cli import run
 from tests.fakes import ReadingAnalyser
 from tests.training.made import write_town
-from training.fit.baselines import BASELINES
+from wye.router.model_files import read_policy
+from wye.router.types import Route
+from wye.service.cli import run
+from wye.training.fit.baselines import BASELINES
 
 HOP = "Where did the person whom Bakort taught go?"
 Wye = Callable[..., tuple[int, str, str]]
@@ -59,9 +59,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("trained"))
     write_town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", ReadingAnalyser)
+        patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         only = {"embedding-lr": BASELINES["embedding-lr"]}
-        patch.setattr("training.fit.baselines.BASELINES", only)
+        patch.setattr("wye.training.fit.baselines.BASELINES", only)
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
     return place

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from router.model_files import read_policy
-from router.types import Thresholds
-from service.cli import run
 from tests.training.made import logged
+from wye.router.model_files import read_policy
+from wye.router.types import Thresholds
+from wye.service.cli import run
 
 Write = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]

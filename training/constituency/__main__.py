@@ -1,4 +1,4 @@
-"""`python -m training.constituency --data DIR --out models/NAME`: train, export, evaluate.
+"""`python -m wye.training.constituency --data DIR --out models/NAME`: train, export, evaluate.
 
 DIR has train.mrg, dev.mrg, test.mrg and questions-eval.mrg, one bracketed tree a line.
 """
@@ -12,13 +12,13 @@ import torch
 import typer
 from rich import print as say
 
-from featurizer.constituency.parser import MODEL_FILE
-from featurizer.errors import how_to_install
-from training.constituency.evaluation import evaluate, write_card
-from training.constituency.model_files import compress, export, save_vectors
-from training.constituency.recipe import Recipe
-from training.constituency.treebank import Tagger, read_trees, with_predicted_tags
-from training.errors import TrainingError
+from wye.featurizer.constituency.parser import MODEL_FILE
+from wye.featurizer.errors import how_to_install
+from wye.training.constituency.evaluation import evaluate, write_card
+from wye.training.constituency.model_files import compress, export, save_vectors
+from wye.training.constituency.recipe import Recipe
+from wye.training.constituency.treebank import Tagger, read_trees, with_predicted_tags
+from wye.training.errors import TrainingError
 
 _DEFAULT = Recipe()
 Folder = Annotated[Path, typer.Option(file_okay=False)]
@@ -49,7 +49,7 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
         TrainingError: A treebank file or Stanza is missing.
     """
     try:
-        from training.constituency.fit import fit  # noqa: PLC0415
+        from wye.training.constituency.fit import fit  # noqa: PLC0415
     except ImportError as error:
         raise TrainingError(
             f"Training a constituency model needs Stanza ({error}); {how_to_install('stanza')}."

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
-from featurizer.constituency.decoder import Decoder
-from featurizer.constituency.parser import MODEL_FILE
-from featurizer.constituency.tree import Tree
-from training.constituency.recipe import Recipe
-from training.constituency.treebank import (
+from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
+from wye.featurizer.constituency.decoder import Decoder
+from wye.featurizer.constituency.parser import MODEL_FILE
+from wye.featurizer.constituency.tree import Tree
+from wye.training.constituency.recipe import Recipe
+from wye.training.constituency.treebank import (
     Tagger,
     is_question,
     read_trees,
     retag,
     with_predicted_tags,
 )
-from training.errors import TrainingError
+from wye.training.errors import TrainingError
 
 # EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})

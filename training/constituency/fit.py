@@ -19,10 +19,10 @@ from stanza.models.constituency import parser_training
 from stanza.models.constituency.in_order_oracle import InOrderOracle
 from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
-from featurizer.constituency.parser import from_stanza
-from featurizer.constituency.tree import Tree
-from training.constituency.evaluation import score
-from training.constituency.recipe import Recipe
+from wye.featurizer.constituency.parser import from_stanza
+from wye.featurizer.constituency.tree import Tree
+from wye.training.constituency.evaluation import score
+from wye.training.constituency.recipe import Recipe
 
 # Stanza has no types; these names mark its objects.
 Trainer = Any

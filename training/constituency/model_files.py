@@ -11,8 +11,13 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors, read_stanza
-from featurizer.encoder import locate_model
+from wye.featurizer.constituency.checkpoint import (
+    VECTORS,
+    StanzaFiles,
+    read_safetensors,
+    read_stanza,
+)
+from wye.featurizer.encoder import locate_model
 
 # Stanza's reserved entries, in its order: padding, unknown, empty, root.
 RESERVED = ("<PAD>", "<UNK>", "<EMPTY>", "<ROOT>")

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from featurizer.encoder import DEFAULT_ENCODER
-from featurizer.spacy_pipeline import DEFAULT_PIPELINE
+from wye.featurizer.encoder import DEFAULT_ENCODER
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from featurizer.constituency.tree import Tree, parse_brackets
-from featurizer.spacy_pipeline import load_pipeline
-from training.errors import TrainingError
+from wye.featurizer.constituency.tree import Tree, parse_brackets
+from wye.featurizer.spacy.pipeline import load_pipeline
+from wye.training.errors import TrainingError
 
 QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
 

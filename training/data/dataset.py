@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training.errors import DatasetError
+from wye.training.errors import DatasetError
 
 Judgements = Mapping[str, Mapping[str, int]]
 

@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float32, Float64, Int64, Mask, Ranking
-from featurizer.analyser import AnalyserSettings
-from featurizer.plan import is_nested, may_have_plan
-from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from router.passage_evidence import PASSAGE_NAMES, passage_columns
-from router.policy import SURE, bands
-from router.query_performance import NAMES, at_hand, with_corpus
-from router.scorer import UNFAMILIAR_SCORE
-from router.types import FURTHER, Route, Thresholds
-from training.data.feature_cache import cached_features
-from training.data.replay import Replay, Replayed
-from training.errors import TrainingError
-from training.evaluation.measures import DEPTH, MEASURES
-from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
+from wye.backends.types import Float32, Float64, Int64, Mask, Ranking
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.plan import is_nested, may_have_plan
+from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
+from wye.router.passage_evidence import PASSAGE_NAMES, passage_columns
+from wye.router.policy import SURE, bands
+from wye.router.query_performance import NAMES, at_hand, with_corpus
+from wye.router.scorer import UNFAMILIAR_SCORE
+from wye.router.types import FURTHER, Route, Thresholds
+from wye.training.data.feature_cache import cached_features
+from wye.training.data.replay import Replay, Replayed
+from wye.training.errors import TrainingError
+from wye.training.evaluation.measures import DEPTH, MEASURES
+from wye.training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
@@ -43,7 +43,7 @@ class EvaluationSet:
     Attributes:
         features: (n, d) float64.
         deciding: Stages that the router always needs to decide; see
-            `router.query_performance.stages`.
+            `wye.router.query_performance.stages`.
     """
 
     replays: tuple[Replay, ...]

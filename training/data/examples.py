@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float64, Int64
-from training.errors import FitError
+from wye.backends.types import Float64, Int64
+from wye.training.errors import FitError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.files import write_atomically
-from backends.types import Float64
-from featurizer.analyser import AnalyserSettings
-from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.registry import schema_id, syntax_matrix
-from training.errors import TrainingError
+from wye.backends.files import write_atomically
+from wye.backends.types import Float64
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from wye.featurizer.registry import schema_id, syntax_matrix
+from wye.training.errors import TrainingError
 
 BATCH = 64
 

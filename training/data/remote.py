@@ -15,19 +15,19 @@ from statistics import median
 
 import numpy as np
 
-from backends.progress import Progress
-from backends.types import Query, RankedHit, Ranking
-from router.fusion import FusionSettings, fuse_text
-from router.passage_evidence import Returned
-from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit, RemoteAsker
-from router.remote_fusion import RemoteList, together
-from router.text_evidence import SEEN
-from router.types import ArmResults, Route
-from training.data.dataset import Dataset, Question
-from training.data.json_lines import keep_line, kept_lines
-from training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
-from training.data.replaying import contains_any, digest, words
-from training.errors import TrainingError
+from wye.backends.progress import Progress
+from wye.backends.types import Query, RankedHit, Ranking
+from wye.router.fusion import FusionSettings, fuse_text
+from wye.router.passage_evidence import Returned
+from wye.router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit, RemoteAsker
+from wye.router.remote_fusion import RemoteList, together
+from wye.router.text_evidence import SEEN
+from wye.router.types import ArmResults, Route
+from wye.training.data.dataset import Dataset, Question
+from wye.training.data.json_lines import keep_line, kept_lines
+from wye.training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
+from wye.training.data.replaying import contains_any, digest, words
+from wye.training.errors import TrainingError
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""

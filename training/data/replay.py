@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from backends.coverage import Coverage, NameCoverage, WordCoverage
-from backends.files import write_atomically
-from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Mention, Query, RankedHit, Ranking
-from router.passage_evidence import Returned
-from router.types import ARMS, FURTHER, ArmResults, Route
-from training.data.dataset import Judgements, Question
-from training.errors import ReplayError, SplitError
-from training.evaluation.measures import score
+from wye.backends.coverage import Coverage, NameCoverage, WordCoverage
+from wye.backends.files import write_atomically
+from wye.backends.trigraph.seeds import SeedStats
+from wye.backends.types import Float64, Mention, Query, RankedHit, Ranking
+from wye.router.passage_evidence import Returned
+from wye.router.types import ARMS, FURTHER, ArmResults, Route
+from wye.training.data.dataset import Judgements, Question
+from wye.training.errors import ReplayError, SplitError
+from wye.training.evaluation.measures import score
 
 TRAINING_SPLITS = frozenset({"train", "dev"})
 """Splits to train and tune on."""
@@ -153,7 +153,7 @@ class Replay:
         """Every measure of every question, for any rankings.
 
         Returns:
-            (n, m) float64, columns in the order of `training.evaluation.measures.MEASURES`.
+            (n, m) float64, columns in the order of `wye.training.evaluation.measures.MEASURES`.
         """
         ids = [one.question.id for one in self.questions]
         run = {

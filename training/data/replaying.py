@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.progress import Progress, Silent
-from backends.sources import DocumentSource
-from backends.store.extracted import ExtractedStore
-from backends.types import Ranking
-from router.session import Session
-from router.settings import load_settings
-from router.types import Route, TimedArmResults
-from training.data.dataset import Dataset, Question, read_dataset
-from training.data.replay import (
+from wye.backends.progress import Progress, Silent
+from wye.backends.sources import DocumentSource
+from wye.backends.store.extracted import ExtractedStore
+from wye.backends.types import Ranking
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Route, TimedArmResults
+from wye.training.data.dataset import Dataset, Question, read_dataset
+from wye.training.data.replay import (
     SCHEMA,
     TRAINING_SPLITS,
     Replayed,
@@ -54,7 +54,7 @@ def replay_dataset(
         depth: Most hits of an arm or of steps.
 
     Returns:
-        The file, for `training.data.replay`.
+        The file, for `wye.training.data.replay`.
 
     Raises:
         QuestionError: A question is empty.
@@ -190,7 +190,7 @@ def replay_demo(folder: Path) -> list[Path]:
     """
     own = load_settings()
     index = folder / "index"
-    with as_file(files("service") / "demo") as corpus:
+    with as_file(files("wye.service") / "demo") as corpus:
         with Session.create(own, index) as session:
             session.ingest(DocumentSource(corpus).passages())
         with Session.open(own, index) as session:

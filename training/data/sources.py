@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backends.progress import Progress
-from backends.store.index import PassageStore
-from backends.types import Passage
-from router.session import Session
-from router.settings import Settings
-from training.data.dataset import Dataset, hurried, read_dataset
-from training.data.remote import RemoteAnswers
-from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay
-from training.data.replaying import replay_dataset
-from training.errors import DatasetError, SplitError, TrainingError
+from wye.backends.progress import Progress
+from wye.backends.store.index import PassageStore
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.router.settings import Settings
+from wye.training.data.dataset import Dataset, hurried, read_dataset
+from wye.training.data.remote import RemoteAnswers
+from wye.training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay
+from wye.training.data.replaying import replay_dataset
+from wye.training.errors import DatasetError, SplitError, TrainingError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from backends.progress import Progress
-from backends.types import Float64
-from router.answers.extractive import best_sentences
-from router.relevance import ABSTAIN_BELOW, FIRST
-from training.data.dataset import Question
-from training.data.replaying import contains_any, words
-from training.errors import EvaluationError, JudgeError
-from training.evaluation.compare import Means, compare
-from training.evaluation.evaluate import Evaluation, SystemRun
-from training.judge import KeptReplies
-from training.markdown import by_measure, spread, table
+from wye.backends.progress import Progress
+from wye.backends.types import Float64
+from wye.router.answers.extractive import best_sentences
+from wye.router.relevance import ABSTAIN_BELOW, FIRST
+from wye.training.data.dataset import Question
+from wye.training.data.replaying import contains_any, words
+from wye.training.errors import EvaluationError, JudgeError
+from wye.training.evaluation.compare import Means, compare
+from wye.training.evaluation.evaluate import Evaluation, SystemRun
+from wye.training.judge import KeptReplies
+from wye.training.markdown import by_measure, spread, table
 
 MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"

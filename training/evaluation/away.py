@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.types import Float64
-from router.fusion import FusionSettings
-from router.policy import Policy
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.evaluation.compare import AUTO, QUALITY, Shares, shares_of
-from training.evaluation.measures import MEASURES
+from wye.backends.types import Float64
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.evaluation.compare import AUTO, QUALITY, Shares, shares_of
+from wye.training.evaluation.measures import MEASURES
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)

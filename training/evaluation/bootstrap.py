@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.types import Float64
-from training.errors import EvaluationError
+from wye.backends.types import Float64
+from wye.training.errors import EvaluationError
 
 _CELLS = 4_000_000  # in a block of resamples, so that it takes some 32 MB
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from backends.types import Float64, Int64
-from training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.backends.types import Float64, Int64
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
 
 AUTO, RANDOM, ORACLE = "auto", "random", "oracle"
 QUALITY = "nDCG@10"

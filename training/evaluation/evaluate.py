@@ -8,13 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from backends.documents import is_blank
-from backends.progress import Progress, Silent
-from backends.types import Float64, RankedHit
-from router.types import Reply, Route
-from training.data.dataset import Dataset, Question
-from training.errors import EvaluationError
-from training.evaluation.compare import (
+from wye.backends.documents import is_blank
+from wye.backends.progress import Progress, Silent
+from wye.backends.types import Float64, RankedHit
+from wye.router.types import Reply, Route
+from wye.training.data.dataset import Dataset, Question
+from wye.training.errors import EvaluationError
+from wye.training.evaluation.compare import (
     PERCENTILES,
     Differences,
     Means,
@@ -22,8 +22,8 @@ from training.evaluation.compare import (
     compare,
     percentiles,
 )
-from training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
-from training.markdown import by_measure, escape, gain, spread, table
+from wye.training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
+from wye.training.markdown import by_measure, escape, gain, spread, table
 
 
 class Endpoint(Protocol):

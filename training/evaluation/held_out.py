@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from backends.types import Float64, Int64, Mask
-from featurizer.registry import FEATURE_NAMES
-from router.fusion import FusionSettings
-from router.policy import Policy, bands, routes
-from router.query_performance import stages
-from router.types import Route
-from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from training.evaluation.away import Away
-from training.evaluation.bootstrap import Interval
-from training.evaluation.compare import (
+from wye.backends.types import Float64, Int64, Mask
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy, bands, routes
+from wye.router.query_performance import stages
+from wye.router.types import Route
+from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.evaluation.away import Away
+from wye.training.evaluation.bootstrap import Interval
+from wye.training.evaluation.compare import (
     AUTO,
     ORACLE,
     QUALITY,
@@ -27,9 +27,9 @@ from training.evaluation.compare import (
     percentiles,
     shares_of,
 )
-from training.evaluation.measures import MEASURES
-from training.fit.calibration import Reliability, reliability
-from training.labels import Disagreement
+from wye.training.evaluation.measures import MEASURES
+from wye.training.fit.calibration import Reliability, reliability
+from wye.training.labels import Disagreement
 
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
@@ -70,7 +70,7 @@ class HeldOutOutcomes:
         origins: (n,) replay of each question.
         scores: (n,) the router's scores.
         labels: (n,) labels, by the success that the router learned.
-        better: (n,) as in `training.labels.Disagreement`.
+        better: (n,) as in `wye.training.labels.Disagreement`.
         codes: (n,) codes of the routes that auto takes.
     """
 

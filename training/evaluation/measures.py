@@ -7,9 +7,9 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 
-from backends.files import rounded_json
-from backends.types import Float64, RankedHit
-from training.data.dataset import Judgements
+from wye.backends.files import rounded_json
+from wye.backends.types import Float64, RankedHit
+from wye.training.data.dataset import Judgements
 
 ALL_EVIDENCE = "all-evidence@5"
 MEASURES: tuple[str, ...] = (

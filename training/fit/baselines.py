@@ -15,18 +15,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from backends.types import Float64, Int64
-from router.fusion import FusionSettings
-from router.policy import Policy
-from router.scorer import sigmoid
-from training.data.evaluation_set import EvaluationSet
-from training.data.examples import Pool
-from training.errors import FitError
-from training.evaluation.held_out import RouterScores
-from training.fit.crossfit import FOLDS, divide
-from training.thresholds.outcomes import ThresholdObjective
-from training.thresholds.solve import solve
-from training.thresholds.sweep import CUTS
+from wye.backends.types import Float64, Int64
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy
+from wye.router.scorer import sigmoid
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.examples import Pool
+from wye.training.errors import FitError
+from wye.training.evaluation.held_out import RouterScores
+from wye.training.fit.crossfit import FOLDS, divide
+from wye.training.thresholds.outcomes import ThresholdObjective
+from wye.training.thresholds.solve import solve
+from wye.training.thresholds.sweep import CUTS
 
 SAMPLED = 800
 """How many questions a strength is chosen on."""

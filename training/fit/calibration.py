@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from backends.types import Float64, Int64
-from training.errors import FitError
+from wye.backends.types import Float64, Int64
+from wye.training.errors import FitError
 
 BINS = 15
 

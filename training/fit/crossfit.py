@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.progress import Progress
-from backends.types import Float64, Int64
-from router.scorer import AttentionMlp, Linear
-from training.data.examples import Pool
-from training.errors import FitError
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.fit.calibration import losses
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import train
+from wye.backends.progress import Progress
+from wye.backends.types import Float64, Int64
+from wye.router.scorer import AttentionMlp, Linear
+from wye.training.data.examples import Pool
+from wye.training.errors import FitError
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.fit.calibration import losses
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import train
 
 FOLDS = 5
 

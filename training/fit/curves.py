@@ -1,4 +1,4 @@
-"""Fits sums of monotone curves to outcomes, for the probabilities of `router.relevance`."""
+"""Fits sums of monotone curves to outcomes, for the probabilities of `wye.router.relevance`."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from backends.types import Float64
-from router.relevance import Curve, CurveSum
-from training.errors import FitError
+from wye.backends.types import Float64
+from wye.router.relevance import Curve, CurveSum
+from wye.training.errors import FitError
 
 PIECES = 4
 """Pieces of a curve, each with about as many examples."""

@@ -1,4 +1,4 @@
-"""The attention-MLP as a torch module; `router.scorer` documents and serves it."""
+"""The attention-MLP as a torch module; `wye.router.scorer` documents and serves it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from backends.types import Float64, Int64
-from router.scorer import Floats
-from training.errors import FitError
-from training.fit.calibration import nll
-from training.fit.recipe import RouterRecipe
+from wye.backends.types import Float64, Int64
+from wye.router.scorer import Floats
+from wye.training.errors import FitError
+from wye.training.fit.calibration import nll
+from wye.training.fit.recipe import RouterRecipe
 
 
 class AttentionMlpModule(nn.Module):

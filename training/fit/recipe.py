@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from router.scorer import AttentionMlp
+from wye.router.scorer import AttentionMlp
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,29 +6,29 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from backends.progress import Progress
-from backends.types import Float64, Int64, Mask
-from featurizer.registry import FEATURE_NAMES
-from router.fusion import FusionSettings
-from router.model import RoutingModel
-from router.policy import Policy, bands
-from router.query_performance import NAMED, SIDES, STAGE_1
-from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
-from router.types import Route, Thresholds
-from training.data.dataset import respell
-from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from training.data.examples import Pool
-from training.errors import FitError
-from training.evaluation.bootstrap import interval, resampled_means
-from training.evaluation.measures import MEASURES
-from training.fit.calibration import reliability
-from training.fit.crossfit import ScorerComparison, compare, crossfit, leave_datasets_out
-from training.fit.prior import correct, crossfit_correction
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import Selection, Trained, train
-from training.judge import JUDGED
-from training.labels import CHOICES, Disagreement
-from training.thresholds.outcomes import (
+from wye.backends.progress import Progress
+from wye.backends.types import Float64, Int64, Mask
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.fusion import FusionSettings
+from wye.router.model import RoutingModel
+from wye.router.policy import Policy, bands
+from wye.router.query_performance import NAMED, SIDES, STAGE_1
+from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
+from wye.router.types import Route, Thresholds
+from wye.training.data.dataset import respell
+from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.data.examples import Pool
+from wye.training.errors import FitError
+from wye.training.evaluation.bootstrap import interval, resampled_means
+from wye.training.evaluation.measures import MEASURES
+from wye.training.fit.calibration import reliability
+from wye.training.fit.crossfit import ScorerComparison, compare, crossfit, leave_datasets_out
+from wye.training.fit.prior import correct, crossfit_correction
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import Selection, Trained, train
+from wye.training.judge import JUDGED
+from wye.training.labels import CHOICES, Disagreement
+from wye.training.thresholds.outcomes import (
     FUSION,
     GRAPH,
     RouteOutcomes,
@@ -36,15 +36,15 @@ from training.thresholds.outcomes import (
     outcome,
     scores_of,
 )
-from training.thresholds.solve import (
+from wye.training.thresholds.solve import (
     MAX_LOSS,
     POINTS,
     Solution,
     solve,
     solve_points,
 )
-from training.thresholds.steps import LEFT_OUT, solve_steps
-from training.thresholds.sweep import CUTS, objective
+from wye.training.thresholds.steps import LEFT_OUT, solve_steps
+from wye.training.thresholds.sweep import CUTS, objective
 
 UNFAMILIAR = 0.01
 """Share of dev questions that count as unlike all of training."""
@@ -67,13 +67,13 @@ class Choices:
     """The options of a training run.
 
     Attributes:
-        success: What counts as success on a question; see `training.labels`.
+        success: What counts as success on a question; see `wye.training.labels`.
         quality: The measure that thresholds are solved for.
         kind: "extra-trees", "attention-mlp", "linear", or "auto" for the one that cross-fitting
             prefers.
         among: Names of the features that the scorer may use; None for all.
         hidden: Widths of the attention-MLP's hidden layers.
-        unfamiliar: See `training.fit.recipe.RouterRecipe`.
+        unfamiliar: See `wye.training.fit.recipe.RouterRecipe`.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
@@ -134,7 +134,7 @@ class TrainingSet:
         labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
         warnings: Reasons to doubt what is learned from them.
         stakes: (n,) each question's weight; None for equal weights.
-        better: (n,) as in `training.labels.Disagreement`; None if the labels say the same.
+        better: (n,) as in `wye.training.labels.Disagreement`; None if the labels say the same.
     """
 
     questions: EvaluationSet

@@ -12,14 +12,23 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from backends.progress import Progress, Silent
-from backends.types import Float32, Float64, Int64
-from router.scorer import AttentionMlp, Familiarity, Floats, Linear, Member, Scorer, Standard, Trees
-from training.data.examples import Examples
-from training.errors import FitError
-from training.fit.calibration import Reliability, calibrate, nll, reliability
-from training.fit.network import SplitData, fit_network
-from training.fit.recipe import RouterRecipe
+from wye.backends.progress import Progress, Silent
+from wye.backends.types import Float32, Float64, Int64
+from wye.router.scorer import (
+    AttentionMlp,
+    Familiarity,
+    Floats,
+    Linear,
+    Member,
+    Scorer,
+    Standard,
+    Trees,
+)
+from wye.training.data.examples import Examples
+from wye.training.errors import FitError
+from wye.training.fit.calibration import Reliability, calibrate, nll, reliability
+from wye.training.fit.network import SplitData, fit_network
+from wye.training.fit.recipe import RouterRecipe
 
 _ROUNDS = 5_000
 LEVELS = 20
@@ -237,7 +246,7 @@ def _fit(
 
 
 def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Grow extremely randomised trees, as padded arrays for `router.scorer.Trees`."""
+    """Grow extremely randomised trees, as padded arrays for `wye.router.scorer.Trees`."""
     forest = ExtraTreesClassifier(
         recipe.trees,
         max_leaf_nodes=recipe.leaves,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from backends.progress import Progress
-from router.session import Session
-from router.settings import Settings
-from training.data.dataset import Dataset, Question
-from training.data.replaying import replay_dataset
-from training.data.sources import place_of
-from training.errors import LogError
-from training.log_replay.reading import DecisionLog
-from training.markdown import show
-from training.thresholds.tuning import Retuned, Tuning, show_retuned
+from wye.backends.progress import Progress
+from wye.router.session import Session
+from wye.router.settings import Settings
+from wye.training.data.dataset import Dataset, Question
+from wye.training.data.replaying import replay_dataset
+from wye.training.data.sources import place_of
+from wye.training.errors import LogError
+from wye.training.log_replay.reading import DecisionLog
+from wye.training.markdown import show
+from wye.training.thresholds.tuning import Retuned, Tuning, show_retuned
 
 SPLIT = "dev"
 """Split of the replay, which serves to choose thresholds."""

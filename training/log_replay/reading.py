@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
-from backends.types import Float32, Float64
-from router.model_files import RouterInfo
-from router.request_log import FEEDBACK, read_texts
-from router.types import Route
-from training.errors import LogError
+from wye.backends.types import Float32, Float64
+from wye.router.model_files import RouterInfo
+from wye.router.request_log import FEEDBACK, read_texts
+from wye.router.types import Route
+from wye.training.errors import LogError
 
 Codes = NDArray[np.int8]
 ROUTES: tuple[Route, ...] = tuple(Route)
@@ -135,7 +135,7 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
     question; only columns and questions with feedback are kept in memory.
 
     Args:
-        paths: Files as `router.request_log` writes them.
+        paths: Files as `wye.router.request_log` writes them.
         collection: The collection to read; "" if the log has only one.
 
     Raises:

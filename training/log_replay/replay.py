@@ -9,17 +9,23 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from backends.types import Float64
-from router.model_files import read_info, read_policy
-from router.policy import Policy, bands, routes
-from router.settings import Settings, load_settings
-from router.types import Route, Thresholds
-from training.errors import FitError, LogError
-from training.log_replay.reading import ROUTES, Codes, DecisionLog, read_log
-from training.markdown import escape, show, table
-from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, RouteOutcomes, ThresholdObjective
-from training.thresholds.solve import solve
-from training.thresholds.sweep import CUTS
+from wye.backends.types import Float64
+from wye.router.model_files import read_info, read_policy
+from wye.router.policy import Policy, bands, routes
+from wye.router.settings import Settings, load_settings
+from wye.router.types import Route, Thresholds
+from wye.training.errors import FitError, LogError
+from wye.training.log_replay.reading import ROUTES, Codes, DecisionLog, read_log
+from wye.training.markdown import escape, show, table
+from wye.training.thresholds.outcomes import (
+    FUSION,
+    GRAPH,
+    SIMPLE,
+    RouteOutcomes,
+    ThresholdObjective,
+)
+from wye.training.thresholds.solve import solve
+from wye.training.thresholds.sweep import CUTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ def within_bounds(log: DecisionLog, goal: ThresholdObjective) -> Policy:
 
     Without judgements one cannot tell which change would help, so the best change is the smallest.
     Of equally small ones, the one that leaves most to fusion is taken, as the cautious
-    `training.thresholds.solve.solve` does. If latency is bounded, no request gets a route whose
+    `wye.training.thresholds.solve.solve` does. If latency is bounded, no request gets a route whose
     time the log never has.
 
     Returns:

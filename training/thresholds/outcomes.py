@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from backends.numerics import logistic
-from backends.types import Float64, Int64
-from router.policy import bands, routes
-from router.types import Route, Thresholds
-from training.errors import FitError
+from wye.backends.numerics import logistic
+from wye.backends.types import Float64, Int64
+from wye.router.policy import bands, routes
+from wye.router.types import Route, Thresholds
+from wye.training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
 """Codes of routes, in the order in which a rising score takes them; also columns of outcomes."""

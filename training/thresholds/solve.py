@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float64
-from router.policy import bands
-from router.types import Thresholds
-from training.errors import FitError
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
-from training.thresholds.sweep import CUTS, SLACK, Cuts, allowed, objective, sums
+from wye.backends.types import Float64
+from wye.router.policy import bands
+from wye.router.types import Thresholds
+from wye.training.errors import FitError
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
+from wye.training.thresholds.sweep import CUTS, SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from backends.types import Float64
-from router.fusion import FusionSettings
-from router.policy import SURE
-from router.types import Route
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.measures import MEASURES
+from wye.backends.types import Float64
+from wye.router.fusion import FusionSettings
+from wye.router.policy import SURE
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.measures import MEASURES
 
 PLACES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
 """Candidates for the threshold of steps: few, since only some hundred questions have a plan."""

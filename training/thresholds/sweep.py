@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float64, Int64
-from router.types import Thresholds
-from training.thresholds.outcomes import (
+from wye.backends.types import Float64, Int64
+from wye.router.types import Thresholds
+from wye.training.thresholds.outcomes import (
     FUSION,
     GRAPH,
     SIMPLE,

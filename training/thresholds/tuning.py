@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from backends.types import Int64
-from featurizer.constituency.parser import open_syntax_parser
-from router.fusion import FusionSettings
-from router.model import RoutingModel
-from router.model_files import load_router, save_policy
-from router.policy import Policy, bands, routes
-from router.query_performance import NAMES, schema_id, stages
-from router.settings import Settings, load_settings
-from router.types import Contribution, Route, Thresholds
-from training.data.evaluation_set import EvaluationSet
-from training.data.replay import read_training
-from training.errors import FitError, ReplayError
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.evaluation.measures import MEASURES
-from training.labels import compared
-from training.markdown import escape, show, table
-from training.thresholds.outcomes import (
+from wye.backends.types import Int64
+from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.fusion import FusionSettings
+from wye.router.model import RoutingModel
+from wye.router.model_files import load_router, save_policy
+from wye.router.policy import Policy, bands, routes
+from wye.router.query_performance import NAMES, schema_id, stages
+from wye.router.settings import Settings, load_settings
+from wye.router.types import Contribution, Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.replay import read_training
+from wye.training.errors import FitError, ReplayError
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.evaluation.measures import MEASURES
+from wye.training.labels import compared
+from wye.training.markdown import escape, show, table
+from wye.training.thresholds.outcomes import (
     Moves,
     Outcome,
     RouteOutcomes,
@@ -35,7 +35,7 @@ from training.thresholds.outcomes import (
     outcome,
     scores_of,
 )
-from training.thresholds.solve import (
+from wye.training.thresholds.solve import (
     Front,
     Solution,
     Stability,
@@ -44,7 +44,7 @@ from training.thresholds.solve import (
     solve_points,
     stability,
 )
-from training.thresholds.sweep import CUTS, keeps
+from wye.training.thresholds.sweep import CUTS, keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Misrouted:
 
     Attributes:
         lost: Quality of the better route's answer less that of the one given.
-        contributions: Contributions to the score's logit; see `router.types.Decision`.
+        contributions: Contributions to the score's logit; see `wye.router.types.Decision`.
     """
 
     text: str
@@ -73,8 +73,8 @@ class Tuning:
     split, or your own questions.
 
     Attributes:
-        measure: The measure of quality, one of `training.evaluation.measures.MEASURES`.
-        success: What labels count as success; see `training.labels`.
+        measure: The measure of quality, one of `wye.training.evaluation.measures.MEASURES`.
+        success: What labels count as success; see `wye.training.labels`.
     """
 
     evaluation_set: EvaluationSet

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from service.arms.kinds.http import HttpKind
-from service.arms.kinds.mcp import McpKind
-from service.arms.kinds.pgvector import PgVectorKind
-from service.arms.kinds.python import PythonKind
-from service.arms.types import Kind
+from wye.service.arms.kinds.http import HttpKind
+from wye.service.arms.kinds.mcp import McpKind
+from wye.service.arms.kinds.pgvector import PgVectorKind
+from wye.service.arms.kinds.python import PythonKind
+from wye.service.arms.types import Kind
 
 KINDS: Mapping[str, type[Kind[Any]]] = {
     "http": HttpKind,

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from backends.errors import FilterError
-from service.arms.documents import HitConfig
-from service.arms.embedding import Embedder, VectorConfig
-from service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
-from service.arms.types import Kind, RemoteHits
-from service.arms.web import WebClient, WebConfig
+from wye.backends.errors import FilterError
+from wye.service.arms.documents import HitConfig
+from wye.service.arms.embedding import Embedder, VectorConfig
+from wye.service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
+from wye.service.arms.types import Kind, RemoteHits
+from wye.service.arms.web import WebClient, WebConfig
 
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 

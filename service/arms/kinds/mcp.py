@@ -7,11 +7,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, model_validator
 
-from service.arms.documents import HitConfig
-from service.arms.kinds.http import QUESTION, K
-from service.arms.pointers import Pointer, filled, names_in
-from service.arms.types import ArmError, Kind, RemoteHits, parsed
-from service.arms.web import WebConfig, headers_of
+from wye.service.arms.documents import HitConfig
+from wye.service.arms.kinds.http import QUESTION, K
+from wye.service.arms.pointers import Pointer, filled, names_in
+from wye.service.arms.types import ArmError, Kind, RemoteHits, parsed
+from wye.service.arms.web import WebConfig, headers_of
 
 
 class McpConfig(WebConfig, HitConfig):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 
 from pydantic import AfterValidator, Field
 
-from backends.errors import FilterError
-from backends.filters import Combination, Comparison, Filter, parse_filter
-from featurizer.errors import how_to_install
-from service.arms.embedding import Embedder, VectorConfig
-from service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
-from service.arms.web import secret_of
-from service.errors import ServiceError
+from wye.backends.errors import FilterError
+from wye.backends.filters import Combination, Comparison, Filter, parse_filter
+from wye.featurizer.errors import how_to_install
+from wye.service.arms.embedding import Embedder, VectorConfig
+from wye.service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.arms.web import secret_of
+from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from service.arms.types import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
-from service.errors import ServiceError
+from wye.service.arms.types import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.errors import ServiceError
 
 _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
 

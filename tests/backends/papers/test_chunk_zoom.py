@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.papers.chunk_zoom import chunk_zoom
-from backends.types import Float64
+from wye.backends.papers.chunk_zoom import chunk_zoom
+from wye.backends.types import Float64
 
 
 def level(matrix: Float64) -> Float64:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.readers.found import BadFileError, Found, Limits
-from backends.readers.markup import front_matter, html, markdown, rst
+from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.markup import front_matter, html, markdown, rst
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
 LIMITS = Limits(characters=10_000)

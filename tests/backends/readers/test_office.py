@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.readers.found import BadFileError, Found, Limits, scalar
-from backends.readers.office import csv, docx
 from tests.service.ingest.files import make_word
+from wye.backends.readers.found import BadFileError, Found, Limits, scalar
+from wye.backends.readers.office import csv, docx
 
 LIMITS = Limits(characters=10_000)
 

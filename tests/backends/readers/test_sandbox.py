@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from backends.readers.extract import READERS, write
-from backends.readers.found import BadFileError, Found, Limits
-from backends.readers.sandbox import Sandbox
 from tests.live import children, is_running, until
+from wye.backends.readers.extract import READERS, write
+from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.sandbox import Sandbox
 
 PROGRAM = """
 import sys
-from backends.readers.found import Limits
-from backends.readers.sandbox import Sandbox
+from wye.backends.readers.found import Limits
+from wye.backends.readers.sandbox import Sandbox
 sandbox = Sandbox(Limits())
 sandbox._start()
 print(sandbox._process.pid, flush=True)

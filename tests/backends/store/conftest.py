@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.index import PassageStore
 from tests.hashing import HashAnalyser
+from wye.backends.store.index import PassageStore
 
 ANALYSER = HashAnalyser()
 

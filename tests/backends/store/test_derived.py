@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import backends.store.derived
-from backends.store.derived import (
+import wye.backends.store.derived
+from wye.backends.store.derived import (
     FOLDER,
     MANIFEST,
     PASSAGES,
@@ -24,7 +24,7 @@ from backends.store.derived import (
     pack_strings,
     unpack_strings,
 )
-from backends.words import Strings
+from wye.backends.words import Strings
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,7 +110,7 @@ def test_only_files_of_the_very_same_are_read(
     assert files(tmp_path, 4).read("part", Weighing()) is None
     assert files(tmp_path, encoder="F").read("part", Weighing()) is None
     assert files(tmp_path, manifest="another").read("part", Weighing()) is None
-    monkeypatch.setattr(backends.store.derived, "LAYOUT", -1)
+    monkeypatch.setattr(wye.backends.store.derived, "LAYOUT", -1)
     assert files(tmp_path).read("part", Weighing()) is None
 
 
@@ -140,12 +140,12 @@ def test_a_file_that_is_cut_short_anywhere_is_not_read(
     assert files(tmp_path).read("part") is None
 
 
-@pytest.mark.parametrize("block", [16, backends.store.derived._BLOCK])
+@pytest.mark.parametrize("block", [16, wye.backends.store.derived._BLOCK])
 def test_no_changed_byte_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(backends.store.derived, "_BLOCK", block)
-    monkeypatch.setattr(backends.store.derived, "_ROOM", 2 * block)
+    monkeypatch.setattr(wye.backends.store.derived, "_BLOCK", block)
+    monkeypatch.setattr(wye.backends.store.derived, "_ROOM", 2 * block)
     files(tmp_path).write("part", some_arrays())
     path = file_of(tmp_path)
     whole = path.read_bytes()

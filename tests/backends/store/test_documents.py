@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-import backends.store.derived
-import backends.store.index
-from backends.errors import IndexNotFoundError
-from backends.store.documents import (
+import wye.backends.store.derived
+import wye.backends.store.index
+from tests.backends.store.conftest import ANALYSER
+from wye.backends.errors import IndexNotFoundError
+from wye.backends.store.documents import (
     Removal,
     list_documents,
     matching,
@@ -16,11 +17,10 @@ from backends.store.documents import (
     take_inventory,
     waits,
 )
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.snapshot import changed_since, read_corpus
-from backends.types import Passage
-from tests.backends.store.conftest import ANALYSER
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.snapshot import changed_since, read_corpus
+from wye.backends.types import Passage
 
 
 def passage(number: int) -> Passage:
@@ -56,7 +56,7 @@ def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, cou
 def test_it_tells_what_is_kept_of_what_is_derived(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
     read_corpus(index)
     found = take_inventory(index.path)
@@ -77,7 +77,7 @@ def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.Monke
         return waits(PassageStore.open(index.path), changed_since(index, files))["base"]
 
     assert waits(index, None)["base"] == "nothing: so few passages need none"
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
     files = index.derived
     assert waits(index, None)["base"] == "the next process that opens the index"
@@ -86,7 +86,7 @@ def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.Monke
     remove(index.path, Removal(ids=("p1#1",)))
     ingest(index, [passage(12), replace(passage(2), text="Ada.")], ANALYSER)
     assert base() == "5 of 500 passages to be added or deleted"
-    monkeypatch.setattr(backends.store.derived, "LEAST_OUTGROWN", 3)
+    monkeypatch.setattr(wye.backends.store.derived, "LEAST_OUTGROWN", 3)
     assert base() == "a server, or a build: 5 passages were added or deleted"
     with index.writer():
         said = waits(index, 0)

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.errors import BackendError, IndexDamagedError, IndexMismatchError
-from backends.refined import refine
-from backends.store.documents import take_inventory
-from backends.store.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.schema import StoredSentence
-from backends.store.snapshot import Corpus, read_corpus
-from backends.trigraph.graph import AssemblySettings, assemble
-from backends.types import Float32, Passage
 from tests.hashing import HashAnalyser
+from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
+from wye.backends.refined import refine
+from wye.backends.store.documents import take_inventory
+from wye.backends.store.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.schema import StoredSentence
+from wye.backends.store.snapshot import Corpus, read_corpus
+from wye.backends.trigraph.graph import AssemblySettings, assemble
+from wye.backends.types import Float32, Passage
 
 ANALYSER = HashAnalyser(4)
 PASSAGES = [

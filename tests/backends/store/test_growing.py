@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.store import growing
-from backends.store.derived import pack_strings
-from backends.store.growing import GrowingArray, GrowingStrings, laid
-from backends.words import Strings
+from wye.backends.store import growing
+from wye.backends.store.derived import pack_strings
+from wye.backends.store.growing import GrowingArray, GrowingStrings, laid
+from wye.backends.words import Strings
 
 
 @pytest.fixture(params=[True, False], ids=["on the disk", "in memory"])

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import backends.store.index
-from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.schema import passage_schema, to_batch
-from backends.store.versions import PASSAGES
-from backends.types import Passage
+import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
+from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.schema import passage_schema, to_batch
+from wye.backends.store.versions import PASSAGES
+from wye.backends.types import Passage
 
 
 def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
@@ -273,7 +273,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
 def test_many_versions_are_not_all_kept(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(wye.backends.store.index, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(plain(f"new {number}"))
@@ -286,7 +286,7 @@ def test_many_versions_are_not_all_kept(
 def test_versions_are_dropped_some_at_a_time(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 6)
+    monkeypatch.setattr(wye.backends.store.index, "MOST_VERSIONS", 6)
     kept = []
     with index.writer() as writer:
         for number in range(12):

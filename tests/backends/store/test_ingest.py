@@ -12,21 +12,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import backends.store.index
-import backends.store.ingest
-from backends.documents import chunk_passage
-from backends.errors import IndexLockedError, IndexMismatchError, SourceError
-from backends.store.documents import Removal, list_documents, remove
-from backends.store.index import PassageStore, Writer
-from backends.store.ingest import IngestReport, ingest
-from backends.store.schema import LENGTH_COLUMN
-from backends.store.snapshot import read_corpus
-from backends.types import Passage
+import wye.backends.store.index
+import wye.backends.store.ingest
 from benchmarks.crash import OPERATIONS, Bench
-from featurizer.types import PassageAnalysis
 from tests.backends.store.conftest import new_index
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
+from wye.backends.documents import chunk_passage
+from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceError
+from wye.backends.store.documents import Removal, list_documents, remove
+from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.schema import LENGTH_COLUMN
+from wye.backends.store.snapshot import read_corpus
+from wye.backends.types import Passage
+from wye.featurizer.types import PassageAnalysis
 
 
 class Counting(HashAnalyser):
@@ -423,7 +423,7 @@ def test_a_long_window_is_committed_every_so_often(
 ) -> None:
     ingest(index, [], analyser)
     before = index.version
-    monkeypatch.setattr(backends.store.ingest, "COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr(wye.backends.store.ingest, "COMMIT_SECONDS", -1.0)
     report = ingest(index, corpus(4), analyser)
     assert (report.added, index.version) == (4, before + 4)
 
@@ -440,13 +440,13 @@ def test_another_analyser_or_a_second_writer_is_refused(
 def test_many_windows_are_compacted_as_they_come(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
+    monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
     ingest(index, corpus(9), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 3
     ingest(index, corpus(12), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 1
     assert index.count() == 12
-    monkeypatch.setattr(backends.store.index, "TIERS", (4, 16))
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16))
     ingest(index, corpus(76), analyser, batch_passages=2)
     sizes = [fragment.count_rows() for fragment in index.snapshot().get_fragments()]
     assert sum(sizes) == 76
@@ -457,8 +457,8 @@ def test_many_windows_are_compacted_as_they_come(
 def test_small_writes_are_compacted_without_what_is_large(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
-    monkeypatch.setattr(backends.store.index, "TIERS", (4, 16, 64))
+    monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16, 64))
     sizes = []
     for count in range(1, 41):
         ingest(index, corpus(count), analyser)
@@ -473,9 +473,9 @@ def test_small_writes_are_compacted_without_what_is_large(
 def test_a_write_waits_for_one_group_to_be_merged(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.index, "TIERS", (6, 64))
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (6, 64))
     ingest(index, corpus(12), analyser, batch_passages=2)
-    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
+    monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
     sizes = []
     for count in (13, 14, 15):
         ingest(index, corpus(count), analyser)

@@ -11,18 +11,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import backends.store.index
-import backends.store.schema
-from backends.errors import BackendError, IndexDamagedError, IndexLockedError, IndexNotFoundError
-from backends.store.documents import Removal, list_documents, remove, take_inventory
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.repair import Repair, repair
-from backends.store.schema import LENGTH_COLUMN
-from backends.store.snapshot import read_corpus
-from backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
-from backends.types import Passage
+import wye.backends.store.index
+import wye.backends.store.schema
 from tests.backends.store.conftest import ANALYSER, new_index
+from wye.backends.errors import (
+    BackendError,
+    IndexDamagedError,
+    IndexLockedError,
+    IndexNotFoundError,
+)
+from wye.backends.store.documents import Removal, list_documents, remove, take_inventory
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.repair import Repair, repair
+from wye.backends.store.schema import LENGTH_COLUMN
+from wye.backends.store.snapshot import read_corpus
+from wye.backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
+from wye.backends.types import Passage
 
 
 def store(folder: Path, *ids: str, text: str = "Anna met Bob.") -> int:
@@ -196,9 +201,9 @@ def test_an_index_without_numbers_of_chunks_is_written_and_repaired_as_before(
     """Such as commits before this column made: a gap tells that a document is not whole."""
     folder = tmp_path / "index"
     with monkeypatch.context() as patch:
-        full = backends.store.schema.passage_schema(ANALYSER.dimension, ANALYSER.fingerprint)
+        full = wye.backends.store.schema.passage_schema(ANALYSER.dimension, ANALYSER.fingerprint)
         former = full.remove(full.get_field_index(LENGTH_COLUMN))
-        patch.setattr(backends.store.index, "passage_schema", lambda *_: former)
+        patch.setattr(wye.backends.store.index, "passage_schema", lambda *_: former)
         new_index(folder)
     others = [Passage("b", "", "B.")]
     ingest(new_index(folder), [*others, *chunks("a", 4)], ANALYSER)

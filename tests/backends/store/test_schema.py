@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.store.schema import (
+from wye.backends.store.schema import (
     content_hash,
     dimension_of,
     fingerprint_of,
@@ -19,8 +19,8 @@ from backends.store.schema import (
     to_passages,
     version_of,
 )
-from backends.types import Metadata, Passage
-from featurizer.types import PassageAnalysis, SentenceAnalysis
+from wye.backends.types import Metadata, Passage
+from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
 DIMENSION = 3
 SCHEMA = passage_schema(DIMENSION, {"encoder": "e", "parser": "p"})

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import backends.store.index
-import backends.store.snapshot
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.store.schema import to_batch
-from backends.store.snapshot import AnyMentions, Corpus, changed_since, kept_corpus, read_corpus
-from backends.types import Passage
+import wye.backends.store.index
+import wye.backends.store.snapshot
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.schema import to_batch
+from wye.backends.store.snapshot import AnyMentions, Corpus, changed_since, kept_corpus, read_corpus
+from wye.backends.types import Passage
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 
@@ -115,7 +115,7 @@ def test_arrays_agree_with_the_slow_reading(
     random.Random(seed).shuffle(passages)
     # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.store.snapshot, "_BLOCK", 16)
+        patch.setattr(wye.backends.store.snapshot, "_BLOCK", 16)
         check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
 
 
@@ -227,12 +227,12 @@ def test_on_top_of_another_version_it_is_the_same(
     index = make(tmp_path_factory.mktemp("index"), some_passages(count, seed))
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.store.snapshot, "_MOST", share)
-        patch.setattr(backends.store.snapshot, "LISTED", listed)
-        patch.setattr(backends.store.index, "KEPT_FROM", 0)
+        patch.setattr(wye.backends.store.snapshot, "_MOST", share)
+        patch.setattr(wye.backends.store.snapshot, "LISTED", listed)
+        patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
         read_corpus(index)
         first = base = kept_corpus(index, index.derived) or read_corpus(index)
-        patch.setattr(backends.store.index, "KEPT_FROM", 1_000)
+        patch.setattr(wye.backends.store.index, "KEPT_FROM", 1_000)
         for step in range(4):
             change(index, chance, step)
             later, alone = read_corpus(index, base), read_corpus(index)
@@ -270,7 +270,7 @@ def test_only_what_changed_is_read_and_the_earlier_version_stays(tmp_path: Path)
 def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     index = make(tmp_path, some_passages(9))
     dataset = index.path / "passages.lance"
     shutil.copytree(dataset, tmp_path / "backup")

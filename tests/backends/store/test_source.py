@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.documents import chunk_passage
-from backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
-from backends.sources import DocumentSource, open_source
-from backends.store.documents import Removal, remove
-from backends.store.extracted import KINDS, ExtractedStore, Extraction, content_key
-from backends.store.index import PassageStore, Writer
-from backends.store.ingest import IngestReport, ingest
-from backends.store.source import IndexSource
-from backends.types import Float32, Passage
-from featurizer.types import PassageAnalysis
 from tests.hashing import HashAnalyser
+from wye.backends.documents import chunk_passage
+from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
+from wye.backends.sources import DocumentSource, open_source
+from wye.backends.store.documents import Removal, remove
+from wye.backends.store.extracted import KINDS, ExtractedStore, Extraction, content_key
+from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.source import IndexSource
+from wye.backends.types import Float32, Passage
+from wye.featurizer.types import PassageAnalysis
 
 OLD = HashAnalyser()
 

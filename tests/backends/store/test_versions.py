@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.errors import IndexDamagedError
-from backends.store.versions import check_deletions
+from wye.backends.errors import IndexDamagedError
+from wye.backends.store.versions import check_deletions
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge, equation_5
-from backends.types import Float32, Int64
 from tests.backends import reference
+from wye.backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge, equation_5
+from wye.backends.types import Float32, Int64
 
 # Few distinct values, all exact in binary, so that ties and values at the threshold are common.
 VALUES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0]

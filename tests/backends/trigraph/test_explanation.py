@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from backends.store.snapshot import Corpus
-from backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
-from backends.trigraph.graph import AssemblySettings
-from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
-from backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
-from backends.words import entity_key
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
+from wye.backends.trigraph.graph import AssemblySettings
+from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
+from wye.backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
+from wye.backends.words import entity_key
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [

@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 import pytest
 
-import backends.store.snapshot
-from backends.store.snapshot import Corpus
-from backends.trigraph.graph import (
+import wye.backends.store.snapshot
+from tests.backends.conftest import many_passages, unmarked
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.graph import (
     MAX_PHRASE_PASSAGES,
     AssemblySettings,
     TriGraph,
     assemble,
 )
-from backends.trigraph.overlay import overlay
-from backends.types import Passage
-from backends.words import tokenise
-from tests.backends.conftest import many_passages, unmarked
+from wye.backends.trigraph.overlay import overlay
+from wye.backends.types import Passage
+from wye.backends.words import tokenise
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
 CorpusOf = Callable[..., Corpus]
@@ -304,7 +304,7 @@ def test_a_graph_laid_over_another_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
     phrases: Literal["on", "off", "auto"],
 ) -> None:
-    monkeypatch.setattr(backends.store.snapshot, "_MOST", 0.9)
+    monkeypatch.setattr(wye.backends.store.snapshot, "_MOST", 0.9)
     settings, source = AssemblySettings(noun_phrases=phrases), random.Random(0)
     states = [many_passages(30, 3)] * 2
     for step in range(4):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import backends.trigraph.linking
-from backends.trigraph.linking import MAX_WORDS, Link, NameTrie
-from backends.types import Int32
-from backends.words import SentenceWords, Words, entity_key, starts_like_a_name, tokenise
+import wye.backends.trigraph.linking
+from wye.backends.trigraph.linking import MAX_WORDS, Link, NameTrie
+from wye.backends.types import Int32
+from wye.backends.words import SentenceWords, Words, entity_key, starts_like_a_name, tokenise
 
 Vocabulary = list[tuple[str, int]]
 
@@ -88,7 +88,7 @@ def test_many_texts_at_once_equal_one_after_the_other(
         starts = [starts_like_a_name(token) for token in tokens]
         expected += [(number, link.entity) for link in slow_find(names, tokens, starts)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.trigraph.linking, "_BLOCK", block)
+        patch.setattr(wye.backends.trigraph.linking, "_BLOCK", block)
         owner, entity = find_all(names, texts, names_first=names_first)
     assert list(zip(owner.tolist(), entity.tolist(), strict=True)) == expected
     assert owner.dtype == entity.dtype == np.int32

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.layers import Layers
-from backends.store.snapshot import Corpus, Mentions, TwoCorpora
-from backends.trigraph import graph as assembly
-from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
-from backends.trigraph.lists import Lists
-from backends.trigraph.overlay import overlay
-from backends.trigraph.pagerank import share_of_mentions
-from backends.trigraph.push import LocalWalk, local_walk
-from backends.words import Strings, tokenise
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
+from wye.backends.layers import Layers
+from wye.backends.store.snapshot import Corpus, Mentions, TwoCorpora
+from wye.backends.trigraph import graph as assembly
+from wye.backends.trigraph.graph import AssemblySettings, TriGraph, assemble
+from wye.backends.trigraph.lists import Lists
+from wye.backends.trigraph.overlay import overlay
+from wye.backends.trigraph.pagerank import share_of_mentions
+from wye.backends.trigraph.push import LocalWalk, local_walk
+from wye.backends.words import Strings, tokenise
 
 PIECES = [
     *("[York]", "York", "[New York]", "New York", "[New York Times]", "New York Times", "Times"),

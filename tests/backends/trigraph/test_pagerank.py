@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sknetwork.ranking import PageRank
 
-from backends.trigraph.pagerank import (
+from tests.backends import reference
+from wye.backends.trigraph.pagerank import (
     Masses,
     personalized_pagerank,
     share_of_mentions,
     walk_on,
     with_edges,
 )
-from backends.types import Float64
-from tests.backends import reference
+from wye.backends.types import Float64
 
 DAMPINGS = [0.0, 0.5, 0.85, 0.99]
 seeds = st.integers(0, 2**32 - 1)

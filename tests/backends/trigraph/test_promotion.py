@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.store.snapshot import Corpus
-from backends.trigraph import promotion
-from backends.trigraph.pagerank import Masses
-from backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
-from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
-from backends.types import Mask, Passage, Query
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph import promotion
+from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
+from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
+from wye.backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 # Each of the others mentions Ada; only the letter mentions Como.

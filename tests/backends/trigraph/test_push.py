@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends.trigraph import push as local
-from backends.trigraph.pagerank import (
+from tests.backends import reference
+from tests.backends.trigraph.test_pagerank import per_column
+from wye.backends.trigraph import push as local
+from wye.backends.trigraph.pagerank import (
     Masses,
     personalized_pagerank,
     reciprocal,
     share_of_mentions,
     walk_on,
 )
-from backends.trigraph.push import LocalWalk, Restart, Settled, local_walk
-from tests.backends import reference
-from tests.backends.trigraph.test_pagerank import per_column
+from wye.backends.trigraph.push import LocalWalk, Restart, Settled, local_walk
 
 DAMPING = 0.5
 sizes = st.integers(1, 25)

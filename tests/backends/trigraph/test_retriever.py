@@ -8,27 +8,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.coverage import NameCoverage
-from backends.numerics import RequestError
-from backends.store.snapshot import Corpus
-from backends.trigraph import bridging, prior
-from backends.trigraph import retriever as trigraph
-from backends.trigraph.facts import ENTITIES, best_facts
-from backends.trigraph.graph import AssemblySettings
-from backends.trigraph.pagerank import Masses
-from backends.trigraph.prior import DOUBT
-from backends.trigraph.retriever import (
+from tests.backends import reference
+from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
+from wye.backends.coverage import NameCoverage
+from wye.backends.numerics import RequestError
+from wye.backends.papers.facts import ENTITIES, best_facts
+from wye.backends.papers.units import Units
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph import bridging, prior
+from wye.backends.trigraph import retriever as trigraph
+from wye.backends.trigraph.graph import AssemblySettings
+from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.prior import DOUBT
+from wye.backends.trigraph.retriever import (
     NO_SEED,
     PRESETS,
     PUBLISHED,
     TriGraphRetriever,
     TriGraphSettings,
 )
-from backends.trigraph.seeds import SeedSettings
-from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
-from backends.units import Units
-from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
+from wye.backends.trigraph.seeds import SeedSettings
+from wye.backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
 
 CorpusOf = Callable[..., Corpus]
 NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from backends.errors import BackendError
-from backends.store.snapshot import Corpus
-from backends.trigraph.graph import AssemblySettings, assemble
-from backends.trigraph.seeds import SeedFinder, SeedSettings
-from backends.types import Mention, Passage, Query
+from wye.backends.errors import BackendError
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.graph import AssemblySettings, assemble
+from wye.backends.trigraph.seeds import SeedFinder, SeedSettings
+from wye.backends.types import Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 PLAIN = SeedSettings(lower_case_word=0.25, lower_case_name=0.75, noun_phrase=0.5)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
-from featurizer.errors import ModelError, UnsupportedModelError
+from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
+from wye.featurizer.errors import ModelError, UnsupportedModelError
 
 Maker = Callable[..., Path]
 
@@ -70,7 +70,7 @@ def test_files_are_the_same_bytes_each_time(make_model: Maker) -> None:
 
 def test_stanzas_own_files_are_the_same_model(make_model: Maker, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from training.constituency.model_files import to_stanza  # noqa: PLC0415
+    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
 
     ours = make_model()
     model, vectors = to_stanza(ours, tmp_path)
@@ -95,7 +95,7 @@ def test_without_pytorch_a_pt_file_says_what_it_needs(
 
 def test_the_shipped_model_builds_trees_without_pytorch_or_stanza() -> None:
     code = (
-        "import sys; from featurizer.constituency.parser import *;"
+        "import sys; from wye.featurizer.constituency.parser import *;"
         "trees = open_tree_parser(*locate(ConstituencySettings()));"
         "print(trees.parse_many([[('Who', 'WP'), ('rowed', 'VBD'), ('?', '.')]])[0]);"
         "print([m for m in ('torch', 'stanza', 'udapi', 'udtools') if m in sys.modules])"

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
-from featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
-from featurizer.constituency.parser import ConstituencySettings, StanzaParser, locate
-from featurizer.constituency.transitions import ParserState
-from featurizer.constituency.tree import Tree, parse_brackets
-from featurizer.types import Float32
+from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
+from wye.featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
+from wye.featurizer.constituency.parser import ConstituencySettings, StanzaParser, locate
+from wye.featurizer.constituency.transitions import ParserState
+from wye.featurizer.constituency.tree import Tree, parse_brackets
+from wye.featurizer.types import Float32
 
 Float64 = NDArray[np.float64]
 Maker = Callable[..., Path]
@@ -144,7 +144,7 @@ def test_trees_are_stanzas_own(
     make_model: Maker, tmp_path: Path, seed: int, nonlinearity: str
 ) -> None:
     pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
-    from training.constituency.model_files import to_stanza  # noqa: PLC0415
+    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
 
     model = make_model(seed, nonlinearity=nonlinearity, combined_dummy_embedding=seed > 5)
     ours, theirs = Decoder(read_checkpoint(model)), StanzaParser(*to_stanza(model, tmp_path))
@@ -189,12 +189,12 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(decoder, "_derive", counted)
     monkeypatch.setattr(decoder, "_derive_alone", counted_alone)
-    monkeypatch.setattr("featurizer.constituency.decoder.SIDE_BY_SIDE", 30)
+    monkeypatch.setattr("wye.featurizer.constituency.decoder.SIDE_BY_SIDE", 30)
     side_by_side = decoder.parse_many(sentences)
     assert groups == [30, len(sentences) - 30]
     groups.clear()
     # Now every decision is too close.
-    monkeypatch.setattr("featurizer.constituency.decoder.CLOSE_CALL", np.inf)
+    monkeypatch.setattr("wye.featurizer.constituency.decoder.CLOSE_CALL", np.inf)
     assert decoder.parse_many(sentences) == side_by_side
     assert groups.count(1) == len(sentences)
 
@@ -202,7 +202,7 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
 @pytest.mark.filterwarnings("ignore")
 def test_stanza_gives_the_shipped_models_trees_too(tmp_path: Path) -> None:
     pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
-    from training.constituency.model_files import to_stanza  # noqa: PLC0415
+    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
 
     (shipped,) = locate(ConstituencySettings())
     ours, theirs = Decoder(read_checkpoint(shipped)), StanzaParser(*to_stanza(shipped, tmp_path))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency.decoder import Decoder
-from featurizer.constituency.parser import (
+from wye.featurizer.constituency.decoder import Decoder
+from wye.featurizer.constituency.parser import (
     DEFAULT_MODEL,
     MODEL_FILE,
     MODELS,
@@ -17,10 +17,10 @@ from featurizer.constituency.parser import (
     locate,
     open_tree_parser,
 )
-from featurizer.constituency.tree import Tree, flat_tree, parse_brackets
-from featurizer.errors import ModelError
-from featurizer.spacy_parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
-from featurizer.types import Syntax
+from wye.featurizer.constituency.tree import Tree, flat_tree, parse_brackets
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
+from wye.featurizer.types import Syntax
 
 Maker = Callable[..., Path]
 SENTENCE = [("The", "DT"), ("boat", "NN"), ("rows", "VB")]
@@ -63,7 +63,7 @@ def test_a_fallback_to_stanza_is_said(
 ) -> None:
     pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
     files = stanza_files(make_model(3, sentence_boundary_vectors="WORDS"), tmp_path)
-    with caplog.at_level(logging.WARNING, "featurizer"):
+    with caplog.at_level(logging.WARNING, "wye.featurizer"):
         parser = open_tree_parser(*files)
     assert isinstance(parser, StanzaParser)
     assert "sentence_boundary_vectors=WORDS" in caplog.text
@@ -88,7 +88,7 @@ def test_without_stanza_the_decoder_runs_what_it_can_and_else_the_extra_is_named
 
 
 def stanza_files(model: Path, folder: Path) -> tuple[Path, Path]:
-    from training.constituency.model_files import to_stanza  # noqa: PLC0415 - takes PyTorch
+    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415 - takes PyTorch
 
     return to_stanza(model, folder)
 

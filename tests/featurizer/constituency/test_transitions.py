@@ -1,6 +1,6 @@
 import pytest
 
-from featurizer.constituency.transitions import ParserState, Transition
+from wye.featurizer.constituency.transitions import ParserState, Transition
 
 SHIFT, CLOSE = Transition("shift"), Transition("close")
 NP, S, ROOT = (Transition("open", (label,)) for label in ("NP", "S", "ROOT"))

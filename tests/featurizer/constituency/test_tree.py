@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurizer.constituency.tree import Tree, parse_brackets
-from featurizer.errors import TreeError
+from wye.featurizer.constituency.tree import Tree, parse_brackets
+from wye.featurizer.errors import TreeError
 
 words = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=6)
 labels = st.sampled_from(["S", "NP", "VP", "-LRB-", "PRP$"])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency.tree import parse_brackets
-from featurizer.constituency.units import SyntacticUnits, count_units
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.featurizer.constituency.units import SyntacticUnits, count_units
 
 ORACLE = Path(__file__).parents[3].parent / "shared" / "data" / "l2sca_oracle.jsonl"
 FIELDS = {

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from featurizer.constituency.units import SyntacticUnits
-from featurizer.features import constituency
-from featurizer.question import View
-from featurizer.registry import FEATURE_NAMES, feature_row
-from featurizer.types import Syntax
+from wye.featurizer.constituency.units import SyntacticUnits
+from wye.featurizer.features import constituency
+from wye.featurizer.question import View
+from wye.featurizer.registry import FEATURE_NAMES, feature_row
+from wye.featurizer.types import Syntax
 
 NOTHING = Syntax((), (), (), (), 0)
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.extractive import Quote, best_sentences
+from wye.router.answers.extractive import Quote, best_sentences
 
 BRIDGE = ("Stari Most", "Stari Most spans the Neretva in Mostar. It was rebuilt in 2004.")
 RIVER = ("Neretva", "Boats are popular there. The Neretva flows into the Adriatic Sea.")

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.names import names_in
+from wye.router.answers.names import names_in
 
 
 def test_names() -> None:

@@ -3,7 +3,7 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.pack import LEFT_OUT, pack
+from wye.router.answers.pack import LEFT_OUT, pack
 
 BRIDGE = "Stari Most is a bridge. Boats are popular. It was rebuilt in 2004."
 RIVER = "The Neretva is a river. It flows into the Adriatic."

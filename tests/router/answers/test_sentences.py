@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.documents import split_sentences
-from router.answers.sentences import LONGEST, sentences_of
+from wye.backends.documents import split_sentences
+from wye.router.answers.sentences import LONGEST, sentences_of
 
 WORD = st.text(st.sampled_from("ab1."), min_size=1, max_size=8)
 

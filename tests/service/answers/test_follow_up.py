@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.answers.names import names_in
-from service.answers import follow_up
-from service.answers.answer import Message
-from service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
-from service.schemas.common import LONGEST_QUESTION
+from wye.router.answers.names import names_in
+from wye.service.answers import follow_up
+from wye.service.answers.answer import Message
+from wye.service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
+from wye.service.schemas.common import LONGEST_QUESTION
 
 TALK = [
     Message("user", "Which river does Stari Most cross?"),

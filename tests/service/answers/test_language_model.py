@@ -14,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from service.answers import language_model as module
-from service.answers.answer import GeneratedAnswer, GeneratorError, Message
-from service.answers.language_model import LanguageModel
-from service.http.metrics import Metrics
-from service.http.replies import answer_value
-from service.settings import GeneratorSettings
 from tests.service.fakes import Endpoint
+from wye.service.answers import language_model as module
+from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
+from wye.service.answers.language_model import LanguageModel
+from wye.service.http.metrics import Metrics
+from wye.service.http.replies import answer_value
+from wye.service.settings import GeneratorSettings
 
 ASKED = [Message("user", "Which river?")]
 ANSWER = "It crosses the Neretva [1] . "

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from backends.filters import Columns, parse_filter
-from service.arms.arm import ArmCall, RemoteArm
-from service.arms.file import read_arms
 from tests.docs.examples import ROOT, blocks
 from tests.service.arms.fakes import _toml
+from wye.backends.filters import Columns, parse_filter
+from wye.service.arms.arm import ArmCall, RemoteArm
+from wye.service.arms.file import read_arms
 
 ROWS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("mostar", "Stari Most", "The Old Bridge spans the Neretva.", {"year": 1566, "kind": "bridge"}),

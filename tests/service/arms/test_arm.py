@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.errors import FilterError
-from backends.filters import Columns, parse_filter
-from service.arms.arm import ArmCall, RemoteArm, usable
-from service.arms.breaker import BreakerState
-from service.arms.file import read_arms
-from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits, remote_hit
 from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
+from wye.backends.errors import FilterError
+from wye.backends.filters import Columns, parse_filter
+from wye.service.arms.arm import ArmCall, RemoteArm, usable
+from wye.service.arms.breaker import BreakerState
+from wye.service.arms.file import read_arms
+from wye.service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits, remote_hit
 
 BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
 Open = Callable[..., RemoteArm]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.arms.breaker import Breaker, BreakerState
+from wye.service.arms.breaker import Breaker, BreakerState
 
 
 class Clock:

@@ -18,17 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from router.types import Route
-from service.arms import gate
-from service.arms.arm import RemoteArm
-from service.arms.budget import Budget, Ledger
-from service.arms.types import ArmConfig, ArmError, Kind, RemoteHits
-from service.errors import ServiceError
-from service.http.keys import Scope, new_key
-from service.search import QueuedQuestion, SearchParams
 from tests.live import until
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
+from wye.router.types import Route
+from wye.service.arms import gate
+from wye.service.arms.arm import RemoteArm
+from wye.service.arms.budget import Budget, Ledger
+from wye.service.arms.types import ArmConfig, ArmError, Kind, RemoteHits
+from wye.service.errors import ServiceError
+from wye.service.http.keys import Scope, new_key
+from wye.service.search import QueuedQuestion, SearchParams
 
 COSTLY = "In which of the towns by the river Neretva is it?"
 SIMPLE = "What river?"
@@ -36,7 +36,7 @@ Gateway = Callable[..., TestClient]
 SPENDER = """
 import sys
 from pathlib import Path
-from service.arms.budget import Ledger
+from wye.service.arms.budget import Ledger
 while Ledger(Path(sys.argv[1])).take("ada", 0.02, 1e9)[0]:
     print("x", end="", flush=True)
 """

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from service.arms.file import read_arms
-from service.arms.types import ArmConfig
-from service.errors import ServiceError
 from tests.service.arms.fakes import SECRET, arms_file, table
+from wye.service.arms.file import read_arms
+from wye.service.arms.types import ArmConfig
+from wye.service.errors import ServiceError
 
 URL = "http://127.0.0.1:1"
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented() -> None:
-    from service.arms.kinds import KINDS  # noqa: PLC0415
+    from wye.service.arms.kinds import KINDS  # noqa: PLC0415
 
     for kind in KINDS.values():
         told = "".join(

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from router.types import Route
-from service.http.keys import Scope, new_key
 from tests.service.arms.fakes import SECRET, Remote, arms_file, table
 from tests.service.fakes import Library
+from wye.router.types import Route
+from wye.service.http.keys import Scope, new_key
 
 SIMPLE = "What river?"
 COSTLY = "In which of the towns by the river Neretva is it?"

@@ -5,13 +5,6 @@ from typing import Any
 
 import pytest
 
-from backends.errors import FilterError
-from backends.filters import Fixed
-from router import removed
-from router.types import Route
-from service.app import build
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import listening
 from tests.service.arms.fakes import Remote
 from tests.service.arms.stores import (
@@ -25,6 +18,13 @@ from tests.service.arms.stores import (
     recipes,
 )
 from tests.service.fakes import Library
+from wye.backends.errors import FilterError
+from wye.backends.filters import Fixed
+from wye.router import removed
+from wye.router.types import Route
+from wye.service.app import build
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings, ServiceSettings
 
 RIVER = "Which river is the Neretva?"
 SINCE = Fixed({"type": "gte", "key": "y", "value": 1800})

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from backends.errors import FilterError
-from featurizer.analyser import Analyser, AnalyserSettings
-from service.app import build
-from service.arms.arm import RemoteArm
-from service.settings import ServiceSettings
 from tests.live import inside
 from tests.service.arms.lightrag import KEY, ROOT, SERVER, lightrag
 from tests.service.arms.stores import arm_of, ask, recipe, recipes
 from tests.service.fakes import Library
+from wye.backends.errors import FilterError
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.service.app import build
+from wye.service.arms.arm import RemoteArm
+from wye.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.skipif(
     not SERVER.exists(),

@@ -17,11 +17,6 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from backends.errors import FilterError
-from featurizer.analyser import Analyser, AnalyserSettings
-from service.app import build
-from service.errors import ServiceError
-from service.settings import ServiceSettings
 from tests.hashing import FakeAnalyser
 from tests.live import PATIENCE, inside
 from tests.service.arms.fakes import Remote
@@ -37,6 +32,11 @@ from tests.service.arms.stores import (
     recipe,
 )
 from tests.service.fakes import Library
+from wye.backends.errors import FilterError
+from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.service.app import build
+from wye.service.errors import ServiceError
+from wye.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

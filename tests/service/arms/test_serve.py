@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from service.doctor import Health, examine
-from service.settings import load_settings
 from tests.service.arms.fakes import arms_file, table
+from wye.service.doctor import Health, examine
+from wye.service.settings import load_settings
 
 Wye = Callable[..., tuple[int, str, str]]
 MISTAKE = table("http://127.0.0.1:1", price=-1)

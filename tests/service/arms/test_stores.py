@@ -9,14 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from backends.errors import FilterError
-from service.app import build
-from service.arms.file import read_arms
-from service.errors import ServiceError
-from service.settings import ServiceSettings
 from tests.live import listening
 from tests.service.arms.stores import ROWS, arm_of, ask, compared
 from tests.service.fakes import Library
+from wye.backends.errors import FilterError
+from wye.service.app import build
+from wye.service.arms.file import read_arms
+from wye.service.errors import ServiceError
+from wye.service.settings import ServiceSettings
 
 
 def test_a_tool_of_another_server_is_called(tmp_path: Path, library: Library) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from router.passage_evidence import WITHOUT
-from router.settings import MODELS, PASSAGE_ROUTER
-from service.app import build
-from service.arms.local import open_search
-from service.cli import run
-from service.doctor import Health, examine
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
+from wye.router.passage_evidence import WITHOUT
+from wye.router.settings import MODELS, PASSAGE_ROUTER
+from wye.service.app import build
+from wye.service.arms.local import open_search
+from wye.service.cli import run
+from wye.service.doctor import Health, examine
+from wye.service.settings import ServeSettings, ServiceSettings
 
 QUESTION = "Where was the director of the film Old Bridge born?"
 FOUND = [

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from featurizer.constituency.tree import parse_brackets
-from featurizer.registry import FEATURE_NAMES
-from service.commands.features import draw
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.service.commands.features import draw
 
 QUESTION = "Who painted the boats in the harbour of Lisbon?"
 Run = Callable[..., tuple[int, str, str]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.documents import list_documents
-from backends.types import Passage
-from featurizer.types import PassageAnalysis
 from tests.hashing import FakeAnalyser
+from wye.backends.store.documents import list_documents
+from wye.backends.types import Passage
+from wye.featurizer.types import PassageAnalysis
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 Run = Callable[..., tuple[int, str, str]]

@@ -9,13 +9,13 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from service.app import build
-from service.cli import run
-from service.commands.index import BadLines, ingest_files
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings, load_settings
 from tests.live import WYE, listening
 from tests.service.fakes import Library
+from wye.service.app import build
+from wye.service.cli import run
+from wye.service.commands.index import BadLines, ingest_files
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings, ServiceSettings, load_settings
 
 
 @pytest.mark.anyio

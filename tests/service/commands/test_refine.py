@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import wye as wye_api
-from backends.store.extracted import ExtractedStore, Kind
-from backends.store.locks import writer_lock
-from router.session import Session
-from router.settings import load_settings
-from router.types import Route
 from tests.docs.examples import ROOT
 from tests.fakes import speaking
 from tests.hashing import FakeAnalyser
+from wye.backends.store.extracted import ExtractedStore, Kind
+from wye.backends.store.locks import writer_lock
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Route
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -192,7 +192,7 @@ def test_a_file_is_stored_whole_or_not_at_all(
     refine: Wye, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refine("units", [units("Livno")])
-    monkeypatch.setattr("service.ingest.extractions._WINDOW", 2)
+    monkeypatch.setattr("wye.service.ingest.extractions._WINDOW", 2)
     analyse, calls = FakeAnalyser.analyse, list[int]()
 
     def fails(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from backends.types import Passage
-from service.cli import run
 from tests.hashing import HashAnalyser
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.service.cli import run
 
 
 @pytest.fixture

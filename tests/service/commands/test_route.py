@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.session import Session
-from router.settings import load_settings
-from router.types import BASELINE
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import BASELINE
 
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from router.session import Session
-from service.app import build
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings, load_settings
 from tests.fakes import ReadingAnalyser
 from tests.live import listening
 from tests.service.fakes import Library
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings, ServiceSettings, load_settings
 
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -53,9 +53,9 @@ def test_what_a_server_finds_is_printed_as_what_is_found_here(
     wye: Wye,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(folder.parent, "words", 8.0)))
-    monkeypatch.setattr("service.render.show_plan", lambda *_: None)  # replies have none
+    monkeypatch.setattr("wye.service.render.show_plan", lambda *_: None)  # replies have none
     settings = load_settings()
     app = build(settings, {"default": partial(Session.open, settings, folder)})
     with listening(app) as url:
@@ -81,7 +81,7 @@ def test_a_question_that_a_server_has_no_answer_to_is_told(url: str, wye: Wye) -
 def test_another_program_at_the_address_is_told(
     url: str, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.commands.search._post", lambda *_: {"question": "Mostar"})
+    monkeypatch.setattr("wye.service.commands.search._post", lambda *_: {"question": "Mostar"})
     code, _, err = wye("search", "Mostar", "--url", url)
     assert (code, "answered, but not as this version's `wye serve` does" in err) == (2, True)
 

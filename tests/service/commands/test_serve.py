@@ -19,17 +19,17 @@ import httpx2 as httpx
 import pytest
 from openai import OpenAI
 
-from router.model_files import save_policy
-from router.policy import Policy
-from router.session import Session
-from router.settings import DEFAULT_ROUTER
-from router.types import Thresholds
-from service.cli import run
-from service.commands.index import BadLines, ingest_files
-from service.commands.serve import clear_away
-from service.http.keys import Scope, append_key, new_key
-from service.settings import load_settings
 from tests.live import PATIENCE, Live, until
+from wye.router.model_files import save_policy
+from wye.router.policy import Policy
+from wye.router.session import Session
+from wye.router.settings import DEFAULT_ROUTER
+from wye.router.types import Thresholds
+from wye.service.cli import run
+from wye.service.commands.index import BadLines, ingest_files
+from wye.service.commands.serve import clear_away
+from wye.service.http.keys import Scope, append_key, new_key
+from wye.service.settings import load_settings
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -146,7 +146,7 @@ def finishes_what_it_accepted(running: Running) -> None:
 
 
 def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) -> None:
-    with as_file(files("service") / "demo") as corpus:
+    with as_file(files("wye.service") / "demo") as corpus:
         ingest_files(load_settings(index=tmp_path / "index"), [corpus], BadLines(strict=True), {})
     shutil.copytree(tmp_path / "index", tmp_path / "other")
     plain, bold = tmp_path / "plain.json", tmp_path / "bold.json"
@@ -190,8 +190,8 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) 
 
 STUCK = """
 import threading
-import router.session
-import service.service
+import wye.router.session
+import wye.service.service
 from tests.hashing import FakeAnalyser
 
 class Stuck(FakeAnalyser):
@@ -201,9 +201,9 @@ class Stuck(FakeAnalyser):
             threading.Event().wait()
         return (yield from super().analyse_in_steps(passages))
 
-router.session.Analyser = Stuck
-service.service._STALLED_SECONDS = 0.5
-from service.cli import main
+wye.router.session.Analyser = Stuck
+wye.service.service._STALLED_SECONDS = 0.5
+from wye.service.cli import main
 main()
 """
 
@@ -255,14 +255,14 @@ def test_uploads_of_processes_that_ended_are_cleared_away(tmp_path: Path) -> Non
 # In place of answering, says how many threads each library of matrices has.
 _TELLS_THREADS = """
 from threadpoolctl import ThreadpoolController
-import service.commands.serve
-from service.cli import main
+import wye.service.commands.serve
+from wye.service.cli import main
 
 def tell(*_):
     blas = ThreadpoolController().select(user_api="blas")
     print(*{library.num_threads for library in blas.lib_controllers})
 
-service.commands.serve._run = tell
+wye.service.commands.serve._run = tell
 main()
 """
 

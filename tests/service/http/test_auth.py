@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.session import Session
-from router.settings import RoutingSettings
-from service.app import build
-from service.errors import ServiceError
-from service.http.auth import refuse_open_server
-from service.http.keys import Scope, new_key
-from service.settings import DocumentSettings, ServeSettings, ServiceSettings
 from tests.live import inside, until
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.router.settings import RoutingSettings
+from wye.service.app import build
+from wye.service.errors import ServiceError
+from wye.service.http.auth import refuse_open_server
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 PUBLIC: dict[str, object] = {"type": "eq", "key": "acl", "value": "public"}
 ROUTES = ("auto", "dense", "lexical", "hybrid", "graph", "fusion")
@@ -99,7 +99,7 @@ def keys(
         keys=tuple(str(key) for _, key in made.values()), request_log=folder / "log.jsonl"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("wye.router.session.Analyser", reading_analyser)
         wanted = ServiceSettings(
             serve=serve,
             documents=DocumentSettings(direct_passages=1),

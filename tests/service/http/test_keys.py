@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.errors import FilterError
-from service.errors import ServiceError
-from service.http.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
+from wye.backends.errors import FilterError
+from wye.service.errors import ServiceError
+from wye.service.http.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
 
 
 def test_a_key_opens_what_its_hash_was_stored_for() -> None:

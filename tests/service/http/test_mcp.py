@@ -12,12 +12,12 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from router.session import Session
-from service.app import build
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import listening
 from tests.service.fakes import Library
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.anyio
 

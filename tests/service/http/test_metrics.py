@@ -9,11 +9,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from backends.store.index import PassageStore
-from service.http.metrics import Metrics
 from tests.live import PATIENCE, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from wye.backends.store.index import PassageStore
+from wye.service.http.metrics import Metrics
 
 TEXT = {"text": "A bridge."}
 

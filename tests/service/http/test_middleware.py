@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.errors import ServiceError
-from service.http.keys import Scope, new_key
-from service.http.middleware import (
+from tests.service.fakes import Library, Serve
+from wye.service.errors import ServiceError
+from wye.service.http.keys import Scope, new_key
+from wye.service.http.middleware import (
     LONGEST_BODY,
     MOST_VALUES,
     JsonValues,
     RateLimit,
     RefusalPace,
 )
-from service.http.problems import Problem
-from service.logs import JsonLines, TextLines
-from tests.service.fakes import Library, Serve
+from wye.service.http.problems import Problem
+from wye.service.logs import JsonLines, TextLines
 
 RIVER = {"question": "What river is it?", "route": "dense"}
 

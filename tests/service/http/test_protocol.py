@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from service.http.protocol import BoundedHttp
 from tests.live import until
+from wye.service.http.protocol import BoundedHttp
 
 ASK = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 LAST_ASK = ASK + b"connection: close\r\ncontent-length: 0\r\n\r\n"

@@ -9,10 +9,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import NoOpTracerProvider
 from starlette.testclient import TestClient
 
-from service import app
-from service.errors import ServiceError
-from service.http.tracing import provider
 from tests.service.fakes import Library
+from wye.service import app
+from wye.service.errors import ServiceError
+from wye.service.http.tracing import provider
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

@@ -15,11 +15,11 @@ from pypdf import PdfReader, PdfWriter
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from service.commands.serve import clear_away
-from service.http.problems import Problem
-from service.ingest.bodies import UploadSpace, base_name
 from tests.service.fakes import Serve
 from tests.service.ingest.files import make_pdf, make_word
+from wye.service.commands.serve import clear_away
+from wye.service.http.problems import Problem
+from wye.service.ingest.bodies import UploadSpace, base_name
 
 
 def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple[int, str]":

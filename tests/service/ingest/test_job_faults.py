@@ -15,24 +15,24 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-import service.ingest.job_runner
-import service.ingest.writer
-from backends.errors import IndexDamagedError
-from backends.store import index as index_module
-from backends.store.index import PassageStore, Writer
-from backends.store.ingest import ingest
-from router.session import Session
-from service.app import build
-from service.ingest.job import Job, State
-from service.ingest.job_database import JobDatabase
-from service.ingest.job_runner import JobRunner
-from service.ingest.jobs import JobStore
-from service.ingest.writer import CollectionWriter
-from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+import wye.service.ingest.job_runner
+import wye.service.ingest.writer
 from tests.hashing import HashAnalyser
 from tests.live import inside, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from wye.backends.errors import IndexDamagedError
+from wye.backends.store import index as index_module
+from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.ingest import ingest
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.ingest.job import Job, State
+from wye.service.ingest.job_database import JobDatabase
+from wye.service.ingest.job_runner import JobRunner
+from wye.service.ingest.jobs import JobStore
+from wye.service.ingest.writer import CollectionWriter
+from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 STEPS: tuple[tuple[Any, str], ...] = (
     (JobDatabase, "claim"),
@@ -44,7 +44,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (PassageStore, "open"),
     (Session, "passages"),
     (HashAnalyser, "analyse_in_steps"),
-    (service.ingest.writer, "ingest"),
+    (wye.service.ingest.writer, "ingest"),
     (PassageStore, "writer"),
     (index_module, "write_fragments"),
     (Writer, "_commit"),
@@ -92,8 +92,8 @@ class Fault:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runner that looks and tries again at once."""
     for name, seconds in (("_LOOK", 0.01), ("_FIRST_PAUSE", 0.005), ("_PAUSE", 0.0)):
-        monkeypatch.setattr(service.ingest.job_runner, name, seconds)
-    monkeypatch.setattr(service.ingest.job_runner, "_LONGEST_PAUSE", 0.02)
+        monkeypatch.setattr(wye.service.ingest.job_runner, name, seconds)
+    monkeypatch.setattr(wye.service.ingest.job_runner, "_LONGEST_PAUSE", 0.02)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         nonlocal failing
         failing = word
 
-    monkeypatch.setattr(service.ingest.writer, "ingest", refuse)
+    monkeypatch.setattr(wye.service.ingest.writer, "ingest", refuse)
     return fail
 
 
@@ -186,7 +186,7 @@ def test_a_job_that_waits_says_why_without_a_path(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(f"LanceError(IO): {folder}/passages.lance/data/a.lance: no space")
 
-    monkeypatch.setattr(service.ingest.writer, "ingest", refuse)
+    monkeypatch.setattr(wye.service.ingest.writer, "ingest", refuse)
     job = send(client, 20)
     until(partial(reason, client, job))
     said = client.get(f"/v1/jobs/{job}").json()
@@ -213,8 +213,8 @@ def test_too_little_memory_for_a_small_change_is_said(
 
 def test_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(service.ingest.job_runner, "monotonic", lambda: now)
-    tries = service.ingest.job_runner._Tries()
+    monkeypatch.setattr(wye.service.ingest.job_runner, "monotonic", lambda: now)
+    tries = wye.service.ingest.job_runner._Tries()
     pauses = []
     for _ in range(8):
         tries.put_back("EIO")
@@ -301,7 +301,7 @@ def test_after_an_hour_ready_says_so(
     assert "jobs" not in client.get("/ready").json()
     since = time.monotonic()
     monkeypatch.setattr(
-        service.ingest.job_runner, "monotonic", lambda: 3_700 + 2 * time.monotonic() - since
+        wye.service.ingest.job_runner, "monotonic", lambda: 3_700 + 2 * time.monotonic() - since
     )
     said = f"Job {job} has been tried for 1 h: No space left on device"
     until(lambda: client.get("/ready").json().get("jobs") == {"default": said})

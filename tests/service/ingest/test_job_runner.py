@@ -18,18 +18,18 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import PassageStore
-from backends.store.ingest import ingest
-from router.session import Session
-from service.doctor import examine
-from service.ingest.job_database import insert_passages
-from service.ingest.jobs import JobStore
-from service.settings import ServeSettings, ServiceSettings
 from tests.hashing import FakeAnalyser, HashAnalyser
 from tests.live import PATIENCE, Live, until
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.router.session import Session
+from wye.service.doctor import examine
+from wye.service.ingest.job_database import insert_passages
+from wye.service.ingest.jobs import JobStore
+from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.fixture
@@ -181,22 +181,22 @@ def is_gone(client: TestClient, n: int) -> bool:
 SERVER = """
 import time
 import uvicorn
-import router.session
+import wye.router.session
 from tests.hashing import FakeAnalyser, HashAnalyser
 
 class Slow(FakeAnalyser):
     def __init__(self, settings):
         super().__init__(settings, delay=0.02)
 
-router.session.Analyser = Slow
-import service.app
+wye.router.session.Analyser = Slow
+import wye.service.app
 from dataclasses import replace
-from service.settings import load_settings
+from wye.service.settings import load_settings
 
 settings = load_settings()
 small = replace(settings.documents, group_passages=8)
-service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
-uvicorn.run(service.app.from_environment(), port=0, log_config=None)
+wye.service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
+uvicorn.run(wye.service.app.from_environment(), port=0, log_config=None)
 """
 
 
@@ -300,8 +300,8 @@ def test_a_disk_that_cannot_be_written_is_said(
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("service.ingest.writer.ingest", refuse)
-    monkeypatch.setattr("service.ingest.jobs.JobStore.submit", refuse)
+    monkeypatch.setattr("wye.service.ingest.writer.ingest", refuse)
+    monkeypatch.setattr("wye.service.ingest.jobs.JobStore.submit", refuse)
     for content in (make_lines(1), make_lines(50)):
         reply = client.post("/v1/documents", content=content, headers=NDJSON)
         assert reply.status_code == 503
@@ -351,7 +351,7 @@ def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder
 def test_a_database_that_somebody_locks_is_waited_for(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.ingest.job_database._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("wye.service.ingest.job_database._PATIENCE_SECONDS", 0.2)
     (folder / "jobs").mkdir(exist_ok=True)
     goes_on(client)
     with closing(sqlite3.connect(folder / "jobs" / "jobs.sqlite3")) as database:

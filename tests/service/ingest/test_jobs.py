@@ -17,12 +17,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backends.filters import parse_filter
-from backends.types import Passage
-from service.ingest.job import FIELDS, Job, State, parse_job
-from service.ingest.jobs import JobStore
-from service.routes.jobs import job_value
-from service.schemas.documents import JobList
+from wye.backends.filters import parse_filter
+from wye.backends.types import Passage
+from wye.service.ingest.job import FIELDS, Job, State, parse_job
+from wye.service.ingest.jobs import JobStore
+from wye.service.routes.jobs import job_value
+from wye.service.schemas.documents import JobList
 
 PASSAGES = [
     Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)
@@ -157,8 +157,8 @@ def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None
 SUBMIT = """
 import sys
 from pathlib import Path
-from backends.types import Passage
-from service.ingest.jobs import JobStore
+from wye.backends.types import Passage
+from wye.service.ingest.jobs import JobStore
 store = JobStore(Path(sys.argv[1]), "c")
 for n in range(10_000):
     passages = (Passage(f"{n}-{p}", "", "A bridge.") for p in range(1 + n % 5 * 600))

@@ -10,16 +10,16 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 
-import service.ingest.writer
-from backends.types import AnalysedPassage, Passage
-from featurizer.analyser import Analyser
-from router.session import Session
-from service.app import build
-from service.batching import Batcher
-from service.ingest.writer import InterleavedAnalyser, StoppedError
-from service.settings import ServiceSettings
+import wye.service.ingest.writer
 from tests.hashing import FakeAnalyser, HashAnalyser
 from tests.live import PATIENCE, listening, until
+from wye.backends.types import AnalysedPassage, Passage
+from wye.featurizer.analyser import Analyser
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.batching import Batcher
+from wye.service.ingest.writer import InterleavedAnalyser, StoppedError
+from wye.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +68,7 @@ def assert_same(found: Sequence[AnalysedPassage], given: list[Passage]) -> None:
 async def test_slices_are_short_and_give_the_same_as_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service.ingest.writer, "_SLICE_SECONDS", 0.05)
+    monkeypatch.setattr(wye.service.ingest.writer, "_SLICE_SECONDS", 0.05)
     analyser = Noting(delay=0.02)
     given = passages(*range(1, 20))
     names = [f"Town{n}" for n in range(150)]
@@ -84,7 +84,7 @@ async def test_slices_are_short_and_give_the_same_as_the_whole(
 
 
 async def test_they_end_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.ingest.writer, "_SLICE_SECONDS", 0)
+    monkeypatch.setattr(wye.service.ingest.writer, "_SLICE_SECONDS", 0)
     analyser = Noting()
     async with slices(analyser, lambda: len(analyser.given) == 4) as made:
         with pytest.raises(StoppedError):

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from backends.types import Passage
-from service.settings import GeneratorSettings
 from tests.service.fakes import LIBRARY, Endpoint, Library, Serve
+from wye.backends.types import Passage
+from wye.service.settings import GeneratorSettings
 
 RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
 

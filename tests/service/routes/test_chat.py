@@ -7,9 +7,9 @@ import pytest
 from openai import OpenAI
 from starlette.testclient import TestClient
 
-from backends.types import Passage
-from service.settings import GeneratorSettings
 from tests.service.fakes import Endpoint, Library, Serve
+from wye.backends.types import Passage
+from wye.service.settings import GeneratorSettings
 
 QUESTION = "What river flows into the Adriatic?"
 TALK: list[Any] = [{"role": "user", "content": QUESTION}]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.http.keys import Scope, new_key
 from tests.service.fakes import Library, Serve
+from wye.service.http.keys import Scope, new_key
 
 QUESTION = "Which bridge is in Mostar?"
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import PassageStore
-from backends.types import Passage
-from router.session import Session
-from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from tests.stored import fetch
+from wye.backends.store.index import PassageStore
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.vector_stores import VectorStoreFile
 from starlette.testclient import TestClient
 
-from backends.documents import HeadedDocument, found_document
-from service.collections import Collection
-from service.http.keys import Scope, new_key
-from service.ingest import bodies
-from service.ingest.job import State
-from service.ingest.staged import MOST_FILES
-from service.settings import ServeSettings
 from tests.live import Live
 from tests.service.fakes import Serve
+from wye.backends.documents import HeadedDocument, found_document
+from wye.service.collections import Collection
+from wye.service.http.keys import Scope, new_key
+from wye.service.ingest import bodies
+from wye.service.ingest.job import State
+from wye.service.ingest.staged import MOST_FILES
+from wye.service.settings import ServeSettings
 
 NOTES = b"# The Iron Bridge\n\nThomas Pritchard designed the Iron Bridge. It was cast in 1779.\n"
 
@@ -328,10 +328,10 @@ def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
 
 
 _FAKE = """
-import router.session
+import wye.router.session
 from tests.hashing import FakeAnalyser
-router.session.Analyser = FakeAnalyser
-from service.cli import main
+wye.router.session.Analyser = FakeAnalyser
+from wye.service.cli import main
 main()
 """
 

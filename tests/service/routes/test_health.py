@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.repair import repair
-from backends.store.versions import manifest_name
-from router.types import Route
-from service.http.keys import Scope, new_key
 from tests.live import until
 from tests.service.fakes import Library, Serve
+from wye.backends.store.repair import repair
+from wye.backends.store.versions import manifest_name
+from wye.router.types import Route
+from wye.service.http.keys import Scope, new_key
 
 RIVER = {"question": "What river is it?", "route": "dense"}
 

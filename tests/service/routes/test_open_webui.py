@@ -14,11 +14,11 @@ import httpx2 as httpx
 import pytest
 from openai import OpenAI
 
-from service.app import build
-from service.http.keys import Scope, new_key
-from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 from tests.live import PATIENCE, listening
 from tests.service.fakes import Endpoint, Library
+from wye.service.app import build
+from wye.service.http.keys import Scope, new_key
+from wye.service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
 HISTORY = "USER: Which bridge is in Mostar?\nASSISTANT: Stari Most, the Old Bridge [1]."
 CHORES = {

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.http.keys import Scope, new_key
-from service.schemas.rerank import LONGEST_TEXT, MOST_TEXTS
-from service.service import RERANKS
-from service.settings import ServeSettings
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
+from wye.service.http.keys import Scope, new_key
+from wye.service.schemas.rerank import LONGEST_TEXT, MOST_TEXTS
+from wye.service.service import RERANKS
+from wye.service.settings import ServeSettings
 
 QUESTION = "Which bridge crosses the Thames?"
 TEXTS = ["The Old Bridge spans the Neretva.", "Tower Bridge crosses the Thames.", "It rained."]

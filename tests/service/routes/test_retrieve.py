@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from backends.types import Passage
-from router.passage_evidence import PASSAGE_NAMES
-from router.query_performance import NAMES
-from router.types import Route
-from service.settings import LONGEST_DEADLINE_MS
 from tests.live import until
 from tests.service.fakes import Library, Serve
+from wye.backends.types import Passage
+from wye.router.passage_evidence import PASSAGE_NAMES
+from wye.router.query_performance import NAMES
+from wye.router.types import Route
+from wye.service.settings import LONGEST_DEADLINE_MS
 
 RIVER = {"question": "What river is it?", "route": "graph", "k": 2}
 

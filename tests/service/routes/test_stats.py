@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from router.types import Route, Thresholds
-from service.http.keys import Scope, append_key, new_key
-from service.routes.stats import route_times
-from service.schemas.stats import RecentQuestion, RouteTimesValue
-from service.service import REMEMBERED, Service
 from tests.service.fakes import Library, Serve
+from wye.router.types import Route, Thresholds
+from wye.service.http.keys import Scope, append_key, new_key
+from wye.service.routes.stats import route_times
+from wye.service.schemas.stats import RecentQuestion, RouteTimesValue
+from wye.service.service import REMEMBERED, Service
 
 QUESTION = "Into which sea does the river beneath the bridge flow?"
 

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from backends.store.ingest import ingest
-from backends.types import Passage
-from router.session import Session
-from router.steps import OUT_OF_TIME
-from router.types import Route
-from service.app import build
-from service.settings import ServiceSettings
 from tests.fakes import ReadingAnalyser
 from tests.live import inside
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Passage
+from wye.router.session import Session
+from wye.router.steps import OUT_OF_TIME
+from wye.router.types import Route
+from wye.service.app import build
+from wye.service.settings import ServiceSettings
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 COMPARED = "Which film is older, Alpha or Omega?"
@@ -46,7 +46,7 @@ SETTINGS = ServiceSettings()
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = tmp_path_factory.mktemp("steps") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", ReadingAnalyser)
+        patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         with Session.create(SETTINGS, made) as session:
             ingest(session.index, PASSAGES, session.analyser)
         yield made

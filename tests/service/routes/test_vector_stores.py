@@ -3,9 +3,9 @@ import pytest
 from openai import OpenAI
 from starlette.testclient import TestClient
 
-from backends.types import Passage
-from router.types import Route, Thresholds
 from tests.service.fakes import Library, Serve
+from wye.backends.types import Passage
+from wye.router.types import Route, Thresholds
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from backends.types import Passage
-from service.app import build
-from service.settings import ServeSettings, ServiceSettings
 from tests.live import listening
 from tests.service.arms.fakes import Remote
 from tests.service.fakes import LIBRARY, Library
+from wye.backends.types import Passage
+from wye.service.app import build
+from wye.service.settings import ServeSettings, ServiceSettings
 
 PATIENCE = 30
 SCRIPT = "<script>document.title = 'owned'</script>"

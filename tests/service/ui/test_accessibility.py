@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_core_python.selenium import Axe
 
-from service.settings import GeneratorSettings
 from tests.service.fakes import Endpoint, Library
+from wye.service.settings import GeneratorSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from backends.types import Passage
-from router.types import Reply, Route, Thresholds
-from service.http.keys import Scope, append_key, new_key
 from tests.service.fakes import Library
+from wye.backends.types import Passage
+from wye.router.types import Reply, Route, Thresholds
+from wye.service.http.keys import Scope, append_key, new_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from backends.types import Passage
-from router.types import Route
-from service.http.keys import Scope, append_key, new_key
 from tests.service.fakes import LIBRARY, Library
+from wye.backends.types import Passage
+from wye.router.types import Route
+from wye.service.http.keys import Scope, append_key, new_key
 
 if TYPE_CHECKING:
     from tests.service.ui.conftest import Page

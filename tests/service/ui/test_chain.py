@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from router.types import Candidate, ChainStep
 from tests.service.fakes import CHAIN, Library
+from wye.router.types import Candidate, ChainStep
 
 if TYPE_CHECKING:
     from tests.service.ui.conftest import Page

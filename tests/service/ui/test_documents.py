@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
-from backends.sources import SUFFIXES
-from backends.types import Passage
-from service.http.keys import Scope, append_key, new_key
-from service.settings import DocumentSettings
 from tests.service.fakes import Library, Shelf, stored
+from wye.backends.sources import SUFFIXES
+from wye.backends.types import Passage
+from wye.service.http.keys import Scope, append_key, new_key
+from wye.service.settings import DocumentSettings
 
 if TYPE_CHECKING:
     from tests.service.ui.conftest import Page

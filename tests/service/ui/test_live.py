@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
-from router.errors import ModelFileError
-from router.model_files import read_policy
-from router.types import Route, Thresholds
-from service.app import CONSOLE
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
+from wye.router.errors import ModelFileError
+from wye.router.model_files import read_policy
+from wye.router.types import Route, Thresholds
+from wye.service.app import CONSOLE
 
 if TYPE_CHECKING:
     from tests.service.ui.conftest import Page

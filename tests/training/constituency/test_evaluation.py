@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency.parser import MODEL_FILE
-from featurizer.constituency.tree import parse_brackets
-from training.constituency.evaluation import (
+from wye.featurizer.constituency.parser import MODEL_FILE
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.training.constituency.evaluation import (
     BracketScore,
     ModelEvaluation,
     brackets,
     score,
     write_card,
 )
-from training.constituency.recipe import Recipe
+from wye.training.constituency.recipe import Recipe
 
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
 FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from featurizer.constituency.checkpoint import VECTORS, read_safetensors
-from training.constituency.model_files import export, save_vectors
+from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
+from wye.training.constituency.model_files import export, save_vectors
 
 
 def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:

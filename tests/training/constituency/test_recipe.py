@@ -2,7 +2,7 @@ from dataclasses import fields
 
 import pytest
 
-from training.constituency.recipe import Recipe
+from wye.training.constituency.recipe import Recipe
 
 
 def test_stanza_understands_every_argument() -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency.tree import parse_brackets
-from training.constituency.treebank import is_question, read_trees, retag
-from training.errors import TrainingError
+from wye.featurizer.constituency.tree import parse_brackets
+from wye.training.constituency.treebank import is_question, read_trees, retag
+from wye.training.errors import TrainingError
 
 QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (NNP Oslo))) (. ?)))")
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from training.data.dataset import Question, hurried, read_dataset, respell
-from training.errors import DatasetError
+from wye.training.data.dataset import Question, hurried, read_dataset, respell
+from wye.training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'
 HEADER = "query-id\tcorpus-id\tscore\n"

@@ -3,14 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.fusion import FusionSettings
-from router.query_performance import NAMED, NAMES, SIDES
-from router.scorer import UNFAMILIAR_SCORE
-from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
-from training.data.evaluation_set import EvaluationSet
-from training.errors import TrainingError
-from training.evaluation.measures import MEASURES
+from wye.router.fusion import FusionSettings
+from wye.router.query_performance import NAMED, NAMES, SIDES
+from wye.router.scorer import UNFAMILIAR_SCORE
+from wye.router.types import Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.errors import TrainingError
+from wye.training.evaluation.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()

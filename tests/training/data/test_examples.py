@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from training.data.examples import Examples
-from training.errors import FitError
+from wye.training.data.examples import Examples
+from wye.training.errors import FitError
 
 
 def test_examples_that_do_not_fit_are_refused() -> None:

@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.analyser import AnalyserSettings
-from featurizer.registry import FEATURE_NAMES
-from training.data import feature_cache
-from training.data.feature_cache import FeatureCache, cached_features
-from training.errors import TrainingError
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.registry import FEATURE_NAMES
+from wye.training.data import feature_cache
+from wye.training.data.feature_cache import FeatureCache, cached_features
+from wye.training.errors import TrainingError
 
 TEXTS = ["Who rowed?", "Where is the ferry?", "Who rowed?", "Is it \ud800 here?", ""]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from router.types import Route
 from tests.training.made import KEY, replay_of, replayed, write_replay
-from training.data.replay import (
+from wye.router.types import Route
+from wye.training.data.replay import (
     TRAINING_SPLITS,
     Replay,
     Replayed,
@@ -23,11 +23,11 @@ from training.data.replay import (
     read_training,
     write_rows,
 )
-from training.errors import ReplayError, SplitError
-from training.evaluation.measures import MEASURES
+from wye.training.errors import ReplayError, SplitError
+from wye.training.evaluation.measures import MEASURES
 
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = ("training.fit.baselines", "training.labels")
+LEARNING = ("wye.training.fit.baselines", "wye.training.labels")
 """Modules that fit or tune something on replays."""
 
 

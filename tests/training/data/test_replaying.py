@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.sources import DocumentSource
-from backends.store.ingest import ingest
-from router.fusion import FusionSettings, fuse_all, fuse_text
-from router.gateway import Gateway
-from router.session import Session
-from router.settings import load_settings
-from router.types import FURTHER, Route
 from tests.fakes import ReadingAnalyser
 from tests.stored import fetch
 from tests.training.made import CountingProgress
-from training.data import replaying
-from training.data.dataset import Dataset, read_dataset
-from training.data.evaluation_set import EvaluationSet
-from training.data.replay import read_replay, read_training
-from training.data.replaying import contains_any, key_of, replay_dataset, replay_demo, words
+from wye.backends.sources import DocumentSource
+from wye.backends.store.ingest import ingest
+from wye.router.fusion import FusionSettings, fuse_all, fuse_text
+from wye.router.gateway import Gateway
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import FURTHER, Route
+from wye.training.data import replaying
+from wye.training.data.dataset import Dataset, read_dataset
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.replay import read_replay, read_training
+from wye.training.data.replaying import contains_any, key_of, replay_dataset, replay_demo, words
 
-DEMO = Path(str(files("service"))) / "demo"
+DEMO = Path(str(files("wye.service"))) / "demo"
 FUSION = FusionSettings()
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -122,7 +122,7 @@ def test_a_further_arm_is_replayed_where_fusion_has_its_list(
 def test_steps_of_a_replay_are_those_that_serve(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     with Session.open(load_settings(), index) as session:
         dataset = read_dataset(DEMO, "train", limit=20)
         replay = read_training(replay_dataset(session, dataset, tmp_path))
@@ -219,13 +219,13 @@ def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from router import session as composition
+from wye.router import session as composition
 from tests.fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
-from router.session import Session
-from router.settings import load_settings
-from training.data import replaying
-from training.data.dataset import read_dataset
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.training.data import replaying
+from wye.training.data.dataset import read_dataset
 replaying.BLOCK = 2
 dataset, index, out = map(Path, sys.argv[1:])
 with Session.open(load_settings(), index) as session:

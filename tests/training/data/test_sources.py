@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.progress import Silent
-from router.settings import load_settings
 from tests.training.made import write_dataset
-from training.data.sources import QuestionSource, Replays, parse_source
-from training.errors import SplitError, TrainingError
+from wye.backends.progress import Silent
+from wye.router.settings import load_settings
+from wye.training.data.sources import QuestionSource, Replays, parse_source
+from wye.training.errors import SplitError, TrainingError
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.progress import Silent
-from backends.types import RankedHit
 from tests.fakes import LanguageModel, speaking
-from training.data.dataset import Dataset, Question
-from training.errors import EvaluationError, JudgeError
-from training.evaluation.answers import (
+from wye.backends.progress import Silent
+from wye.backends.types import RankedHit
+from wye.training.data.dataset import Dataset, Question
+from wye.training.errors import EvaluationError, JudgeError
+from wye.training.evaluation.answers import (
     OWN,
     AnswerEvaluation,
     answered_by,
@@ -24,8 +24,8 @@ from training.evaluation.answers import (
     normalised,
     token_f1,
 )
-from training.evaluation.evaluate import Evaluation, SystemRun
-from training.judge import JudgeClient, KeptReplies
+from wye.training.evaluation.evaluate import Evaluation, SystemRun
+from wye.training.judge import JudgeClient, KeptReplies
 
 PASSAGES = {
     "mostar": ("Stari Most", "Stari Most was built in 1566. It spans the Neretva in Mostar."),
@@ -140,7 +140,7 @@ def test_hostile_replies_cost_their_own_question_alone(
 def test_an_endpoint_that_only_fails_is_given_up(
     endpoint: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.evaluation.answers.GIVEN_UP", 2)
+    monkeypatch.setattr("wye.training.evaluation.answers.GIVEN_UP", 2)
     endpoint.say = lambda *_: b"[" * 100_000
     with JudgeClient(endpoint.url, "reader", tries=1) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")

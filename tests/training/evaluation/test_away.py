@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from router.fusion import FusionSettings
-from router.policy import Policy
-from router.query_performance import NAMED, NAMES
-from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.away import FIXED, MEASURED, away
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMED, NAMES
+from wye.router.types import Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.away import FIXED, MEASURED, away
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 FUSION = FusionSettings()

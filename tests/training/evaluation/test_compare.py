@@ -3,8 +3,8 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.evaluation.compare import compare, percentiles
+from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.evaluation.compare import compare, percentiles
 
 MEASURES = ("one", "other")
 

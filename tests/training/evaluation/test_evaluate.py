@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from backends.types import RankedHit, Ranking
-from router.types import Reply, Route
-from training.data.dataset import Dataset, Question
-from training.errors import EvaluationError
-from training.evaluation.evaluate import as_markdown, evaluate
-from training.evaluation.measures import MEASURES
-from training.markdown import show
+from wye.backends.types import RankedHit, Ranking
+from wye.router.types import Reply, Route
+from wye.training.data.dataset import Dataset, Question
+from wye.training.errors import EvaluationError
+from wye.training.evaluation.evaluate import as_markdown, evaluate
+from wye.training.evaluation.measures import MEASURES
+from wye.training.markdown import show
 
 ANSWERS = {
     ("dense", "one"): ["a", "b"],

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fusion import FusionSettings
-from router.policy import Policy, bands
-from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
-from training.data.evaluation_set import EvaluationSet
-from training.evaluation.compare import AUTO, ORACLE, RANDOM
-from training.evaluation.held_out import (
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy, bands
+from wye.router.types import Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.evaluation.compare import AUTO, ORACLE, RANDOM
+from wye.training.evaluation.held_out import (
     COLUMNS,
     HeldOutEvaluation,
     HeldOutOutcomes,
@@ -23,7 +23,7 @@ from training.evaluation.held_out import (
     run_systems,
     summarise,
 )
-from training.labels import Disagreement
+from wye.training.labels import Disagreement
 
 if TYPE_CHECKING:
     pass

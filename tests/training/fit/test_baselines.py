@@ -3,13 +3,13 @@ import re
 import numpy as np
 import pytest
 
-from router.fusion import FusionSettings
-from router.policy import Policy, bands
-from router.types import Thresholds
 from tests.training.made import FOUND, L, replay_of, replayed
-from training.data.evaluation_set import EvaluationSet
-from training.errors import FitError
-from training.fit.baselines import (
+from wye.router.fusion import FusionSettings
+from wye.router.policy import Policy, bands
+from wye.router.types import Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.errors import FitError
+from wye.training.fit.baselines import (
     BASELINES,
     EDGE,
     Baseline,
@@ -17,7 +17,7 @@ from training.fit.baselines import (
     Scores,
     fit_baselines,
 )
-from training.thresholds.outcomes import GRAPH, ThresholdObjective
+from wye.training.thresholds.outcomes import GRAPH, ThresholdObjective
 
 
 def questions(
@@ -84,7 +84,7 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
             return score
 
     rivals = {"by heart": Remembering("texts", None)}
-    monkeypatch.setattr("training.fit.baselines.BASELINES", rivals)
+    monkeypatch.setattr("wye.training.fit.baselines.BASELINES", rivals)
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
     found = fit_baselines(

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from backends.types import Float64, Int64
-from training.errors import FitError
-from training.fit.calibration import calibrate, losses, nll, reliability
+from wye.backends.types import Float64, Int64
+from wye.training.errors import FitError
+from wye.training.fit.calibration import calibrate, losses, nll, reliability
 
 
 def sample(n: int, temperature: float, bias: float) -> tuple[Float64, Int64]:

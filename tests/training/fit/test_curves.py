@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from training.errors import FitError
-from training.fit.curves import fit_curves
+from wye.training.errors import FitError
+from wye.training.fit.curves import fit_curves
 
 NAMES = ("one", "other")
 

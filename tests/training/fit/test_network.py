@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from router.scorer import AttentionMlp
-from training.fit.network import AttentionMlpModule
+from wye.router.scorer import AttentionMlp
+from wye.training.fit.network import AttentionMlpModule
 
 SHAPES = [(85, (256, 128, 64)), (6, (6, 6, 3)), (1, (1,))]
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from router.scorer import Scorer
-from training.data.examples import Pool
-from training.fit.prior import LEAST, correct
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import train
+from wye.router.scorer import Scorer
+from wye.training.data.examples import Pool
+from wye.training.fit.prior import LEAST, correct
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import train
 
 NAMES = ("one", "two", "three")
 

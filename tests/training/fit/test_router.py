@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from router.model import RoutingModel
-from router.scorer import Linear
-from router.types import Route
 from tests.training.made import replay_of, replayed
-from training.data.dataset import respell
-from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from training.data.examples import Pool
-from training.errors import FitError
-from training.fit.crossfit import crossfit, leave_datasets_out
-from training.fit.recipe import RouterRecipe
-from training.fit.router import Choices, TrainingSet, fit, fit_from
-from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
+from wye.router.model import RoutingModel
+from wye.router.scorer import Linear
+from wye.router.types import Route
+from wye.training.data.dataset import respell
+from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.data.examples import Pool
+from wye.training.errors import FitError
+from wye.training.fit.crossfit import crossfit, leave_datasets_out
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.router import Choices, TrainingSet, fit, fit_from
+from wye.training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
     pass

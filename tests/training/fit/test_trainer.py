@@ -6,14 +6,14 @@ import torch
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
-from backends.types import Float64, Int64
-from router.explain import Explainer
 from tests.training.made import NAMES, CountingProgress, examples
-from training.data.examples import Examples
-from training.errors import FitError
-from training.fit.calibration import nll
-from training.fit.recipe import RouterRecipe
-from training.fit.trainer import Trained, select, train
+from wye.backends.types import Float64, Int64
+from wye.router.explain import Explainer
+from wye.training.data.examples import Examples
+from wye.training.errors import FitError
+from wye.training.fit.calibration import nll
+from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.trainer import Trained, select, train
 
 SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
 
@@ -102,7 +102,7 @@ def test_the_best_epoch_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(nll(logits, labels))
         return seen[-1]
 
-    monkeypatch.setattr("training.fit.network.nll", remember)
+    monkeypatch.setattr("wye.training.fit.network.nll", remember)
     recipe = replace(SMALL, seeds=(0,), patience=5)
     dev = examples(300, 1)
     scorer = train(examples(300, 0), dev, NAMES, recipe).scorer

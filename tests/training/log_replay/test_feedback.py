@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from router.model_files import read_policy
-from router.types import Route
-from service.app import build
-from service.cli import run
-from service.settings import load_settings
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
 from tests.training.made import HAND, logged, rated, write_town
-from training.data.dataset import Question
-from training.log_replay.feedback import NEEDED, feedback_dataset
-from training.log_replay.reading import read_log
+from wye.router.model_files import read_policy
+from wye.router.types import Route
+from wye.service.app import build
+from wye.service.cli import run
+from wye.service.settings import load_settings
+from wye.training.data.dataset import Question
+from wye.training.log_replay.feedback import NEEDED, feedback_dataset
+from wye.training.log_replay.reading import read_log
 
 STREETS = NEEDED // 2 + 5
 ONLY_HOPS = {"type": "ne", "key": "kind", "value": "gate"}
@@ -38,7 +38,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def index(tmp_path_factory: pytest.TempPathFactory, dataset: Path) -> Path:
     folder = tmp_path_factory.mktemp("index") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", ReadingAnalyser)
+        patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         assert run(["index", str(dataset), "--index", str(folder)]) == 0
     return folder
 
@@ -68,7 +68,7 @@ def log(tmp_path_factory: pytest.TempPathFactory, dataset: Path, index: Path, ro
     *_, last = questions
     gold[last].append("gone")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", ReadingAnalyser)
+        patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         patch.setenv("WYE_INDEX", str(index))
         patch.setenv("WYE_ROUTER__MODEL", str(router))
         patch.setenv("WYE_SERVE__REQUEST_LOG", str(path))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.errors import RequestLogError
-from router.types import Route
 from tests.training.made import HAND, logged, rated
-from training.errors import LogError
-from training.log_replay.reading import (
+from wye.router.errors import RequestLogError
+from wye.router.types import Route
+from wye.training.errors import LogError
+from wye.training.log_replay.reading import (
     LINE,
     ROUTES,
     DecisionLog,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from router.errors import ModelFileError, PolicyError
-from router.policy import Policy, bands
-from router.settings import Settings, load_settings
-from router.types import Route, Thresholds
 from tests.training.made import HAND, logged, rated
-from training.errors import FitError, LogError
-from training.log_replay.reading import ROUTES, DecisionLog, read_log
-from training.log_replay.replay import (
+from wye.router.errors import ModelFileError, PolicyError
+from wye.router.policy import Policy, bands
+from wye.router.settings import Settings, load_settings
+from wye.router.types import Route, Thresholds
+from wye.training.errors import FitError, LogError
+from wye.training.log_replay.reading import ROUTES, DecisionLog, read_log
+from wye.training.log_replay.replay import (
     changes,
     decide_again,
     effect,
@@ -28,7 +28,7 @@ from training.log_replay.replay import (
     show_replay,
     within_bounds,
 )
-from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, ThresholdObjective
+from wye.training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, ThresholdObjective
 
 D, F, G, S = (ROUTES.index(r) for r in (Route.DENSE, Route.FUSION, Route.GRAPH, Route.STEPS))
 KNOWN = {Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}

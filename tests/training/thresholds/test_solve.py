@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.policy import decide, routes
-from router.types import Route, Thresholds
-from training.errors import FitError
-from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
-from training.thresholds.solve import front, solve, solve_points, stability
+from wye.router.policy import decide, routes
+from wye.router.types import Route, Thresholds
+from wye.training.errors import FitError
+from wye.training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
+from wye.training.thresholds.solve import front, solve, solve_points, stability
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(routes(Route.DENSE))}

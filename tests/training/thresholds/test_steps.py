@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fusion import FusionSettings
-from router.query_performance import NAMED, NAMES, SIDES
-from router.types import Route
 from tests.training.made import replay_of, replayed
-from training.data.evaluation_set import EvaluationSet
-from training.thresholds.steps import PLACES, solve_steps
+from wye.router.fusion import FusionSettings
+from wye.router.query_performance import NAMED, NAMES, SIDES
+from wye.router.types import Route
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.thresholds.steps import PLACES, solve_steps
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 WORSE, SAME, BETTER = (

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import bands
-from router.types import Thresholds
-from training.thresholds.sweep import Cuts, sums
+from wye.router.policy import bands
+from wye.router.types import Thresholds
+from wye.training.thresholds.sweep import Cuts, sums
 
 score = st.one_of(st.sampled_from([0.2, 0.5, math.nextafter(0.5, 1), 0.8]), st.floats(0.01, 0.99))
 

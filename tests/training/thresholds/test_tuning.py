@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from backends.numerics import logistic
-from featurizer.constituency.parser import open_syntax_parser
-from router.fusion import FusionSettings
-from router.model import RoutingModel
-from router.model_files import TrainedRouter, read_policy, save_router
-from router.policy import Policy
-from router.query_performance import NAMES, schema_id
-from router.settings import load_settings
-from router.types import BASELINE, Route, Thresholds
 from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
-from training.data.evaluation_set import EvaluationSet
-from training.data.replay import TrainingReplay
-from training.errors import FitError, ReplayError, SplitError
-from training.evaluation.bootstrap import Interval
-from training.thresholds.outcomes import ThresholdObjective
-from training.thresholds.tuning import Tuning, retune, show_retuned
+from wye.backends.numerics import logistic
+from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.fusion import FusionSettings
+from wye.router.model import RoutingModel
+from wye.router.model_files import TrainedRouter, read_policy, save_router
+from wye.router.policy import Policy
+from wye.router.query_performance import NAMES, schema_id
+from wye.router.settings import load_settings
+from wye.router.types import BASELINE, Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.replay import TrainingReplay
+from wye.training.errors import FitError, ReplayError, SplitError
+from wye.training.evaluation.bootstrap import Interval
+from wye.training.thresholds.outcomes import ThresholdObjective
+from wye.training.thresholds.tuning import Tuning, retune, show_retuned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 

@@ -12,9 +12,9 @@ from operator import itemgetter
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from featurizer.spacy_pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
-from featurizer.threads import end_with_parent
-from featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
+from wye.featurizer.threads import end_with_parent
+from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -9,14 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
-from backends.lexical import content_terms
-from backends.numerics import RequestError
-from backends.store.snapshot import Corpus
-from backends.trigraph.pagerank import share_of_mentions
-from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Float64, Mask, Passage, Query
-from backends.units import OVERLAP_SHARE, Units
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages
 from tests.backends.trigraph.test_retriever import (
@@ -25,6 +17,14 @@ from tests.backends.trigraph.test_retriever import (
     questions,
     random_vectors,
 )
+from wye.backends.lexical import content_terms
+from wye.backends.numerics import RequestError
+from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
+from wye.backends.papers.units import OVERLAP_SHARE, Units
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.pagerank import share_of_mentions
+from wye.backends.trigraph.retriever import TriGraphRetriever
+from wye.backends.types import Float64, Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 CLUES = st.builds(

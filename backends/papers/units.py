@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from backends.lexical import content_terms
-from backends.numerics import distinct, half_products, spans, top_rows
-from backends.store.snapshot import Corpus
-from backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
-from backends.words import Words
+from wye.backends.lexical import content_terms
+from wye.backends.numerics import distinct, half_products, spans, top_rows
+from wye.backends.store.snapshot import Corpus
+from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
+from wye.backends.words import Words
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
-import featurizer.spacy_pipeline
-from featurizer.errors import ModelError
-from featurizer.spacy_layers import WindowEncoder
-from featurizer.spacy_parser import SpacyParser
-from featurizer.spacy_pipeline import (
+import wye.featurizer.spacy.pipeline
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.layers import WindowEncoder
+from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.pipeline import (
     DEFAULT_PIPELINE,
     Pipeline,
     WordForms,
@@ -75,7 +75,7 @@ def test_no_more_is_remembered_than_is_useful(
 ) -> None:
     fast = Pipeline(DEFAULT_PIPELINE)
     (forms,) = [one for one in fast.components if isinstance(one, WordForms)]
-    monkeypatch.setattr(featurizer.spacy_pipeline, "REMEMBERED", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "REMEMBERED", 50)
     check(plain, fast, QUESTIONS)
     assert len(forms._known) < 50 + max(len(plain.make_doc(text)) for text in QUESTIONS)
 

@@ -17,8 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-import featurizer.spacy_parser
-from featurizer.spacy_parser import (
+import wye.featurizer.spacy.parser
+import wye.featurizer.spacy.pipeline
+from tests.live import is_running, until
+from wye.featurizer.spacy.parser import (
     MAX_WORDS,
     QUESTION_CHARACTERS,
     QUESTION_TOKENS,
@@ -27,8 +29,7 @@ from featurizer.spacy_parser import (
     readable,
     token_count,
 )
-from featurizer.types import Parse, finished
-from tests.live import is_running, until
+from wye.featurizer.types import Parse, finished
 
 SENTENCES = [
     "Selma Lagerlöf was born in Sweden in 1858.",
@@ -128,7 +129,7 @@ def test_a_long_text_is_parsed_in_pieces_that_end_with_a_sentence_if_they_can(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = parses_of(parser, [STORY])[0]
-    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_TOKENS", 30)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "PIECE_TOKENS", 30)
     text = f"{STORY}\n{STORY}  {STORY}"
     first, long, last = parses_of(parser, ["Lisbon.", text, "Tagus."])
     check(long, text)
@@ -136,7 +137,7 @@ def test_a_long_text_is_parsed_in_pieces_that_end_with_a_sentence_if_they_can(
     assert [m.text for m in long.entities] == 3 * [m.text for m in whole.entities]
     assert (first.text, last.text) == ("Lisbon.", "Tagus.")
     # Where none ends, they end with a word, and a word without an end is cut all the same.
-    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_TOKENS", 7)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "PIECE_TOKENS", 7)
     text = "In Lisbon " + "x" * 1300 + " and Rome."
     (parse,) = parses_of(parser, [text])
     check(parse, text)
@@ -153,9 +154,9 @@ def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
     text = gap.join(texts)
     nlp = parser._loaded().nlp
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(featurizer.spacy_parser, "_PART_CHARACTERS", 5)
-        parts = list(featurizer.spacy_parser._parts(text))
-        found = featurizer.spacy_parser._joined([nlp.make_doc(part) for part in parts])
+        patch.setattr(wye.featurizer.spacy.parser, "_PART_CHARACTERS", 5)
+        parts = list(wye.featurizer.spacy.parser._parts(text))
+        found = wye.featurizer.spacy.parser._joined([nlp.make_doc(part) for part in parts])
     assert "".join(parts) == text
     assert [(t.text, t.whitespace_, t.norm_) for t in found] == [
         (t.text, t.whitespace_, t.norm_) for t in nlp.make_doc(text)
@@ -199,9 +200,11 @@ def test_no_step_takes_long_whatever_the_text(
     # Four times what it may be on an idle machine; of a row of quotation marks, the tokenizer alone
     # took 1.4 seconds, and for ten times as many a hundred times as long.
     assert longest_step(parser.parse_in_steps([text]))[0] < 1.0
-    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._loaded().nlp, 10 * text))
+    spent, pieces = longest_step(
+        wye.featurizer.spacy.parser._pieces(parser._loaded().nlp, 10 * text)
+    )
     assert spent < 1.0
-    assert all(len(doc) <= featurizer.spacy_parser.PIECE_TOKENS for _, doc in pieces)
+    assert all(len(doc) <= wye.featurizer.spacy.parser.PIECE_TOKENS for _, doc in pieces)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_a_parse_in_steps_is_the_same_whatever_is_done_in_between(parser: SpacyP
 def test_a_pool_ends_with_its_parent() -> None:
     program = """
 import os, signal
-from featurizer.spacy_parser import SpacyParser
+from wye.featurizer.spacy.parser import SpacyParser
 if __name__ == "__main__":
     parser = SpacyParser(processes=1)
     parser._parse_in_pool(["Lisbon."])
@@ -266,7 +269,7 @@ if __name__ == "__main__":
 def test_a_text_of_many_pages(parser: SpacyParser, sentences: int) -> None:
     numbers = range(sentences)
     text = " ".join(f"In {1800 + n % 200} a ship of Lisbon came to port {n}." for n in numbers)
-    assert sentences > featurizer.spacy_parser.PIECE_TOKENS // 11
+    assert sentences > wye.featurizer.spacy.parser.PIECE_TOKENS // 11
     (parse,) = parses_of(parser, [text])
     check(parse, text)
     assert len(parse.sentences) >= sentences
@@ -276,7 +279,7 @@ def test_a_text_of_many_pages(parser: SpacyParser, sentences: int) -> None:
 def test_several_processes_find_what_one_finds(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 40)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "PARALLEL_FROM", 40)
     ships = [f"Ship {n} sailed from Lisbon to Rome in {1900 + n}." for n in range(60)]
     texts = [*ODD, STORY, *ships]
     several = SpacyParser(processes=2)
@@ -298,8 +301,8 @@ def test_few_texts_and_single_processes_start_no_pool(
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(featurizer.spacy_parser, "ProcessPoolExecutor", never)
-    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 3)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "ProcessPoolExecutor", never)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "PARALLEL_FROM", 3)
     assert len([*parser.parse_many(["Lisbon."] * 3)]) == 3
     monkeypatch.setattr(parser, "_processes", 2)
     assert len([*parser.parse_many(["Lisbon."] * 2)]) == 2
@@ -308,7 +311,7 @@ def test_few_texts_and_single_processes_start_no_pool(
 def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(featurizer.spacy_pipeline, "NEW_WORDS", 20)
+    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "NEW_WORDS", 20)
     parser, question = SpacyParser(), "Who sailed from Lisbon to Mostar?"
     before = parser.parse_questions([question], tokens=True)
     first = parser._own
@@ -328,7 +331,7 @@ def test_nothing_is_loaded_that_is_not_used() -> None:
     program = """if True:
         import sys
         from importlib import import_module
-        from featurizer.spacy_parser import SpacyParser
+        from wye.featurizer.spacy.parser import SpacyParser
 
         parser = SpacyParser()
         name = parser.fingerprint

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.store.snapshot import Corpus
-from backends.trigraph.bridging import MentionGraph
-from backends.trigraph.facts import FACTS, QUESTION, activate, best_facts
-from backends.trigraph.lists import PlainLists
-from backends.types import Passage, Query
-from backends.units import Units
 from tests.backends import reference
+from wye.backends.papers.facts import FACTS, QUESTION, activate, best_facts
+from wye.backends.papers.units import Units
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.bridging import MentionGraph
+from wye.backends.trigraph.lists import PlainLists
+from wye.backends.types import Passage, Query
 
 SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
-from backends.store.snapshot import Corpus
-from backends.trigraph.bridging import Activation
-from backends.trigraph.explanation import Explanation, Trace, explain_walk
-from backends.trigraph.retriever import FilteredGraph, TriGraphRetriever
-from backends.trigraph.seeds import Seed
-from backends.types import Float32, Float64, Int64, Mask, Query, Ranking
+from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.bridging import Activation
+from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
+from wye.backends.trigraph.retriever import FilteredGraph, TriGraphRetriever
+from wye.backends.trigraph.seeds import Seed
+from wye.backends.types import Float32, Float64, Int64, Mask, Query, Ranking
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.numerics import RequestError
-from backends.store.snapshot import Corpus
-from backends.types import Float64, Passage, Query
-from backends.zoom import NOTHING_STANDS_OUT, ZoomRetriever, ZoomSettings
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages
-from tests.backends.test_clue import graph_of
+from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
+from wye.backends.numerics import RequestError
+from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, ZoomSettings
+from wye.backends.store.snapshot import Corpus
+from wye.backends.types import Float64, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 # In small corpora nothing is far above the mean.
@@ -110,7 +110,7 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     asked = questions(40)
     together = arm.search(asked, 10, allowed)
     assert together == [arm.search([query], 10, allowed)[0] for query in asked]
-    monkeypatch.setattr("backends.zoom.CELLS", 500)
+    monkeypatch.setattr("wye.backends.papers.zoom.CELLS", 500)
     assert together == arm.search(asked, 10, allowed)
     random.Random(0).shuffle(passages)
     shuffled = ZoomRetriever(graph_of(corpus_of, passages), zoom)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featurizer.errors import ModelError
-from featurizer.spacy_layers import WindowEncoder, rows_as_bytes
-from featurizer.spacy_moves import Dependencies, Names, Tags
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.layers import WindowEncoder, rows_as_bytes
+from wye.featurizer.spacy.moves import Dependencies, Names, Tags
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-import featurizer.spacy_moves
-from featurizer.spacy_moves import Dependencies, Names, Tags
-from featurizer.spacy_pipeline import Pipeline
+import wye.featurizer.spacy.moves
+from wye.featurizer.spacy.moves import Dependencies, Names, Tags
+from wye.featurizer.spacy.pipeline import Pipeline
 
 QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
 PAGE = (
@@ -132,7 +132,7 @@ def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.Monk
     alone = [heads(vectors(fast.nlp.make_doc(text))) for text in texts]
     docs = [vectors(fast.nlp.make_doc(text)) for text in texts]
     # A text that is longer by itself, and others a few at a time.
-    monkeypatch.setattr(featurizer.spacy_moves, "SIDE_BY_SIDE", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.moves, "SIDE_BY_SIDE", 50)
     assert attached([*heads.pipe(docs, batch_size=30)]) == attached(alone)
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.errors import ModelError
-from featurizer.threads import OneThread
-from featurizer.types import Float32
+from wye.featurizer.errors import ModelError
+from wye.featurizer.threads import OneThread
+from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
-import featurizer.spacy_layers
-from featurizer.errors import ModelError
-from featurizer.spacy_layers import WindowEncoder
-from featurizer.spacy_pipeline import Pipeline
+import wye.featurizer.spacy.layers
+from wye.featurizer.errors import ModelError
+from wye.featurizer.spacy.layers import WindowEncoder
+from wye.featurizer.spacy.pipeline import Pipeline
 
 QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
 
@@ -41,7 +41,7 @@ def test_what_is_remembered_of_words_changes_nothing_and_is_bounded(
     docs = [plain.make_doc(text) for text in QUESTIONS]
     expected = WindowEncoder(model)(docs)
     encoder = WindowEncoder(model)
-    monkeypatch.setattr(featurizer.spacy_layers, "REMEMBERED", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.layers, "REMEMBERED", 50)
     for doc, vectors in [*zip(docs, expected, strict=True)] * 2:
         assert np.array_equal(encoder([doc])[0], vectors)
         assert len(encoder._known) <= 50 + len(doc)

@@ -18,15 +18,15 @@ from functools import cached_property
 
 import numpy as np
 
-from backends.numerics import half_products, rank_rows, require_k, top_rows
-from backends.trigraph.bridging import Activation, Bridge
-from backends.trigraph.explanation import Explanation, Trace, explain_walk
-from backends.trigraph.facts import QUESTION
-from backends.trigraph.pagerank import Masses
-from backends.trigraph.retriever import FilteredGraph, TriGraphRetriever, in_parts
-from backends.trigraph.seeds import Seed
-from backends.types import Float32, Mask, Query, Ranking, RowHits
-from backends.units import Scoring, Set, Units
+from wye.backends.numerics import half_products, rank_rows, require_k, top_rows
+from wye.backends.papers.facts import QUESTION
+from wye.backends.papers.units import Scoring, Set, Units
+from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
+from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.retriever import FilteredGraph, TriGraphRetriever, in_parts
+from wye.backends.trigraph.seeds import Seed
+from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 
 NO_CLUE = (
     "no sentence of the passages that may be found mentions an entity: ranked by similarity alone"

@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.spacy_layers import TILE, LinearLayer, in_tiles, linear, parts, tiles, weights_of
-from featurizer.threads import OneThread
-from featurizer.types import Float32
+from wye.featurizer.spacy.layers import (
+    TILE,
+    LinearLayer,
+    in_tiles,
+    linear,
+    parts,
+    tiles,
+    weights_of,
+)
+from wye.featurizer.threads import OneThread
+from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

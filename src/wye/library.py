@@ -1,28 +1,4 @@
-"""Wye as a library: open an index, add documents, search, and see which route a question takes.
-
->>> import wye
->>> bridge = wye.Document(
-...     id="mostar", title="Stari Most", text="The Old Bridge of Mostar spans the Neretva.",
-...     metadata={"year": 1566},
-... )
->>> river = wye.Document(
-...     id="neretva", title="Neretva", text="The Neretva flows into the Adriatic Sea.",
-... )
->>> with wye.create("my-index") as index:
-...     added = index.add([bridge, river]).added
-...     hits = index.search("Where does the river beneath the Old Bridge flow?", route="graph")
-...     decision = index.route("When was the Old Bridge built?")
->>> added
-2
->>> [(hit.rank, hit.title) for hit in hits]
-[(1, 'Stari Most'), (2, 'Neretva')]
->>> 0 < decision.score < 1
-True
-
-`wye.open` opens an existing index, `wye.read` reads files and folders of documents, and every error
-that a caller can correct is a `wye.Error`. Settings come from the environment, as for the command
-`wye`, unless others are given. An index may be used by one thread at a time.
-"""
+"""The library's functions and types; `import wye` gives them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,22 +6,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
-from backends.errors import BackendError, SourceError
-from backends.progress import Progress
-from backends.readers.found import Limits
-from backends.sources import DocumentSource, OnBad, open_source
-from backends.sources import refuse as refuse_bad_line
-from backends.store.documents import Removal, remove
-from backends.store.ingest import IngestReport
-from backends.store.source import IndexSource
-from backends.trigraph.explanation import Explanation
-from backends.types import Metadata, Passage, RankedHit
-from featurizer.errors import FeaturizerError
-from router.errors import RouterError
-from router.session import Session
-from router.settings import Settings, load_settings
-from router.types import Decision, FusedHit, Reply, Route, route_named
+from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
+from wye.backends.errors import BackendError, SourceError
+from wye.backends.progress import Progress
+from wye.backends.readers.found import Limits
+from wye.backends.sources import DocumentSource, OnBad, open_source
+from wye.backends.sources import refuse as refuse_bad_line
+from wye.backends.store.documents import Removal, remove
+from wye.backends.store.ingest import IngestReport
+from wye.backends.store.source import IndexSource
+from wye.backends.trigraph.explanation import Explanation
+from wye.backends.types import Metadata, Passage, RankedHit
+from wye.featurizer.errors import FeaturizerError
+from wye.router.errors import RouterError
+from wye.router.session import Session
+from wye.router.settings import Settings, load_settings
+from wye.router.types import Decision, FusedHit, Reply, Route, route_named
 
 __all__ = [
     "Decision",

@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from backends.numerics import top_rows
-from backends.trigraph.bridging import Activation, Bridge, MentionGraph
-from backends.types import Float64, Int64, Mask, Query
-from backends.units import Units
+from wye.backends.numerics import top_rows
+from wye.backends.papers.units import Units
+from wye.backends.trigraph.bridging import Activation, Bridge, MentionGraph
+from wye.backends.types import Float64, Int64, Mask, Query
 
 POOL = 200
 FACTS = 5

@@ -1,0 +1,1 @@
+"""Numpy layers for spaCy's English pipeline: its annotations in a fraction of the time."""
