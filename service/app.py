@@ -18,6 +18,23 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from wye.router.session import ModelCache, Session
+from wye.service.api import (
+    answer,
+    chat,
+    common,
+    dify,
+    documents,
+    feedback,
+    files,
+    health,
+    jobs,
+    rerank,
+    retrieve,
+    route,
+    stats,
+    store_files,
+    vector_stores,
+)
 from wye.service.arms.file import read_arms
 from wye.service.collections import Collection, router_settings
 from wye.service.errors import ServiceError
@@ -29,40 +46,24 @@ from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
 from wye.service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
 from wye.service.http.openapi import DESCRIPTION, TAGS, describe
-from wye.service.http.replies import HEADERS
 from wye.service.http.tracing import NAME, provider
 from wye.service.logs import configure
 from wye.service.remote_collection import remote_collections, served
-from wye.service.routes import (
-    answer,
-    chat,
-    connectors,
-    documents,
-    feedback,
-    files,
-    health,
-    jobs,
-    rerank,
-    retrieve,
-    stats,
-    store_files,
-    vector_stores,
-)
-from wye.service.schemas.documents import DocumentsRequest
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, load_settings
 
 CONSOLE = Path(__file__).parent / "ui"
 
-# Each group of addresses is a file in `service/routes`; list a new one here.
+# Each group of addresses is a file in `service/api`; list a new one here.
 ROUTERS = (
     retrieve.router,
+    route.router,
     answer.router,
     chat.router,
     vector_stores.router,
     store_files.router,
     files.router,
-    connectors.router,
+    dify.router,
     rerank.router,
     documents.router,
     jobs.router,
@@ -160,10 +161,10 @@ def build(
     app.state.service = service
     app.state.models = models
     problems.install(app)
-    describe(app, [DocumentsRequest])
+    describe(app, [common.DocumentsRequest])
     for router in ROUTERS:
         own = not _OWN.isdisjoint(router.tags)
-        app.include_router(router, dependencies=[Depends(problems.refuse_unknown)] if own else [])
+        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if own else [])
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
@@ -181,7 +182,7 @@ def build(
             allow_origins=serve.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=[REQUEST_ID, *HEADERS],
+            expose_headers=[REQUEST_ID, *retrieve.HEADERS],
         )
     return app
 

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp
 from wye.backends.documents import is_part_id
 from wye.router.types import Route
 from wye.service.http import keys
-from wye.service.http.replies import link_of
 
 LONGEST_DOCUMENT = 100_000
 """Most characters of a document that `fetch` returns to a language model."""
@@ -279,3 +278,11 @@ def _said(reply: httpx2.Response) -> str:
         return str(reply.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return f"The server replied {reply.status_code}."
+
+
+def link_of(metadata: Mapping[str, Any], document: str) -> str:
+    """The `url` in a document's metadata, or else a `wye:` name, which cannot be opened."""
+    given = metadata.get("url")
+    if isinstance(given, str) and given.startswith(("https://", "http://")):
+        return given
+    return f"wye:{quote(document, safe='')}"

@@ -19,6 +19,7 @@ from wye.router.passage_evidence import Returned
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
+from wye.service.api.common import RecentQuestion
 from wye.service.arms import gate, without_index
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.breaker import BreakerState
@@ -36,7 +37,6 @@ from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
 from wye.service.refresh import Refresher
 from wye.service.remote_collection import RemoteCollection
-from wye.service.schemas.stats import RecentQuestion
 from wye.service.search import (
     STEPS_WEIGHT,
     QueuedQuestion,

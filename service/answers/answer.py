@@ -4,10 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel, Field
+
+from wye.backends.types import Passage
 from wye.router.answers.extractive import Quote
 from wye.service.errors import ServiceError
-from wye.service.schemas.answer import Segment
-from wye.service.schemas.retrieve import PassageValue
 
 EXTRACTIVE = "extractive"
 _LOGGED_REASON = 500
@@ -41,6 +42,16 @@ class Message:
 
     role: str
     content: str
+
+
+class Segment(BaseModel):
+    """A part of the answer, and the passages that it cites."""
+
+    text: str = Field(description="The text, without the numbers that follow it in `answer`.")
+    passages: list[int] = Field(
+        default_factory=list,
+        description="Numbers of the cited passages, as `index` in `citations`; may be empty.",
+    )
 
 
 @dataclass(slots=True)
@@ -88,7 +99,7 @@ class GeneratedAnswer:
             end = mark.end()
         return [*found, Segment(text=text[end:])] if text[end:] else found
 
-    def cited(self, passages: Sequence[PassageValue]) -> list[tuple[int, PassageValue]]:
+    def cited(self, passages: Sequence[Passage]) -> list[tuple[int, Passage]]:
         """The passages it cites, with their numbers, in order of first citation."""
         numbers = dict.fromkeys(number for part in self.segments for number in part.passages)
         return [(number, passages[number - 1]) for number in numbers]

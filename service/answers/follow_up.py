@@ -7,7 +7,7 @@ from wye.backends.lexical import content_terms
 from wye.featurizer.feature import words
 from wye.router.answers.names import names_in
 from wye.service.answers.answer import Message
-from wye.service.schemas.common import LONGEST_QUESTION
+from wye.service.api.common import LONGEST_QUESTION
 
 LONGEST = 512
 """Most characters of a question that a language model rewrote."""

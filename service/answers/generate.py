@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from wye.backends.types import Passage
 from wye.router.answers.extractive import best_sentences
 from wye.router.answers.pack import pack
 from wye.service.answers import follow_up
@@ -22,7 +23,6 @@ from wye.service.answers.answer import (
     unnumbered,
 )
 from wye.service.http.metrics import Metrics
-from wye.service.schemas.retrieve import PassageValue
 from wye.service.settings import GeneratorSettings
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class AnswerParams:
         system: The client's own instructions to a language model.
         history: Earlier turns, oldest first.
         options: Sampling options, by OpenAI's names.
-        is_chore: Whether the message needs no passages; see `wye.service.answers.chat`.
+        is_chore: Whether the message needs no passages; see `wye.service.api.chat`.
         answerability: Probability that the collection has an answer; None if unknown.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
     """
 
     question: str
-    passages: Sequence[PassageValue]
+    passages: Sequence[Passage]
     collection: str = ""
     system: Sequence[str] = ()
     history: Sequence[Message] = ()

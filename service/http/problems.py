@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from wye.backends.errors import BackendError, FilterError, IndexLockedError, SourceError, suggestion
+from wye.backends.errors import BackendError, FilterError, IndexLockedError, SourceError
 from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import QuestionError, RouterError
-from wye.router.removed import FIELDS, address
+from wye.router.removed import address
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
@@ -156,18 +156,6 @@ def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
         "permission.",
         retry_after=30,
     )
-
-
-async def refuse_unknown(request: Request) -> None:
-    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in known:
-            listed = f" The parameters are {', '.join(known)}." if known else " There is none here."
-            meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, known) or listed
-            says = f"There is no such parameter.{meant}"
-            at = f"query.{name:.60}"
-            raise Problem(422, "validation", f"{at}: {says}", errors=[{"at": at, "says": says}])
 
 
 class Room:

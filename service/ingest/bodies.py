@@ -43,9 +43,9 @@ from wye.backends.sources import (
     text_document,
 )
 from wye.backends.types import Passage
+from wye.service.api.common import DocumentBody, DocumentsRequest
 from wye.service.http.middleware import MOST_VALUES, JsonValues
 from wye.service.http.problems import Problem, Room, not_writable
-from wye.service.schemas.documents import DocumentBody, DocumentsRequest
 from wye.service.settings import DocumentSettings
 
 LONGEST_ID = 512

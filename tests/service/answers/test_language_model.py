@@ -18,8 +18,8 @@ from tests.service.fakes import Endpoint
 from wye.service.answers import language_model as module
 from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
 from wye.service.answers.language_model import LanguageModel
+from wye.service.api.answer import answer_value
 from wye.service.http.metrics import Metrics
-from wye.service.http.replies import answer_value
 from wye.service.settings import GeneratorSettings
 
 ASKED = [Message("user", "Which river?")]

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 from wye.backends.filters import parse_filter
 from wye.backends.types import Passage
+from wye.service.api.jobs import JobList, job_value
 from wye.service.ingest.job import FIELDS, Job, State, parse_job
 from wye.service.ingest.jobs import JobStore
-from wye.service.routes.jobs import job_value
-from wye.service.schemas.documents import JobList
 
 PASSAGES = [
     Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)

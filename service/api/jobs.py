@@ -1,18 +1,53 @@
-"""Jobs: large uploads that are written to an index."""
+"""`/v1/jobs`: large uploads that are written to an index."""
 
 from dataclasses import asdict
 from time import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, Field
 
+from wye.service.api.common import CollectionName
 from wye.service.http.auth import READ, WRITE
-from wye.service.ingest.job import Job
-from wye.service.schemas.common import CollectionName
-from wye.service.schemas.documents import JobList, JobValue
+from wye.service.ingest.job import Job, State
 from wye.service.service import Served
 
+
+class JobValue(BaseModel):
+    """The progress of a job. Times are seconds since 1970."""
+
+    id: str
+    collection: str
+    state: State
+    documents: int = Field(description="Number of documents in the upload.")
+    total: int = Field(description="Number of passages that they were cut into.")
+    done: int = Field(description="Number of passages committed so far.")
+    added: int
+    updated: int
+    unchanged: int
+    removed: int
+    rate: float | None = Field(description="Passages per second since it started; null before.")
+    created: float
+    started: float | None
+    finished: float | None
+    index_version: int | None = Field(
+        description="Version of its newest commit; null before the first."
+    )
+    waits_for: str = Field(
+        description="What it waits for: a writer, models, or another try, and then why the last "
+        "one failed; empty for nothing."
+    )
+    error: str = Field(description="What in its documents made it fail; empty if it did not.")
+
+
+class JobList(BaseModel):
+    """Jobs, newest first."""
+
+    data: list[JobValue]
+
+
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
+
 
 JobId = Annotated[str, Path(max_length=64)]
 

@@ -1,34 +1,164 @@
 """Collections as OpenAI's vector stores."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.store.documents import Removal
-from wye.backends.types import Ranking
+from wye.backends.types import Metadata, Ranking
 from wye.router.fusion import fuse
 from wye.router.types import Route
+from wye.service.api.common import DEFAULT_ROUTE, ROUTES, Exact, Filter, QuestionText, Strict
+from wye.service.api.retrieve import (
+    PassageValue,
+    RetrieveReply,
+    headers,
+    retrieve_reply,
+)
 from wye.service.collections import Collection
 from wye.service.http.auth import READ
 from wye.service.http.keys import ASKING
 from wye.service.http.problems import Problem
-from wye.service.http.replies import attributes_of, headers, retrieve_reply
-from wye.service.schemas.common import DEFAULT_ROUTE, ROUTES
-from wye.service.schemas.retrieve import PassageValue, RetrieveReply
-from wye.service.schemas.vector_stores import (
-    FileCounts,
-    Store,
-    StoreList,
-    StorePage,
-    StoreResult,
-    StoreSearchRequest,
-    StoreText,
-)
 from wye.service.search import SearchParams
 from wye.service.service import Served, Service
 
+_QUERY = "Which bridge was built first?"
+
+
+NO_TIME = "Always 0: the time is not recorded."
+
+
+class RankingOptions(BaseModel):
+    """How to rank passages."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    ranker: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="`wye-ROUTE`; anything else means the default route.",
+        ),
+    ] = None
+    score_threshold: Annotated[
+        float | None,
+        Field(description="Leaves out passages with a lower score. Scores are the route's own."),
+        Exact,
+    ] = None
+
+
+class StoreSearchRequest(Strict):
+    """A search, as OpenAI's clients send it."""
+
+    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
+        description="One query, or several, whose rankings are fused with equal weights."
+    )
+    max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
+    filters: Filter = None
+    ranking_options: RankingOptions | None = None
+    rewrite_query: StrictBool | None = Field(
+        default=None,
+        description="Accepted, but no query is rewritten; `search_query` has what was searched.",
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": _QUERY},
+                {
+                    "query": [_QUERY, "Which is the oldest bridge?"],
+                    "max_num_results": 3,
+                    "filters": {
+                        "type": "and",
+                        "filters": [
+                            {"type": "gte", "key": "year", "value": 1500},
+                            {"type": "lt", "key": "year", "value": 1900},
+                        ],
+                    },
+                    "ranking_options": {"ranker": "wye-dense"},
+                },
+            ]
+        }
+    )
+
+
+class StoreText(BaseModel):
+    """The text of a passage."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class StoreResult(BaseModel):
+    """A passage as a part of a file."""
+
+    file_id: str = Field(description="Id of the document.")
+    filename: str = Field(description="Title of the passage; without one, the document's id.")
+    score: float
+    attributes: dict[str, str | float | bool] = Field(
+        description="Metadata; a list becomes one text, separated by commas."
+    )
+    content: list[StoreText]
+    passage_id: str
+    sources: list[dict[str, Any]]
+
+
+class StorePage(BaseModel):
+    """Results of a search, always in one page."""
+
+    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
+    search_query: list[str]
+    data: list[StoreResult]
+    has_more: bool = False
+    next_page: str | None = None
+
+
+class FileCounts(BaseModel):
+    """Number of files by state."""
+
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    total: int
+
+
+class Store(BaseModel):
+    """A collection as a vector store."""
+
+    id: str
+    object: Literal["vector_store"] = "vector_store"
+    name: str
+    status: Literal["in_progress", "completed"]
+    created_at: int = Field(default=0, description=NO_TIME)
+    file_counts: FileCounts = Field(
+        description=(
+            "Number of passages, all of them `completed`. A key with a filter is told 0 if the "
+            "index is spread over other servers."
+        )
+    )
+    metadata: dict[str, str] = Field(
+        description=(
+            "`index_version`, and with a router also `router`, `threshold_low` and "
+            "`threshold_high`."
+        )
+    )
+
+
+class StoreList(BaseModel):
+    """All collections."""
+
+    object: Literal["list"] = "list"
+    data: list[Store]
+    has_more: bool = False
+    first_id: str
+    last_id: str
+
+
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
+
 
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 
@@ -143,3 +273,14 @@ async def _store(service: Service, collection: Collection) -> Store:
         file_counts=FileCounts(completed=count, total=count),
         metadata=metadata,
     )
+
+
+def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
+    """Metadata as OpenAI's attributes: a list becomes one text, separated by commas."""
+    found: dict[str, str | float | bool] = {}
+    for key, value in metadata.items():
+        if isinstance(value, str | int | float | bool):
+            found[key] = value
+        elif value is not None:
+            found[key] = ", ".join(str(part) for part in value)
+    return found

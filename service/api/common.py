@@ -1,15 +1,18 @@
-"""Fields that several requests share, with their limits."""
+"""What the requests of several addresses share: fields with their limits, and documents."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
+from fastapi import Request
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     ModelWrapValidatorHandler,
+    StrictBool,
     ValidationError,
     model_validator,
 )
@@ -19,14 +22,24 @@ from wye.backends.documents import is_blank
 from wye.backends.errors import suggestion
 from wye.backends.filters import parse_filter
 from wye.router.errors import QuestionError
+from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.removed import FIELDS
 from wye.router.types import Route, route_named
+from wye.service.http.problems import Problem
+from wye.service.search import SearchParams
 
 LONGEST_QUESTION = 4_096
+
+
 _MOST_FIELDS = 64
+
+
 MOST_PASSAGES = 100
 
+
 ROUTES = frozenset(route.value for route in Route)
+
+
 DEFAULT_ROUTE = Route.AUTO
 
 
@@ -95,6 +108,8 @@ QuestionText = Annotated[
     Field(min_length=1, max_length=LONGEST_QUESTION, description="What to ask, in plain words."),
     AfterValidator(_some_words),
 ]
+
+
 Passages = Annotated[
     int,
     Field(
@@ -104,6 +119,8 @@ Passages = Annotated[
     ),
     Exact,
 ]
+
+
 Filter = Annotated[
     dict[str, Any] | None,
     BeforeValidator(_a_filter),
@@ -117,6 +134,8 @@ Filter = Annotated[
         examples=[{"type": "gte", "key": "year", "value": 1850}],
     ),
 ]
+
+
 CollectionName = Annotated[
     str | None,
     Field(
@@ -125,6 +144,8 @@ CollectionName = Annotated[
         description="Name of a collection; default: the first. `GET /v1/vector_stores` lists them.",
     ),
 ]
+
+
 DeadlineMs = Annotated[
     int | None,
     Field(
@@ -139,6 +160,8 @@ DeadlineMs = Annotated[
     ),
     Exact,
 ]
+
+
 RouteChoice = Annotated[
     Route,
     BeforeValidator(_a_route),
@@ -151,6 +174,8 @@ RouteChoice = Annotated[
         )
     ),
 ]
+
+
 MaxLatencyMs = Annotated[
     float | None,
     Field(
@@ -178,6 +203,8 @@ MaxCost = Annotated[
     ),
     Exact,
 ]
+
+
 MinRelevance = Annotated[
     float,
     Field(
@@ -190,6 +217,8 @@ MinRelevance = Annotated[
     ),
     Exact,
 ]
+
+
 AbstainBelow = Annotated[
     float,
     Field(
@@ -203,6 +232,8 @@ AbstainBelow = Annotated[
     ),
     Exact,
 ]
+
+
 OperatingPoint = Annotated[
     str,
     Field(
@@ -239,3 +270,176 @@ class SearchRequest(Strict):
     max_cost: MaxCost = None
     point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
+
+
+class WyeOptions(Strict):
+    """Options beyond OpenAI's protocol; its Python client sends `extra_body={"wye": {...}}`."""
+
+    k: Passages = 5
+    filter: Filter = None
+    explain: StrictBool = False
+    max_latency_ms: MaxLatencyMs = None
+    max_cost: MaxCost = None
+    min_relevance: MinRelevance = 0.0
+    abstain_below: AbstainBelow = ABSTAIN_BELOW
+    point: OperatingPoint = ""
+    deadline_ms: DeadlineMs = None
+
+
+def params_of(collection: str, route: Route, wanted: SearchRequest | WyeOptions) -> SearchParams:
+    """The search parameters of a request."""
+    return SearchParams(
+        collection,
+        route,
+        wanted.k,
+        wanted.filter,
+        wanted.explain,
+        wanted.max_latency_ms,
+        wanted.min_relevance,
+        point=wanted.point,
+        max_cost=wanted.max_cost,
+    )
+
+
+MOST_DOCUMENTS = 10_000
+
+
+DocumentId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        description="Unique in its collection. Storing a document under a known id replaces it.",
+    ),
+]
+
+
+MetadataField = Annotated[
+    dict[str, Any],
+    Field(
+        default_factory=dict,
+        max_length=64,
+        description=(
+            "Values to filter by, copied to every passage of the document: strings, numbers, "
+            "booleans, null, or lists of at most 256 of them. At most 16 kB as JSON."
+        ),
+    ),
+]
+
+
+Text = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="The text; cut between sentences into passages of up to `chunk_words` words.",
+    ),
+]
+
+
+ChunkWords = Annotated[
+    int | None, Field(ge=20, le=2_000, description="Longest passage, in words. Default: 200.")
+]
+
+
+_STARI_MOST: dict[str, JsonValue] = {
+    "title": "Stari Most",
+    "text": "The Old Bridge spans the Neretva in Mostar.",
+}
+
+
+_TOWER_BRIDGE: dict[str, JsonValue] = {
+    "title": "Tower Bridge",
+    "text": "Tower Bridge crosses the Thames in London.",
+    "metadata": {"year": 1894, "kinds": ["bascule", "suspension"]},
+}
+
+
+class DocumentBody(Strict):
+    """A document without its id."""
+
+    title: Annotated[str, Field(max_length=1_024)] = ""
+    text: Text
+    metadata: MetadataField
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STARI_MOST, _TOWER_BRIDGE]})
+
+
+class DocumentValue(DocumentBody):
+    """A document to store."""
+
+    id: DocumentId
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"id": "mostar", **_STARI_MOST}, {"id": "tower", **_TOWER_BRIDGE}]
+        }
+    )
+
+
+class DocumentsRequest(Strict):
+    """One document, or several as `documents`."""
+
+    documents: Annotated[
+        list[DocumentValue] | None,
+        Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True),
+    ] = None
+    id: DocumentId | None = None
+    title: Annotated[str, Field(max_length=1_024)] = ""
+    text: Text | None = None
+    metadata: MetadataField
+    collection: CollectionName = None
+    chunk_words: Annotated[ChunkWords, Exact] = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
+                {
+                    "documents": [
+                        {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
+                        {"id": "thames", "text": "The Thames flows through London."},
+                    ],
+                    "chunk_words": 120,
+                },
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> Self:
+        single = (self.id, self.text)
+        if self.documents is None and None in single:
+            raise ValueError("send `id` and `text` of a document, or `documents`")
+        if self.documents is not None and single != (None, None):
+            raise ValueError("send either `documents` or one document's `id` and `text`, not both")
+        return self
+
+    def values(self) -> list[DocumentValue]:
+        """The documents of the request, one or several."""
+        one = {"id": self.id, "title": self.title, "text": self.text, "metadata": self.metadata}
+        return self.documents or [DocumentValue.model_validate(one)]
+
+
+class RecentQuestion(BaseModel):
+    """One of the last questions."""
+
+    time: float = Field(description="Time of the answer, in seconds since 1970.")
+    question: str
+    collection: str
+    asked: Route
+    route: Route
+    score: float | None
+    ms: float
+    degraded: str = Field(description="Kind of degradation; empty if there was none.")
+
+
+async def refuse_unknown(request: Request) -> None:
+    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            listed = f" The parameters are {', '.join(known)}." if known else " There is none here."
+            meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, known) or listed
+            says = f"There is no such parameter.{meant}"
+            at = f"query.{name:.60}"
+            raise Problem(422, "validation", f"{at}: {says}", errors=[{"at": at, "says": says}])

@@ -1,55 +1,76 @@
-"""Passages for a question, its route, and the features of routers."""
+"""`/v1/route` and `/v1/features`: which route a question would take, and by what."""
 
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from wye.featurizer.registry import FEATURES
-from wye.router.explain import group_of
+from wye.router.explain import Group, group_of
 from wye.router.passage_evidence import PASSAGE_MEANINGS, PASSAGE_NAMES, WITHOUT
 from wye.router.query_performance import MEANINGS, NAMES
 from wye.router.types import Route
+from wye.service.api.common import (
+    CollectionName,
+    DeadlineMs,
+    Filter,
+    MaxLatencyMs,
+    OperatingPoint,
+    QuestionText,
+    Strict,
+)
+from wye.service.api.retrieve import RouteValue, route_value
 from wye.service.http.auth import READ
 from wye.service.http.problems import request_id_of
-from wye.service.http.replies import headers, retrieve_reply, route_value
-from wye.service.schemas.chat import WyeOptions
-from wye.service.schemas.common import SearchRequest
-from wye.service.schemas.retrieve import (
-    FeatureList,
-    FeatureValue,
-    RetrieveReply,
-    RetrieveRequest,
-    RouteReply,
-    RouteRequest,
-)
 from wye.service.search import SearchParams
 from wye.service.service import Served
 
+_QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+
+
+class RouteRequest(Strict):
+    """A question to be scored but not answered."""
+
+    question: QuestionText
+    filter: Filter = None
+    collection: CollectionName = None
+    explain: bool = Field(
+        default=False, strict=True, description="Also return what each feature adds to the score."
+    )
+    max_latency_ms: MaxLatencyMs = None
+    point: OperatingPoint = ""
+    deadline_ms: DeadlineMs = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
+        }
+    )
+
+
+class FeatureValue(BaseModel):
+    """A feature that a router can use."""
+
+    name: str = Field(description="Name of the feature, as in `route.contributions`.")
+    group: Group = Field(
+        description="What it is about: names in the question, the first passages, or syntax."
+    )
+    meaning: str
+
+
+class FeatureList(BaseModel):
+    """All features."""
+
+    data: list[FeatureValue]
+
+
+class RouteReply(BaseModel):
+    """The route that a question would take."""
+
+    request_id: str
+    question: str
+    route: RouteValue
+
+
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
-
-
-@router.post(
-    "/retrieve",
-    summary="Find passages for a question",
-    operation_id="retrieve",
-    response_description="Passages and how they were found.",
-)
-async def retrieve(
-    wanted: RetrieveRequest, request: Request, response: Response, service: Served
-) -> RetrieveReply:
-    r"""Finds passages by the requested route, or by the one that suits the question's score.
-
-    Questions that arrive together are processed as one batch, without waiting for more to come. If
-    the queue is too long to answer in time, the reply is 503 at once, with `Retry-After`.
-
-    ```bash
-    curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
-      '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
-    ```
-    """
-    params = params_of(service.collection(wanted.collection).name, wanted.route, wanted)
-    (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
-    reply = retrieve_reply(result)
-    response.headers.update(headers(reply))
-    return reply
 
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")
@@ -96,19 +117,4 @@ async def features() -> FeatureList:
             FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
             for name in (*NAMES, *PASSAGE_NAMES)
         ]
-    )
-
-
-def params_of(collection: str, route: Route, wanted: SearchRequest | WyeOptions) -> SearchParams:
-    """The search parameters of a request."""
-    return SearchParams(
-        collection,
-        route,
-        wanted.k,
-        wanted.filter,
-        wanted.explain,
-        wanted.max_latency_ms,
-        wanted.min_relevance,
-        point=wanted.point,
-        max_cost=wanted.max_cost,
     )

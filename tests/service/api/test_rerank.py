@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
+from wye.service.api.rerank import LONGEST_TEXT, MOST_TEXTS
 from wye.service.http.keys import Scope, new_key
-from wye.service.schemas.rerank import LONGEST_TEXT, MOST_TEXTS
 from wye.service.service import RERANKS
 from wye.service.settings import ServeSettings
 

@@ -1,10 +1,11 @@
-"""Stores, lists, reads and deletes documents."""
+"""`/v1/documents`: stores, lists, reads and deletes documents."""
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse
 
 from wye.backends.sources import SUFFIXES
@@ -15,6 +16,16 @@ from wye.backends.store.documents import (
     list_documents,
     read_document,
 )
+from wye.backends.types import Metadata
+from wye.service.api.common import (
+    ChunkWords,
+    CollectionName,
+    DocumentBody,
+    DocumentId,
+    Filter,
+    Strict,
+)
+from wye.service.api.jobs import JobValue, job_value
 from wye.service.collections import Collection
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.keys import ASKING
@@ -22,36 +33,142 @@ from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, documents_of, passage_of
 from wye.service.ingest.job import Job
 from wye.service.ingest.writer import WriteResult
-from wye.service.routes.jobs import job_value
-from wye.service.schemas.common import CollectionName
-from wye.service.schemas.documents import (
-    ChunkWords,
-    DeletedReply,
-    DeleteRequest,
-    DocumentBody,
-    DocumentId,
-    DocumentPage,
-    DocumentReply,
-    DocumentSummary,
-    JobValue,
-    StoredId,
-    StoredPassage,
-    WrittenReply,
-)
 from wye.service.service import Served, Service, gone
+
+MOST_NAMED = 1_000
+
+
+StoredId = Annotated[
+    str, Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too.")
+]
+
+
+class WrittenReply(BaseModel):
+    """Documents that were committed."""
+
+    collection: str
+    index_version: int = Field(
+        description="Version of the commit; replies with it or a later one searched the documents."
+    )
+    documents: list[str] = Field(description="Ids of the documents.")
+    added: int = Field(description="Number of passages with a new id.")
+    updated: int = Field(description="Number of passages whose content changed.")
+    unchanged: int = Field(description="Number of passages that were already stored like this.")
+    removed: int = Field(description="Number of former chunks that their documents no longer have.")
+
+
+class StoredPassage(BaseModel):
+    """One passage of a stored document."""
+
+    id: str
+    text: str
+
+
+class DocumentReply(BaseModel):
+    """A stored document."""
+
+    id: str
+    title: str
+    metadata: Metadata
+    passages: list[StoredPassage]
+
+
+class DocumentSummary(BaseModel):
+    """A document in a list."""
+
+    id: str
+    title: str
+    metadata: Metadata
+    passages: int = Field(description="Number of passages that it was cut into.")
+    characters: int
+
+
+class DocumentPage(BaseModel):
+    """A page of documents, ascending by id."""
+
+    collection: str
+    index_version: int = Field(description="Version that was listed, the newest.")
+    total: int = Field(
+        description="Number of documents in the collection, or of those with the `prefix`."
+    )
+    data: list[DocumentSummary]
+    next: str | None = Field(description="Value of `after` for the next page; null on the last.")
+
+
+class DeleteRequest(Strict):
+    """What to delete: every passage that `filter`, `documents` or `ids` selects."""
+
+    filter: Filter = None
+    documents: Annotated[
+        list[StoredId],
+        Field(
+            default_factory=list,
+            max_length=MOST_NAMED,
+            description="Ids of documents to delete with all their passages.",
+        ),
+    ]
+    ids: Annotated[
+        list[StoredId],
+        Field(
+            default_factory=list,
+            max_length=MOST_NAMED,
+            description="Ids of single passages to delete.",
+        ),
+    ]
+    dry_run: Annotated[
+        bool, Field(strict=True, description="Say what would be deleted, but change nothing.")
+    ] = False
+    collection: CollectionName = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"filter": {"type": "lt", "key": "year", "value": 1600}, "dry_run": True},
+                {"documents": ["tower"], "collection": "default"},
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.filter is None and not self.documents and not self.ids:
+            raise ValueError("name a filter, documents or ids to delete")
+        return self
+
+
+class DeletedReply(BaseModel):
+    """What was deleted or would be."""
+
+    collection: str
+    index_version: int = Field(
+        description="A version without the deleted passages; in a dry run, the newest."
+    )
+    dry_run: bool = False
+    deleted: int = Field(description="Number of passages.")
+    ids: list[str] = Field(description="Ids of the first thousand of these passages, ascending.")
+
 
 SHOWN_IDS = 1_000
 
+
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
+
 Named = Annotated[CollectionName, Query()]
+
+
 Id = Annotated[DocumentId, Path()]
+
+
 KnownId = Annotated[StoredId, Path()]
+
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
     409: {"description": "A job or another process is writing the document."},
 }
+
+
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

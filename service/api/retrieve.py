@@ -1,26 +1,29 @@
-"""`/v1/retrieve` and `/v1/route`."""
+"""`/v1/retrieve`: passages for a question."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from operator import is_
 from typing import Any, Literal
 
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from wye.backends.trigraph.explanation import Explanation
-from wye.router.explain import Group
-from wye.router.types import ChainStep, Change, Contribution, Route
-from wye.service.schemas.common import (
-    CollectionName,
-    DeadlineMs,
-    Filter,
-    MaxLatencyMs,
-    OperatingPoint,
-    QuestionText,
+from wye.backends.types import Ranking
+from wye.router.policy import FORCED
+from wye.router.types import ChainStep, Change, Contribution, Decision, FusedHit, Route
+from wye.service.api.common import (
     SearchRequest,
-    Strict,
+    params_of,
 )
+from wye.service.http.auth import READ
+from wye.service.search import SearchResult
+from wye.service.service import Served
 
 _is_none = partial(is_, None)
+
+
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
@@ -266,45 +269,196 @@ class RetrieveReply(BaseModel):
     )
 
 
-class RouteRequest(Strict):
-    """A question to be scored but not answered."""
+router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 
-    question: QuestionText
-    filter: Filter = None
-    collection: CollectionName = None
-    explain: bool = Field(
-        default=False, strict=True, description="Also return what each feature adds to the score."
+
+@router.post(
+    "/retrieve",
+    summary="Find passages for a question",
+    operation_id="retrieve",
+    response_description="Passages and how they were found.",
+)
+async def retrieve(
+    wanted: RetrieveRequest, request: Request, response: Response, service: Served
+) -> RetrieveReply:
+    r"""Finds passages by the requested route, or by the one that suits the question's score.
+
+    Questions that arrive together are processed as one batch, without waiting for more to come. If
+    the queue is too long to answer in time, the reply is 503 at once, with `Retry-After`.
+
+    ```bash
+    curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
+      '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
+    ```
+    """
+    params = params_of(service.collection(wanted.collection).name, wanted.route, wanted)
+    (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
+    reply = retrieve_reply(result)
+    response.headers.update(headers(reply))
+    return reply
+
+
+OF_OTHERS = (
+    "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
+    "ranks of the arms of an index, and says nothing about theirs."
+)
+
+
+HEADERS = (
+    "x-wye-route",
+    "x-wye-score",
+    "x-wye-collection",
+    "x-wye-index-version",
+    "x-wye-degraded",
+    "server-timing",
+)
+"""The headers that `headers` may set."""
+
+
+def retrieve_reply(result: SearchResult) -> RetrieveReply:
+    """The reply of `/v1/retrieve`, which other replies are made from."""
+    params, reply, remote = result.params, result.reply, result.remote
+    return RetrieveReply(
+        request_id=result.entry.item.request_id,
+        question=reply.question,
+        passages=_passages(result),
+        answerability=reply.answerability,
+        relevance_note=OF_OTHERS if remote and remote.answered and not reply.relevance else None,
+        route=route_value(
+            reply.decision,
+            path=reply.route,
+            asked=params.route,
+            explain=params.explain,
+            fallback=result.fallback,
+            without=remote.without if remote else (),
+        ),
+        arms={
+            name: _arm_value(result, name)
+            for name in dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
+        },
+        timings_ms={
+            stage: round(1000 * spent, 3)
+            for stage, spent in {**result.seconds, "total": result.total}.items()
+        },
+        batch=result.entry.size,
+        index=IndexValue(collection=params.collection, version=reply.version),
+        degraded=result.degraded,
+        missing=[MissingArm(arm=name, reason=why) for name, why in result.missing.items()]
+        if result.missing is not None
+        else None,
+        spent=remote.spent if remote else None,
+        saved=remote.saved if remote else None,
+        explanation=reply.explanation,
+        steps=reply.chain if params.explain and reply.route == Route.STEPS else None,
     )
-    max_latency_ms: MaxLatencyMs = None
-    point: OperatingPoint = ""
-    deadline_ms: DeadlineMs = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
-        }
+
+def _arm_value(result: SearchResult, name: str) -> ArmValue:
+    """What an arm contributed; for a remote arm, also how its call went."""
+    params, passages = result.params, result.passages
+    ranking = result.reply.arms.get(name, Ranking(name, ()))
+    call = result.remote.calls.get(name) if result.remote else None
+    hits = [
+        ArmHitValue(id=hit.id, title=passages[hit.id].title, rank=hit.rank, score=hit.score)
+        for hit in (ranking.hits[: params.k] if params.explain else ())
+    ]
+    return ArmValue(
+        candidates=ranking.candidates,
+        returned=len(ranking.hits),
+        note=call.note or call.reason if call else ranking.degraded,
+        hits=hits if params.explain else None,
+        remote=RemoteValue(
+            kind=call.kind,
+            state=call.state.value,
+            calls=call.calls,
+            ms=round(1000 * call.seconds, 3),
+            spent=call.spent,
+        )
+        if call
+        else None,
     )
 
 
-class FeatureValue(BaseModel):
-    """A feature that a router can use."""
+def _passages(result: SearchResult) -> list[PassageValue]:
+    """The passages of a result, best first."""
+    ranking, relevance = result.reply.ranking, result.reply.relevance
+    values = []
+    for place, hit in enumerate(ranking.hits):
+        passage = result.passages[hit.id]
+        sources = (
+            [
+                SourceValue(arm=s.retriever, rank=s.rank, score=s.score, share=s.share)
+                for s in hit.sources
+            ]
+            if isinstance(hit, FusedHit)
+            else [SourceValue(arm=str(ranking.retriever), rank=hit.rank, score=hit.score)]
+        )
+        values.append(
+            PassageValue(
+                id=hit.id,
+                rank=hit.rank,
+                score=hit.score,
+                relevance=relevance[place] if relevance else None,
+                title=passage.title,
+                text=passage.text,
+                metadata=dict(passage.metadata),
+                document=passage.document,
+                sources=sources,
+            )
+        )
+    return values
 
-    name: str = Field(description="Name of the feature, as in `route.contributions`.")
-    group: Group = Field(
-        description="What it is about: names in the question, the first passages, or syntax."
+
+def route_value(
+    decision: Decision | None,
+    *,
+    path: Route,
+    asked: Route,
+    explain: bool,
+    fallback: str = "",
+    without: Sequence[str] = (),
+) -> RouteValue:
+    """The route that a question took, and why.
+
+    Args:
+        decision: None if the request named the route.
+        path: The route that answered.
+        asked: The route that was requested.
+        fallback: Why dense search answered instead, or "".
+        without: Names of features that the router lacked.
+    """
+    if decision is None:
+        said = (fallback or f"Route {asked} was asked for.") if explain else ""
+        return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=said)
+    return RouteValue(
+        path=path,
+        asked=asked,
+        reason=fallback or decision.reason,
+        score=decision.score,
+        thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
+        summary=decision.summary,
+        simple=decision.simple,
+        model=decision.model,
+        contributions=list(decision.contributions) if explain else None,
+        nearest_change=decision.nearest_change,
+        trees=list(decision.trees) if explain else None,
+        without=list(without) or None,
     )
-    meaning: str
 
 
-class FeatureList(BaseModel):
-    """All features."""
-
-    data: list[FeatureValue]
-
-
-class RouteReply(BaseModel):
-    """The route that a question would take."""
-
-    request_id: str
-    question: str
-    route: RouteValue
+def headers(retrieval: RetrieveReply) -> dict[str, str]:
+    """Headers with facts that proxies and logs can use without reading the body."""
+    found = {
+        "x-wye-route": str(retrieval.route.path),
+        "x-wye-collection": retrieval.index.collection,
+        "x-wye-index-version": str(retrieval.index.version),
+        "server-timing": ", ".join(
+            f"{stage};dur={spent:.1f}" for stage, spent in retrieval.timings_ms.items()
+        ),
+    }
+    if retrieval.route.score is not None:
+        found["x-wye-score"] = f"{retrieval.route.score:.4f}"
+    if retrieval.degraded:
+        line = " ".join(retrieval.degraded.split())
+        found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
+    return found

@@ -4,6 +4,7 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
@@ -13,15 +14,54 @@ from wye.service.http.keys import ASKING
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import base_name, form_of, suffix_of
 from wye.service.ingest.staged import StagedFile, StagedFiles
-from wye.service.schemas.files import FileDeleted, FileList, FileObject, Purpose
 from wye.service.service import Served, Service
 
+Purpose = Literal["assistants", "user_data"]
+
+
+class FileObject(BaseModel):
+    """An uploaded file."""
+
+    id: str
+    object: Literal["file"] = "file"
+    bytes: int
+    created_at: int
+    expires_at: int
+    filename: str
+    purpose: Purpose
+    status: Literal["processed"] = "processed"
+
+
+class FileList(BaseModel):
+    """A page of the files that the asking key uploaded."""
+
+    object: Literal["list"] = "list"
+    data: list[FileObject]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class FileDeleted(BaseModel):
+    """The result of a deletion."""
+
+    id: str
+    object: Literal["file"] = "file"
+    deleted: bool = True
+
+
 ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
+
+
 PURPOSES = ("assistants", "user_data")
+
 
 router = APIRouter(prefix="/v1/files", tags=["openai"])
 
+
 Id = Annotated[str, Path(max_length=64)]
+
+
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

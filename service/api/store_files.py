@@ -7,37 +7,113 @@ from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
 from wye.backends.types import Metadata, Passage
+from wye.service.api.common import Strict
+from wye.service.api.documents import StoredId, delete_from, page_of, read_from
+from wye.service.api.files import file_of, staged_files
+from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attributes_of
 from wye.service.collections import Collection
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
-from wye.service.http.replies import attributes_of
 from wye.service.ingest.bodies import cut, read_file, with_metadata
 from wye.service.ingest.job import Job, State
 from wye.service.ingest.staged import Attachment, StagedFile, StagedFiles
 from wye.service.ingest.writer import WriteResult
-from wye.service.routes.documents import delete_from, page_of, read_from
-from wye.service.routes.files import file_of, staged_files
-from wye.service.routes.vector_stores import StoreId
-from wye.service.schemas.documents import StoredId
-from wye.service.schemas.files import Attach
-from wye.service.schemas.vector_stores import (
-    LastError,
-    StoreFile,
-    StoreFileContent,
-    StoreFileDeleted,
-    StoreFileList,
-    StoreFileStatus,
-    StoreText,
-)
 from wye.service.service import Served, Service, gone
+
+StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]
+
+
+class LastError(BaseModel):
+    """Why a file did not become a document."""
+
+    code: Literal["server_error", "invalid_file"]
+    message: str
+
+
+class StoreFile(BaseModel):
+    """A document, or an upload that is to become one."""
+
+    id: str
+    object: Literal["vector_store.file"] = "vector_store.file"
+    status: StoreFileStatus = "completed"
+    created_at: int = Field(default=0, description=NO_TIME)
+    usage_bytes: int = Field(description="Size of its text in bytes, as UTF-8.")
+    vector_store_id: str
+    attributes: dict[str, str | float | bool]
+    last_error: LastError | None = None
+
+
+class StoreFileList(BaseModel):
+    """A page of documents."""
+
+    object: Literal["list"] = "list"
+    data: list[StoreFile]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class StoreFileContent(BaseModel):
+    """The passages of a document, always in one page."""
+
+    object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
+    data: list[StoreText]
+    has_more: bool = False
+    next_page: str | None = None
+
+
+class StoreFileDeleted(BaseModel):
+    """The result of a deletion."""
+
+    id: str
+    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
+    deleted: bool = Field(description="Whether there was such a document.")
+
+
+Attributes = Annotated[
+    dict[str, str | bool | int | float] | None,
+    Field(description="Metadata of the document; the file's own metadata takes precedence."),
+]
+
+
+_FILE = "file-0006447aa0c0de5eed5eed5e"
+
+
+class Chunking(Strict):
+    """How a file is cut into passages."""
+
+    type: Literal["auto"] = Field(
+        description="Use `/v1/documents` to choose the length of passages (`chunk_words`)."
+    )
+
+
+class Attach(Strict):
+    """An uploaded file to make a document of."""
+
+    file_id: Annotated[str, Field(max_length=64)]
+    attributes: Attributes = None
+    chunking_strategy: Chunking | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"file_id": _FILE},
+                {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}},
+            ]
+        }
+    )
+
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
+
 FileId = Annotated[StoredId, Path()]
+
 
 _STATES: Mapping[State, StoreFileStatus] = {
     State.QUEUED: "in_progress",

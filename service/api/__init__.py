@@ -1,0 +1,1 @@
+"""The addresses: a file for each group, with its requests and replies."""

@@ -1,0 +1,216 @@
+"""`/v1/answer`: answers with citations."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi.sse import EventSourceResponse, format_sse_event
+from pydantic import BaseModel, ConfigDict, Field
+
+from wye.backends.types import Passage
+from wye.router.relevance import ABSTAIN_BELOW
+from wye.service.answers.answer import GeneratedAnswer, Message, Segment
+from wye.service.answers.generate import AnswerParams
+from wye.service.api.common import AbstainBelow, Exact, SearchRequest, params_of
+from wye.service.api.retrieve import (
+    RetrieveReply,
+    headers,
+    retrieve_reply,
+)
+from wye.service.http.auth import READ
+from wye.service.search import SearchResult
+from wye.service.service import Served, Service
+
+_QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
+
+
+class Turn(BaseModel):
+    """An earlier turn of the conversation."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(max_length=16_384)]
+
+
+class AnswerRequest(SearchRequest):
+    """A question to be answered from passages."""
+
+    stream: bool = Field(
+        default=False,
+        strict=True,
+        description=(
+            "Send server-sent events: `retrieval` with the passages, a `delta` for each piece of "
+            "text, `error` if the language model breaks off, and `done` with the whole answer."
+        ),
+    )
+    abstain_below: AbstainBelow = ABSTAIN_BELOW
+    history: Annotated[
+        list[Turn],
+        Field(max_length=50, description="Earlier turns of the conversation, oldest first."),
+    ] = Field(default_factory=list)
+    max_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=32_768, description="Longest answer of a language model, in tokens."),
+        Exact,
+    ] = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "k": 3, "stream": True}]
+        }
+    )
+
+
+class CitedSentence(BaseModel):
+    """A sentence of a passage that the answer quotes."""
+
+    text: str = Field(description="The sentence, verbatim.")
+    start: int = Field(description="Character offset in the passage's text, from 0.")
+    end: int = Field(description="Character offset after its last character.")
+
+
+class Citation(BaseModel):
+    """A passage that the answer cites by number."""
+
+    index: int = Field(description="Its number, as in [1]; from 1, in the order of the passages.")
+    id: str
+    title: str
+    document: str
+    sentences: list[CitedSentence] = Field(
+        default_factory=list,
+        description="The sentences that are quoted; empty if a language model answered.",
+    )
+
+
+class AnswerValue(BaseModel):
+    """An answer and its sources."""
+
+    answer: str = Field(
+        description=(
+            "The answer; a number in square brackets cites a passage of `retrieval`. If a quoted "
+            "source itself has a number in such brackets, it appears as [ 5 ]. `segments` hold the "
+            "same without brackets."
+        )
+    )
+    segments: list[Segment] = Field(description="The answer in parts, in order.")
+    citations: list[Citation]
+    generator: str = Field(
+        description="Name of the language model, or `extractive` if sentences are quoted."
+    )
+    note: str = Field(default="", description="Why no language model answered; empty if one did.")
+    finish_reason: str = Field(
+        description="`stop`; `length` if the answer was cut off; `error` if it broke off."
+    )
+    usage: dict[str, int] = Field(
+        default_factory=dict, description="Tokens as counted by the language model's endpoint."
+    )
+
+
+class AnswerReply(AnswerValue):
+    """An answer and the retrieval that it is based on."""
+
+    retrieval: RetrieveReply
+
+
+router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
+
+
+@router.post(
+    "/answer",
+    summary="Answer a question, with citations",
+    operation_id="answer",
+    response_model=AnswerReply,
+    response_description="The answer; with `stream`, as server-sent events.",
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def answer(
+    asked: AnswerRequest, request: Request, response: Response, service: Served
+) -> AnswerReply | Response:
+    """Finds passages, and has the configured language model answer from them and nothing else.
+
+    If the collection probably has no answer (`abstain_below`), the reply says so instead.
+
+    A question that refers to `history`, such as "And who designed it?", is first rewritten by the
+    language model; without one, the names of the last turn are appended. `retrieval.question` is
+    what was searched for.
+
+    Without a language model, or if it fails, the answer quotes the sentences that bear most on the
+    question, and `note` says why.
+    """
+    params = params_of(service.collection(asked.collection).name, asked.route, asked)
+    history = [Message(turn.role, turn.content) for turn in asked.history]
+    question = await service.generator.standalone(asked.question, history)
+    (result,) = await service.search(request, params, [question], asked.deadline_ms)
+    retrieval = retrieve_reply(result)
+    options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
+    answering = AnswerParams(
+        question,
+        passages_of(result),
+        params.collection,
+        history=history,
+        options=options,
+        answerability=retrieval.answerability,
+        abstain_below=asked.abstain_below,
+    )
+    if asked.stream:
+        return event_stream(_events(service, answering, retrieval), headers(retrieval))
+    response.headers.update(headers(retrieval))
+    generated = await service.generator.complete(answering)
+    value = answer_value(generated, answering.passages)
+    return AnswerReply(**value.model_dump(), retrieval=retrieval)
+
+
+async def _events(
+    service: Service, params: AnswerParams, retrieval: RetrieveReply
+) -> AsyncIterator[bytes]:
+    yield format_sse_event(data_str=retrieval.model_dump_json(), event="retrieval")
+    generated = GeneratedAnswer()
+    async for piece in service.generator.stream(params, generated):
+        yield format_sse_event(data_str=json.dumps({"text": piece}), event="delta")
+    if generated.error:
+        error = {"detail": generated.error, "request_id": retrieval.request_id}
+        yield format_sse_event(data_str=json.dumps(error), event="error")
+    value = answer_value(generated, params.passages)
+    yield format_sse_event(data_str=value.model_dump_json(), event="done")
+
+
+def passages_of(result: SearchResult) -> list[Passage]:
+    """The passages of a result, best first."""
+    return [result.passages[hit.id] for hit in result.reply.ranking.hits]
+
+
+def answer_value(answer: GeneratedAnswer, passages: Sequence[Passage]) -> AnswerValue:
+    """A finished answer as a reply."""
+    return AnswerValue(
+        answer=answer.text,
+        segments=answer.segments,
+        citations=[
+            Citation(
+                index=number,
+                id=passage.id,
+                title=passage.title,
+                document=passage.document,
+                sentences=_sentences(answer, number, passage.text),
+            )
+            for number, passage in answer.cited(passages)
+        ],
+        generator=answer.generator,
+        note=answer.note or answer.error,
+        finish_reason="error" if answer.error else answer.finish_reason,
+        usage=answer.usage,
+    )
+
+
+def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSentence]:
+    """The sentences of a passage that an answer quotes, in the order of the answer."""
+    spans = (
+        (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
+    )
+    return [CitedSentence(text=said, start=at, end=at + len(said)) for said, at in spans]
+
+
+def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:
+    """A reply that sends events as they come, and stops them when the client disconnects."""
+    # These headers keep proxies from buffering the stream.
+    direct = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return EventSourceResponse(events, headers={**headers, **direct})

@@ -1,0 +1,358 @@
+"""OpenAI's models and chat completions, as far as they are supported."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi.sse import format_sse_event
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
+from starlette.responses import JSONResponse
+
+from wye.backends.documents import is_blank
+from wye.router.types import Route
+from wye.service.answers.answer import GeneratedAnswer, Message
+from wye.service.answers.generate import AnswerGenerator, AnswerParams
+from wye.service.api.answer import answer_value, event_stream, passages_of
+from wye.service.api.common import (
+    LONGEST_QUESTION,
+    Exact,
+    WyeOptions,
+    params_of,
+)
+from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
+from wye.service.http.auth import READ
+from wye.service.http.problems import Problem, request_id_of
+from wye.service.service import Served, Service
+
+MOST_MESSAGES = 512
+
+
+LONGEST_MESSAGE = 400_000
+
+
+# Clients send the longest reply that their model could write.
+MOST_TOKENS = 1_048_576
+
+
+_CONVERSATION: dict[str, JsonValue] = {
+    "model": "wye-auto",
+    "messages": [
+        {"role": "system", "content": "You are a patient guide to bridges."},
+        {"role": "user", "content": "Which bridge is in Mostar?"},
+        {"role": "assistant", "content": "Stari Most, the Old Bridge [1]."},
+        {"role": "user", "content": "Which river does the Old Bridge of Mostar cross?"},
+    ],
+}
+
+
+class ContentPart(BaseModel):
+    """A part of a message; only text is read."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(max_length=64)]
+    text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
+
+
+class ChatMessage(BaseModel):
+    """One message of the conversation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: (
+        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
+        | Annotated[list[ContentPart], Field(max_length=64)]
+        | None
+    ) = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message, its parts joined by line breaks."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class StreamOptions(BaseModel):
+    """What a stream contains besides the answer."""
+
+    include_usage: StrictBool = False
+
+
+class ChatRequest(BaseModel):
+    """A conversation. Fields of OpenAI's protocol that are not listed are ignored."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        allow_inf_nan=False,
+        json_schema_extra={"examples": [_CONVERSATION, {**_CONVERSATION, "stream": True}]},
+    )
+
+    model: str = Field(
+        max_length=200,
+        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` for any but the first collection.",
+    )
+    messages: Annotated[
+        list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
+    ]
+    stream: StrictBool | None = False
+    stream_options: StreamOptions | None = None
+    n: Annotated[
+        int | None, Field(ge=1, le=1, description="Only one answer is available."), Exact
+    ] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1), Exact] = None
+    max_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
+    max_completion_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
+    stop: (
+        Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
+    ) = None
+    seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1), Exact] = None
+    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
+    presence_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
+    wye: WyeOptions = Field(default_factory=WyeOptions)
+
+    def sampling(self) -> dict[str, Any]:
+        """The options that are passed to a language model."""
+        names = (
+            "temperature top_p max_tokens max_completion_tokens stop seed frequency_penalty "
+            "presence_penalty"
+        )
+        return self.model_dump(include={*names.split()}, exclude_none=True)
+
+
+router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
+
+
+PREFIX = "wye-"
+
+
+_SYSTEM = ("system", "developer")
+
+
+_TURNS = ("user", "assistant")
+
+
+@router.get("/models", summary="List models", operation_id="list_models")
+async def models(service: Served) -> dict[str, Any]:
+    """Lists a model for each route: `wye-auto`, `wye-dense`, …; `:NAME` names a collection."""
+    return {"object": "list", "data": [_model(service, name) for name in _names(service)]}
+
+
+@router.get("/models/{model}", summary="Describe a model", operation_id="retrieve_model")
+async def model_by_name(model: str, service: Served) -> dict[str, Any]:
+    """Describes one of the models."""
+    _route_of(service, model)
+    return _model(service, model)
+
+
+@router.post(
+    "/chat/completions",
+    summary="Chat over passages",
+    operation_id="chat",
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def chat(asked: ChatRequest, request: Request, service: Served) -> Response:
+    """Answers the last user message from passages, in OpenAI's protocol, streaming or not.
+
+    The last user message is the query, or its last 4,096 characters if it is longer. If it refers
+    to earlier turns, as "And who designed it?" does, it is first rewritten by the language model;
+    without one, the names of the last turn are appended. `wye.question` is what was searched for.
+    A language model also gets the system message and the earlier turns. Without one, the answer
+    quotes the passages, and `note` says so.
+
+    `segments` are the parts of the answer with the numbers of their passages, which `citations`
+    resolves; `wye` holds what `/v1/retrieve` would reply. A stream has `wye` in its first chunk,
+    and `segments` and `citations` in its last.
+
+    Clients such as Open WebUI also ask for titles and tags: in a single message that begins with
+    `### Task:` and holds the conversation in `<chat_history>`. It goes to the language model as it
+    is, nothing is searched for, and `wye` is null.
+
+    ```python
+    from openai import OpenAI
+
+    client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
+    reply = client.chat.completions.create(
+        model="wye-auto",
+        messages=[{"role": "user", "content": "Which river does the Old Bridge cross?"}],
+        extra_body={"wye": {"k": 3}},
+    )
+    print(reply.choices[0].message.content)
+    ```
+    """
+    route, collection = _route_of(service, asked.model)
+    turns = _turns_of([(m.role, m.text) for m in asked.messages])
+    answering = AnswerParams(
+        turns[-1].content,
+        (),
+        collection,
+        system=[m.text for m in asked.messages if m.role in _SYSTEM and m.text],
+        history=turns[:-1],
+        options=asked.sampling(),
+        is_chore=is_chore(turns),
+    )
+    retrieval: RetrieveReply | None = None
+    if not answering.is_chore:
+        said = answering.question.strip()[-LONGEST_QUESTION:]
+        question = await service.generator.standalone(said, answering.history)
+        own = asked.wye
+        params = params_of(collection, route, own)
+        (result,) = await service.search(request, params, [question], own.deadline_ms)
+        retrieval = retrieve_reply(result)
+        answering = replace(
+            answering,
+            question=question,
+            passages=passages_of(result),
+            answerability=retrieval.answerability,
+            abstain_below=own.abstain_below,
+        )
+    completion = Completion(request_id_of(request.scope), asked.model, answering, retrieval)
+    told = {} if retrieval is None else headers(retrieval)
+    if asked.stream:
+        usage = asked.stream_options is not None and asked.stream_options.include_usage
+        return event_stream(completion.chunks(service.generator, usage=usage), told)
+    generated = await service.generator.complete(answering)
+    if generated.error:
+        raise broken_off(generated)
+    return JSONResponse(completion.whole(generated), headers=told)
+
+
+def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
+    """The messages of user and assistant, up to the user's last one with text.
+
+    Args:
+        messages: Role and text of each message.
+
+    Raises:
+        Problem: 422; no user message has any text.
+    """
+    places = [n for n, (role, text) in enumerate(messages) if role == "user" and not is_blank(text)]
+    if not places:
+        raise Problem(
+            422,
+            "no-question",
+            "No message of the role user has any text; the last one that does is the question.",
+            errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
+        )
+    said = messages[: places[-1] + 1]
+    return [Message(role, text) for role, text in said if role in _TURNS and text]
+
+
+def _names(service: Service) -> list[str]:
+    first = next(iter(service.collections), "")
+    return [
+        f"{PREFIX}{route}" if name == first else f"{PREFIX}{route}:{name}"
+        for name, collection in service.collections.items()
+        for route in Route
+        if route not in collection.unavailable
+    ]
+
+
+def _route_of(service: Service, model: str) -> tuple[Route, str]:
+    """Route and collection of a model, or a `Problem` 404."""
+    names = _names(service)
+    if model not in names:
+        raise Problem(
+            404,
+            "model_not_found",
+            f"There is no model '{model:.80}'; use one of {', '.join(names)}.",
+        )
+    route, _, collection = model.removeprefix(PREFIX).partition(":")
+    return Route(route), service.collection(collection or None).name
+
+
+def _model(service: Service, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": service.started, "owned_by": "wye"}
+
+
+def is_chore(turns: Sequence[Message]) -> bool:
+    """Whether the turns ask for a chore, such as a title or tags, rather than a question.
+
+    Open WebUI sends chores to the conversation's own model: a single message that begins with
+    "### Task:", says what to write, and ends with the conversation in `<chat_history>`. A search
+    would only find the conversation's topic again, and titles must not have citations. A client's
+    prompt that puts its own passages before a question has no `<chat_history>`, and counts as a
+    question.
+    """
+    if len(turns) != 1:
+        return False
+    text = turns[0].content.lstrip()
+    return text.startswith("### Task:") and "<chat_history>" in text
+
+
+class Completion:
+    """One completion; all its chunks share an id, a time and a model."""
+
+    def __init__(
+        self, request_id: str, model: str, params: AnswerParams, retrieval: RetrieveReply | None
+    ) -> None:
+        """Begin a completion; `retrieval` is None if nothing was searched for."""
+        self._request_id = request_id
+        self._model = model
+        self._params = params
+        self._created = int(time.time())
+        self._found = None if retrieval is None else retrieval.model_dump(mode="json")
+
+    def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
+        """A complete answer as one reply."""
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None}
+        return {
+            **self._head("chat.completion"),
+            "choices": [{**choice, "finish_reason": answer.finish_reason}],
+            "usage": _usage(answer),
+            **self._extras(answer),
+            "wye": self._found,
+        }
+
+    async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
+        """Stream an answer as server-sent events, with its counts of tokens if `usage`."""
+        answer = GeneratedAnswer()
+        yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
+        async for piece in generator.stream(self._params, answer):
+            yield _event(self._chunk({"content": piece}))
+        if answer.error:
+            yield _event({"error": broken_off(answer).body(self._request_id)["error"]})
+            return
+        yield _event({**self._chunk({}, answer.finish_reason), **self._extras(answer)})
+        if usage:
+            head = self._head("chat.completion.chunk")
+            yield _event({**head, "choices": [], "usage": _usage(answer)})
+        yield format_sse_event(data_str="[DONE]")
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self._request_id}",
+            "object": kind,
+            "created": self._created,
+            "model": self._model,
+        }
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._head("chat.completion.chunk"), "choices": [choice]}
+
+    def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
+        value = answer_value(answer, self._params.passages)
+        return value.model_dump(include={"citations", "segments", "generator", "note"})
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return format_sse_event(data_str=json.dumps(data))
+
+
+def broken_off(answer: GeneratedAnswer) -> Problem:
+    """The problem of an answer that broke off."""
+    return Problem(502, "generator", f"{answer.error} Ask again.")
+
+
+def _usage(answer: GeneratedAnswer) -> dict[str, int]:
+    return {
+        name: answer.usage.get(name, 0)
+        for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    }

@@ -1,0 +1,299 @@
+"""`/v1/stats`: recent figures, for the console."""
+
+import asyncio
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from wye.backends.errors import BackendError
+from wye.backends.store.derived import FOLDER
+from wye.router.types import Route
+from wye.service.api.common import RecentQuestion
+from wye.service.collections import Collection
+from wye.service.http.auth import READ
+from wye.service.http.keys import ASKING, Scope
+from wye.service.service import Served
+
+
+class RouteTimesValue(BaseModel):
+    """Remembered answers of one route."""
+
+    count: int
+    share: float = Field(description="Share of the remembered answers, from 0 to 1.")
+    p50_ms: float = Field(description="Median time from queueing to the passages.")
+    p95_ms: float = Field(description="95th percentile of that time.")
+
+
+class FilesValue(BaseModel):
+    """Files of an index."""
+
+    fragments: dict[str, int] = Field(
+        description="Fragments of the searched version: `count`, `rows`, `deleted rows` of these."
+    )
+    derived: dict[str, int] = Field(
+        description=(
+            "Derived files, which every process that opens the index maps: `of version` is the "
+            "version they belong to, `bytes` their size, and the rest the size of each part. Empty "
+            "if none are kept."
+        )
+    )
+    mapped_bytes: int | None = Field(
+        description=(
+            "Bytes of derived files that this server maps, and shares with other processes. Null "
+            "if the system does not tell."
+        )
+    )
+    waits: dict[str, str] = Field(
+        description="What a new `base`, a `merge` of fragments and a `write` wait for, in words."
+    )
+
+
+class ScoresValue(BaseModel):
+    """Routes, scores and thresholds of one collection."""
+
+    collection: str
+    router: str = Field(description="Name and version of its model; empty without a router.")
+    routes: dict[Route, RouteTimesValue] = Field(
+        description="The collection's remembered answers, by the route that answered."
+    )
+    scores: list[float] = Field(description="Scores of the remembered answers, oldest first.")
+    thresholds: dict[str, float] | None = Field(
+        description=(
+            "The present `low`, `high` and `steps`; they change when the thresholds file does. "
+            "Null without a router."
+        )
+    )
+    simple: Route | None = Field(
+        description="The route for scores up to `low`; null without a router."
+    )
+    latency_ms: dict[str, float] = Field(
+        description=(
+            "Milliseconds that each route takes according to the thresholds file; "
+            "`max_latency_ms` is compared with them."
+        )
+    )
+    files: FilesValue | None = Field(
+        description="Files of the index; null if this server has no index, or the key a filter."
+    )
+    error: str = Field(
+        description=(
+            "What is wrong with the newest index or thresholds file, so that the former one stays "
+            "in use; empty if nothing is wrong."
+        )
+    )
+
+
+class RemoteArmValue(BaseModel):
+    """A remote arm and what it cost."""
+
+    arm: str
+    collection: str
+    state: Literal["closed", "open", "half-open"] = Field(
+        description="State of its circuit breaker."
+    )
+    usual_ms: float = Field(description="Median time of its last answers; 0 before the first.")
+    spent: float = Field(description="What this server's calls of it cost since it started.")
+    saved: float = Field(
+        description="What the calls that the router avoided in that time would have cost."
+    )
+
+
+class StatsReply(BaseModel):
+    """Figures of the server that answers this request, and of no other."""
+
+    worker: int = Field(description="Process id of this server.")
+    own_bytes: int | None = Field(
+        description=(
+            "Bytes of memory that this server shares with no other process: models, and arrays "
+            "that are not mapped. Null if the system does not tell."
+        )
+    )
+    uptime_seconds: int
+    answered: int = Field(description="Questions that this server answered since it started.")
+    remembered: int = Field(
+        description="Number of latest answers, at most a thousand, that routes and scores cover."
+    )
+    last_minute: int = Field(description="Remembered answers of the last minute.")
+    queue_depth: int = Field(description="Questions that are waiting.")
+    routes: dict[Route, RouteTimesValue] = Field(
+        description="Remembered answers, by the route that answered."
+    )
+    degraded: dict[str, int] = Field(
+        description=(
+            "Remembered answers that were not what was asked for, by kind: `failed`, `late`, or "
+            "`arm` for any other, such as one of a single arm that had nothing to go by."
+        )
+    )
+    collections: list[ScoresValue]
+    remote_arms: list[RemoteArmValue] = Field(description="Remote arms in the arms file.")
+    spent: float = Field(
+        description="What this worker's calls of remote arms cost since it started."
+    )
+    saved: float = Field(
+        description="What the calls of remote arms that the router avoided would have cost."
+    )
+    max_cost_per_day: float | None = Field(
+        description="Most that the asking key may spend on remote arms in a day; null if unlimited."
+    )
+    spent_today: float | None = Field(
+        description=(
+            "What the asking key has spent with all servers since midnight UTC; null if it is "
+            "unlimited or if the file of budgets cannot be read."
+        )
+    )
+    keys_error: str = Field(
+        description="What is wrong with the keys file, so that some keys do not work; or empty."
+    )
+    questions: list[RecentQuestion] | None = Field(
+        description=(
+            "The last questions, newest first. Null unless the server keeps a request log and the "
+            "key has the scope `admin` or no keys are needed."
+        )
+    )
+
+
+router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
+
+
+QUESTIONS = 30
+
+
+_MINUTE = 60.0
+
+
+@router.get("/stats", summary="Figures of recent answers", operation_id="stats")
+async def stats(service: Served) -> StatsReply:
+    """Returns routes, times and scores of the last thousand answers, which the server remembers.
+
+    Each collection has its own router and thresholds; `collections` lists them with the scores of
+    its questions.
+
+    Questions are listed only if the server writes a request log, and only for admins.
+    """
+    seen, now = service.collections, time.time()
+    recent = [one for one in service.recent if one.collection in seen]
+    trusted = service.request_log is not None and ASKING.get().may(Scope.ADMIN)
+    budget = service.budget
+    arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
+    return StatsReply(
+        worker=os.getpid(),
+        own_bytes=own_bytes(),
+        uptime_seconds=int(now) - service.started,
+        answered=sum(service.answered[name] for name in seen),
+        remembered=len(recent),
+        last_minute=sum(now - one.time <= _MINUTE for one in recent),
+        queue_depth=service.batcher.depth,
+        routes=route_times(recent),
+        degraded=Counter(one.degraded for one in recent if one.degraded),
+        collections=[
+            _scores(each, recent, await asyncio.to_thread(_files, each)) for each in seen.values()
+        ],
+        remote_arms=[
+            RemoteArmValue(
+                arm=arm.name,
+                collection=name,
+                state=arm.breaker.state.value,
+                usual_ms=arm.usual_ms,
+                spent=arm.spent,
+                saved=arm.saved,
+            )
+            for name, arm in arms
+        ],
+        spent=sum(arm.spent for _, arm in arms),
+        saved=sum(arm.saved for _, arm in arms),
+        max_cost_per_day=None if budget is None else budget.most,
+        spent_today=None if budget is None else await budget.spent(),
+        keys_error=service.ring.fault,
+        questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
+    )
+
+
+def _files(collection: Collection) -> FilesValue | None:
+    # They would tell a key with a filter how many passages it cannot see.
+    if ASKING.get().filter or not (collection.is_ready and collection.has_index):
+        return None
+    try:
+        found = collection.session.files()
+    except BackendError:  # /ready says what is wrong
+        return None
+    if found is None:
+        return None
+    mapped = mapped_bytes(collection.session.folder / FOLDER)
+    return FilesValue.model_validate({**found, "mapped_bytes": mapped})
+
+
+def _scores(
+    collection: Collection, recent: Sequence[RecentQuestion], files: FilesValue | None
+) -> ScoresValue:
+    policy = collection.policy
+    own = [one for one in recent if one.collection == collection.name]
+    return ScoresValue(
+        collection=collection.name,
+        router=collection.router_name,
+        routes=route_times(own),
+        scores=[one.score for one in own if one.score is not None],
+        thresholds=None if policy is None else asdict(policy.thresholds),
+        simple=None if policy is None else policy.simple,
+        latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
+        files=files,
+        error=collection.error,
+    )
+
+
+def route_times(recent: Sequence[RecentQuestion]) -> dict[Route, RouteTimesValue]:
+    """Shares and times by the route that answered, in the order of `Route`."""
+    times: dict[Route, list[float]] = {}
+    for one in recent:
+        times.setdefault(one.route, []).append(one.ms)
+    return {
+        route: RouteTimesValue(
+            count=len(own),
+            share=len(own) / len(recent),
+            p50_ms=np.quantile(own, 0.5, method="inverted_cdf"),
+            p95_ms=np.quantile(own, 0.95, method="inverted_cdf"),
+        )
+        for route in Route
+        if (own := times.get(route))
+    }
+
+
+_LISTED = "/proc/self"
+
+
+_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ +(/.*)$", re.MULTILINE)
+
+
+_ANONYMOUS = re.compile(r"^Anonymous: +(\d+) kB", re.MULTILINE)
+
+
+def mapped_bytes(folder: Path) -> int | None:
+    """Bytes mapped from files in or below a folder; None where the system does not report it."""
+    listed, inside = _told("maps"), f"{folder.resolve()}/"
+    spans = [
+        int(end, 16) - int(start, 16)
+        for start, end, path in _MAPPED.findall(listed or "")
+        if path.startswith(inside)
+    ]
+    return None if listed is None else sum(spans)
+
+
+def own_bytes() -> int | None:
+    """Bytes of memory not backed by a file; None where the system does not report it."""
+    found = _ANONYMOUS.search(_told("smaps_rollup") or "")
+    return 1024 * int(found[1]) if found else None
+
+
+def _told(name: str) -> str | None:
+    try:
+        return Path(_LISTED, name).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not a Linux
+        return None

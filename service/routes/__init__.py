@@ -1,1 +1,0 @@
-"""The addresses of the HTTP API, one file for each group."""

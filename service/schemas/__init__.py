@@ -1,1 +1,0 @@
-"""Models of requests and replies, with limits on the fields and examples that tests send."""
