@@ -21,7 +21,6 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.coverage import WordCoverage, bits
 from wye.backends.layers import Layers
 from wye.backends.numerics import (
     RequestError,
@@ -31,7 +30,18 @@ from wye.backends.numerics import (
     top_rows,
 )
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
-from wye.backends.types import Float32, Int32, Int64, Mask, Query, Ranking, RowHits, Scores
+from wye.backends.types import (
+    Float32,
+    Int32,
+    Int64,
+    Mask,
+    Query,
+    Ranking,
+    RowHits,
+    Scores,
+    WordCoverage,
+    bits,
+)
 from wye.backends.words import FurtherWords, Words, normalised
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.

@@ -28,8 +28,8 @@ from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.evidence import log_share
 from wye.router.fusion import added_up
-from wye.router.query_performance import log_share
 from wye.router.reading import QuestionReading
 from wye.router.session import Session
 from wye.router.settings import load_settings

@@ -8,16 +8,33 @@ from typing import Protocol
 
 import numpy as np
 
-from wye.backends.coverage import Coverage, NameCoverage, WordCoverage
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import Float32, Float64, Mask, Query, Ranking, Retriever, Scores
+from wye.backends.types import (
+    Coverage,
+    Float32,
+    Float64,
+    Mask,
+    NameCoverage,
+    Query,
+    Ranking,
+    Retriever,
+    Scores,
+    WordCoverage,
+)
 from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.evidence import (
+    CHEAP_SIGNALS,
+    DENSE_SIGNALS,
+    FIRST_PASSAGES,
+    FIRST_SCORES,
+    SEED_SIGNALS,
+    TEXT_SIGNALS,
+    signals,
+)
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
 from wye.router.reading import QuestionReading
 from wye.router.steps import Passages
-from wye.router.text_evidence import SCORED, SEEN, TEXT_SIGNALS
 from wye.router.types import FURTHER, ArmResults, Route
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
@@ -261,9 +278,9 @@ class Batch:
     def coverage(self, places: Sequence[int]) -> list[Coverage]:
         """How the first passages of the text arms cover some questions."""
         missing = [place for place in places if place not in self._covered]
-        rankings = self.hybrid(missing, SCORED)
+        rankings = self.hybrid(missing, FIRST_SCORES)
         with self.stage("routing", missing):
-            ids = [ranking.ids(SEEN) for ranking in rankings]
+            ids = [ranking.ids(FIRST_PASSAGES) for ranking in rankings]
             scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
             words = self._arms.words_in([self.reading.questions[p] for p in missing], ids)
             names = self._on_graph.names_in(missing, ids)

@@ -9,11 +9,15 @@ import numpy as np
 
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
-from wye.router.passage_evidence import PREFIX
+from wye.router.evidence import (
+    CHEAP_SIGNALS,
+    NAME_SIGNALS,
+    QUESTION_SIGNALS,
+    RETURNED_PREFIX,
+    SEED_SIGNALS,
+)
 from wye.router.policy import SCORE, decide
-from wye.router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
 from wye.router.scorer import Scorer
-from wye.router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
 from wye.router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
 POINTS = 8
@@ -164,7 +168,7 @@ _PASSAGES = frozenset(CHEAP_SIGNALS) - frozenset(SEED_SIGNALS) - NAME_SIGNALS - 
 
 def group_of(feature: str) -> Group:
     """The group that a feature belongs to."""
-    feature = feature.removeprefix(PREFIX)
+    feature = feature.removeprefix(RETURNED_PREFIX)
     if feature in SEED_SIGNALS or feature in NAME_SIGNALS:
         return "names"
     return "passages" if feature in _PASSAGES else "build"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from wye.router.errors import FusionError, SettingsError
-from wye.router.query_performance import log_share, signals
+from wye.router.evidence import log_share, signals
 from wye.router.scorer import sigmoid
 from wye.router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
 

@@ -14,20 +14,20 @@ from wye.featurizer.analyser import Analyser
 from wye.featurizer.plan import Plan, is_nested
 from wye.router.batch import Arms, Batch
 from wye.router.errors import ModelFileError, QuestionError
+from wye.router.evidence import without_corpus
 from wye.router.explain import summary
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
 from wye.router.model import RoutingModel
 from wye.router.policy import UNFAMILIAR, with_plan
-from wye.router.query_performance import without_corpus
 from wye.router.reading import QuestionReading
-from wye.router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
+from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import StepSearch
 from wye.router.steps import (
     InnerResult,
     Passages,
     PlannedQuestion,
-    Stepped,
     StepSettings,
+    StepsResult,
     step_through,
 )
 from wye.router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
@@ -242,7 +242,7 @@ class Gateway:
         apart = [place for place in places if chosen[place] == Route.STEPS]
         at_once = [place for place in places if chosen[place] != Route.STEPS]
         found = {
-            place: Stepped(ranking)
+            place: StepsResult(ranking)
             for place, ranking in self._rankings(batch, chosen, scores, at_once, wanted).items()
         } | self._take_steps(arms, batch, filter_, apart, wanted, is_late=is_late)
         if explain:
@@ -406,7 +406,7 @@ class Gateway:
         k: int,
         *,
         is_late: Callable[[], bool] = lambda: False,
-    ) -> dict[int, Stepped]:
+    ) -> dict[int, StepsResult]:
         """Answer some questions by fusion, then improve on that by searches for their parts."""
         if not places:
             return {}
@@ -443,11 +443,11 @@ class Gateway:
         return dict(zip(places, stepped, strict=True))
 
     def _judge(
-        self, arms: Arms, batch: Batch, chosen: Sequence[Route], found: Mapping[int, Stepped]
-    ) -> dict[int, Judged]:
+        self, arms: Arms, batch: Batch, chosen: Sequence[Route], found: Mapping[int, StepsResult]
+    ) -> dict[int, Judgement]:
         """Relevance and answerability of each ranking; empty without a relevance model."""
         if self._relevance is None:
-            return dict.fromkeys(found, Judged())
+            return dict.fromkeys(found, Judgement())
         with batch.stage("relevance", [*found]):
             texts = iter(arms.texts([id_ for own in found.values() for id_ in own.ranking.ids()]))
             asked = []
@@ -455,7 +455,7 @@ class Gateway:
                 first = [*islice(texts, len(own.ranking.hits))]
                 question = batch.reading.questions[place]
                 dense = batch.arms_of(place).get(Route.DENSE)
-                asked.append(Asked(question, chosen[place], own.ranking, first, dense))
+                asked.append(RouteRanking(question, chosen[place], own.ranking, first, dense))
             return dict(zip(found, self._relevance.judge(asked), strict=True))
 
     def _rankings(
@@ -489,7 +489,7 @@ class Gateway:
         return found
 
 
-def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:
+def _with_sentences(stepped: StepsResult, passages: Passages) -> StepsResult:
     """Fill in the texts of the sentences that gave the candidates."""
     chain = tuple(
         replace(

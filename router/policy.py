@@ -127,7 +127,7 @@ def may_take_steps(
 
     Args:
         choice: The choice by the score, or fusion for an unfamiliar question.
-        found: See `query_performance.at_hand`; NaN if not known.
+        found: See `evidence.share_at_hand`; NaN if not known.
         budget: Steps do not fit a budget that lacks their estimate.
         nested: Whether its words nest descriptions (`featurizer.plan.is_nested`). Few questions to
             learn from do so without a name, so a low score says little about them.

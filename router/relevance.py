@@ -25,7 +25,7 @@ from wye.backends.lexical import content_terms, forms, occurrences
 from wye.backends.numerics import logistic
 from wye.backends.types import Float64, RankedHit, Ranking
 from wye.router.errors import ModelFileError
-from wye.router.query_performance import log_share
+from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import FURTHER, USUAL, FusedHit, Route
 
@@ -94,7 +94,7 @@ class CurveSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """The probabilities of a ranking.
 
     Attributes:
@@ -123,7 +123,7 @@ class RelevanceModel:
     passages: Mapping[str, CurveSum]
     answers: Mapping[str, CurveSum]
 
-    def judge(self, asked: Sequence["Asked"]) -> list[Judged]:
+    def judge(self, asked: Sequence["RouteRanking"]) -> list[Judgement]:
         """Probabilities of rankings, each with the same bits alone and with others.
 
         Args:
@@ -134,7 +134,7 @@ class RelevanceModel:
         for place, one in enumerate(asked):
             if one.ranking.hits and one.route not in FURTHER:
                 found[place] = evidence_on(one, self.depth)
-        judged = [Judged()] * len(asked)
+        judged = [Judgement()] * len(asked)
         for route in {known for known, _ in found.values()}:
             own = {place: of for place, (known, of) in found.items() if known == route}
             relevance = self.passages[route](np.concatenate([of.passages for of in own.values()]))
@@ -142,12 +142,12 @@ class RelevanceModel:
             end = 0
             for (place, of), answer in zip(own.items(), answers.tolist(), strict=True):
                 begin, end = end, end + len(of.passages)
-                judged[place] = Judged(tuple(relevance[begin:end].tolist()), answer)
+                judged[place] = Judgement(tuple(relevance[begin:end].tolist()), answer)
         return judged
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RouteRanking:
     """A ranking to be judged.
 
     Attributes:
@@ -175,7 +175,7 @@ def likely(
     return replace(ranking, hits=hits), tuple(own for _, own in kept)
 
 
-def evidence_on(asked: Asked, depth: int) -> tuple[Route, "Evidence"]:
+def evidence_on(asked: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
     """The route whose curves judge a ranking, and the evidence that they take.
 
     If the lists were not cut off at the depth (few passages, a filter, more hits asked for), fused

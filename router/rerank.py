@@ -11,7 +11,7 @@ from wye.backends.types import Float32, Passage, Query
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.relevance import Asked, RelevanceModel
+from wye.router.relevance import RelevanceModel, RouteRanking
 from wye.router.types import ArmResults, Route
 
 
@@ -73,7 +73,7 @@ class Reranker:
             found = [hit.score / best if best > 0 else 0.0 for hit in ranking.hits]
         else:
             texts = [(passages[place].title, passages[place].text) for place in places]
-            (judged,) = self.relevance.judge([Asked(question, Route.HYBRID, ranking, texts)])
+            (judged,) = self.relevance.judge([RouteRanking(question, Route.HYBRID, ranking, texts)])
             found = falling(judged.relevance)
         return list(map(RankedText, places, found))
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
 
-from wye.backends.coverage import WordCoverage
 from wye.backends.dense import DenseRetriever
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
@@ -26,15 +25,14 @@ from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.push import LocalWalk
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.types import Mask, Passage, Retriever, TextScorer
+from wye.backends.types import Mask, Passage, Retriever, TextScorer, WordCoverage
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.batch import FurtherArm
 from wye.router.errors import ModelFileError
+from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import Gateway
-from wye.router.model import RoutingModel
-from wye.router.model_files import load_router, read_policy
+from wye.router.model import RoutingModel, load_router, read_policy
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES, schema_id
 from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
@@ -86,7 +84,7 @@ class ModelCache:
         """The router in a folder, with its own thresholds.
 
         Args:
-            schema: Id of the features that it will be given; see `query_performance.schema_id`.
+            schema: Id of the features that it will be given; see `evidence.schema_id`.
 
         Raises:
             ModelFileError: The router is missing, damaged, or was trained on other features.
@@ -94,7 +92,7 @@ class ModelCache:
         key = folder.resolve(), schema
         with self._loading:
             if key not in self._routers:
-                self._routers[key] = load_router(folder, schema_id=schema, names=NAMES)
+                self._routers[key] = load_router(folder, schema_id=schema, names=COLUMNS)
             return self._routers[key]
 
     def close(self) -> None:

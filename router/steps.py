@@ -11,6 +11,7 @@ for the whole question stays first.
 All searches of a level go together, for all questions of a batch.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,10 +22,10 @@ import numpy as np
 
 from wye.backends.store.snapshot import Corpus
 from wye.backends.types import Float32, Int64, Mask, Ranking, Source
+from wye.featurizer.feature import words
 from wye.featurizer.plan import Plan, Step, filled, walk
 from wye.featurizer.types import Span
 from wye.router.fusion import numbered
-from wye.router.step_names import fits, plain_words
 from wye.router.types import Candidate, ChainStep, FusedHit, Route
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
@@ -97,7 +98,7 @@ class PlannedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class StepsResult:
     """The answer to one question.
 
     Attributes:
@@ -261,11 +262,11 @@ class _Course:
                 self.resolved[step] = names
         self.sought.clear()
 
-    def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
+    def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> StepsResult:
         """The final ranking, from all results."""
         ranking = self.base().ranking
         if not self.asked:
-            return Stepped(replace(ranking, hits=ranking.hits[:k]))
+            return StepsResult(replace(ranking, hits=ranking.hits[:k]))
         asked = [one for one in self.asked if one in found]
         settings = self.settings
         weights = {
@@ -312,7 +313,7 @@ class _Course:
                 sources += (Source(Route.STEPS, *given[passage], added[passage]),)
             hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
         notes = [ranking.degraded, OUT_OF_TIME if len(asked) < len(self.asked) else ""]
-        return Stepped(
+        return StepsResult(
             replace(
                 ranking,
                 retriever=Route.STEPS,
@@ -426,7 +427,7 @@ def step_through(
     settings: StepSettings,
     *,
     is_late: Callable[[], bool] = lambda: False,
-) -> list[Stepped]:
+) -> list[StepsResult]:
     """Answer questions by their plans; an answer does not depend on the other questions.
 
     Args:
@@ -448,3 +449,60 @@ def step_through(
             found.update(zip(asked, search(asked), strict=True))
     stepped = {text: course.stepped(found, k) for text, course in courses.items()}
     return [stepped[one.question] for one in questions]
+
+
+_WORD = re.compile(r"\w+")
+_ARTICLES = ("the", "a", "an")
+_MONTHS = words(
+    "january february march april may june july august september october november december jan "
+    "feb mar apr jun jul aug sep sept oct nov dec"
+)
+_DAYS = words("monday tuesday wednesday thursday friday saturday sunday")
+_SPANS = words("century centuries decade decades year years month months day days week weeks")
+_DATE_WORDS = (
+    _MONTHS
+    | _DAYS
+    | _SPANS
+    | words(
+        "the a an of in on and to from until early late mid around about circa c ca bc ad bce ce"
+    )
+)
+_NUMBERS = words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred hundreds thousand thousands million millions billion billions dozen dozens half"
+)
+_DIGITS = re.compile(r"\d+(?:s|st|nd|rd|th)?")
+_CAPITAL = re.compile(r"[^\W\d_][^\W\d_]+")
+
+
+def fits(name: str, wanted: str) -> bool:
+    """Whether a name looks like the wanted type, a key of `plan_nouns.TYPES`, "free" or "".
+
+    "date" takes dates only, "number" and "free" anything, all others neither dates nor quantities.
+    """
+    if wanted in ("free", "number"):
+        return True
+    return is_date(name) if wanted == "date" else not (is_date(name) or is_quantity(name))
+
+
+def is_date(name: str) -> bool:
+    """Whether a name is like "May 1865", "the 12th century" or "1990s", not "Euro 2008", "May"."""
+    own = _WORD.findall(name.lower())
+    numbers = [word for word in own if _DIGITS.fullmatch(word)]
+    told = bool(numbers) or not _DAYS.isdisjoint(own) or not _SPANS.isdisjoint(own)
+    known = (word in _DATE_WORDS or word in _NUMBERS or word in numbers for word in own)
+    return told and all(known)
+
+
+def is_quantity(name: str) -> bool:
+    """Whether a name is like "less than seven metres" or "42 km", not "Alpha 7"."""
+    own = _WORD.findall(name)
+    capital = any(word[0].isupper() and _CAPITAL.fullmatch(word) for word in own)
+    return not capital and any(word in _NUMBERS or word[0].isdigit() for word in own)
+
+
+def plain_words(text: str) -> str:
+    """The words of a text in lower case, without a leading article, for comparing names."""
+    found = _WORD.findall(text.lower().replace("'s", ""))
+    return " ".join(found[1:] if found[:1] and found[0] in _ARTICLES else found)

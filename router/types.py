@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from wye.backends.coverage import Coverage
 from wye.backends.errors import suggestion
-from wye.backends.types import Query, RankedHit, Ranking
+from wye.backends.types import Coverage, Query, RankedHit, Ranking
 from wye.featurizer.plan import Plan
 from wye.router.errors import PolicyError, QuestionError
 
@@ -150,7 +149,7 @@ class Thresholds:
         low: τ_L; scores up to it take the simple route.
         high: τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
         steps: A question with a plan goes in steps if the first passages are about a smaller share
-            of what it needs than this (`query_performance.at_hand`); 0 is never, 1 always.
+            of what it needs than this (`evidence.share_at_hand`); 0 is never, 1 always.
             A surely simple question gets no plan (`wye.router.policy.may_take_steps`).
     """
 

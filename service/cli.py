@@ -30,7 +30,7 @@ from wye.service.errors import ServiceError
 from wye.service.terminal import Bar, say
 
 if TYPE_CHECKING:
-    from wye.router.remote_arms import RemoteAsker
+    from wye.router.remote import RemoteAsker
 
 GROUP = "wye.commands"
 USER_ERROR = 2

@@ -21,7 +21,7 @@ from wye.backends.store.index import PassageStore
 from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import RouterError
 from wye.router.gateway import decide_without_index
-from wye.router.remote_arms import ArmQuestion
+from wye.router.remote import ArmQuestion
 from wye.router.request_log import RequestLog
 from wye.router.session import ModelCache, Session, open_router
 from wye.router.settings import RoutingSettings

@@ -7,10 +7,8 @@ from typing import NoReturn
 
 from wye.featurizer.analyser import Analyser
 from wye.router.errors import RouterError
-from wye.router.model import RoutingModel
-from wye.router.model_files import read_policy
-from wye.router.passage_evidence import Returned
-from wye.router.passage_routing import decide_by_passages, load_passage_router
+from wye.router.model import RoutingModel, read_policy
+from wye.router.passages import ReturnedPassages, decide_by_passages, load_passage_router
 from wye.router.policy import Policy
 from wye.router.session import ModelCache, Session
 from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
@@ -129,7 +127,7 @@ class RemoteCollection(Collection):
         LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
         return True
 
-    def decide(self, params: SearchParams, asked: Returned) -> Decision:
+    def decide(self, params: SearchParams, asked: ReturnedPassages) -> Decision:
         """Decide which route a question takes, by what the simple arm returned.
 
         `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.

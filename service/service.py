@@ -15,7 +15,7 @@ from opentelemetry.trace import Tracer
 
 from wye.backends.files import plain
 from wye.featurizer.spacy.parser import QUESTION_TOKENS, token_count
-from wye.router.passage_evidence import Returned
+from wye.router.passages import ReturnedPassages
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
@@ -359,7 +359,7 @@ class Service:
         self._count_arms(params.collection, remote)
         return decision
 
-    async def _by_passages(self, params: SearchParams, returned: Returned) -> Decision:
+    async def _by_passages(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
         """Decide by what the simple arm returned, in the models' thread."""
         collection = self._collections[params.collection]
         if not isinstance(collection, RemoteCollection):

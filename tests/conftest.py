@@ -12,9 +12,9 @@ from hypothesis import settings
 from tests.fakes import ReadingAnalyser, syntax_parser
 from tests.hashing import FakeAnalyser
 from wye.featurizer.analyser import AnalyserSettings
-from wye.router.model_files import TrainedRouter, save_router
+from wye.router.evidence import COLUMNS, schema_id
+from wye.router.model import TrainedRouter, save_router
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES, schema_id
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import Route, Thresholds
 from wye.service.cli import run
@@ -70,8 +70,8 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
         own = AnalyserSettings()
         scorer = Scorer(
             names=(feature,),
-            columns=np.array([NAMES.index(feature)]),
-            width=len(NAMES),
+            columns=np.array([COLUMNS.index(feature)]),
+            width=len(COLUMNS),
             standard=Standard(np.zeros(1), np.ones(1), 50.0),
             members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.array([-offset])}),),
         )

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from wye.router.passage_evidence import PASSAGE_NAMES
+from wye.router.evidence import CHEAP_SIGNALS
+from wye.router.passages import PASSAGE_COLUMNS
 from wye.router.policy import SURE
-from wye.router.query_performance import CHEAP_SIGNALS
 from wye.training.evaluation.away import MEASURED, Away
 from wye.training.evaluation.compare import AUTO, QUALITY
 from wye.training.evaluation.held_out import Summary
@@ -108,7 +108,7 @@ def _sees(names: Sequence[str]) -> str:
     """A router's inputs in words, as the end of a sentence."""
     corpus = len(set(CHEAP_SIGNALS) & set(names))
     parse = [] if corpus == len(names) else ["counts and measures of the question's parse"]
-    if set(PASSAGE_NAMES) >= set(names):
+    if set(PASSAGE_COLUMNS) >= set(names):
         return (
             f"{len(names)} numbers on the first passages that a simple search returned: which of "
             "its words and names they hold, and which they are about. So it decides without an "

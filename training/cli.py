@@ -16,7 +16,7 @@ from wye.training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
     from wye.backends.progress import Progress
-    from wye.router.remote_arms import OpenArms
+    from wye.router.remote import OpenArms
     from wye.router.settings import Settings
     from wye.router.types import Route
     from wye.training.data.remote import RemoteAnswers
@@ -180,7 +180,7 @@ def answering(
 
 def _checked_name(name: str) -> str:
     """The name of a router, checked before anything takes time."""
-    from wye.router.model_files import require_name
+    from wye.router.model import require_name
 
     require_name(name)
     return name

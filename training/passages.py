@@ -14,12 +14,12 @@ from pathlib import Path
 
 from wye.backends.progress import Silent
 from wye.backends.types import Ranking
+from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import fuse_text
-from wye.router.passage_evidence import Returned, passage_schema
-from wye.router.remote_fusion import RemoteList, together
+from wye.router.passages import ReturnedPassages, passage_schema
+from wye.router.remote import RemoteList, fuse_remote
 from wye.router.scorer import Trees
 from wye.router.settings import Settings, load_settings
-from wye.router.text_evidence import SEEN
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import RemoteReplay, Replayed, TrainingReplay
@@ -49,8 +49,10 @@ def as_if_remote(
         own = _simple(one, simple, settings)
         graph = one.results.rankings[Route.GRAPH]
         graph = replace(graph, hits=graph.hits[:_DEPTH])
-        returned = Returned(one.question.text, [texts[hit.id] for hit in own.hits[:SEEN]])
-        fused = together(own, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
+        returned = ReturnedPassages(
+            one.question.text, [texts[hit.id] for hit in own.hits[:FIRST_PASSAGES]]
+        )
+        fused = fuse_remote(own, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
         return replace(
             one, remote=RemoteReplay(fused, 1.0, simple=own, returned=returned), steps=None
         )
@@ -70,7 +72,9 @@ def _variants(
 ) -> Iterator[TrainingReplay]:
     for simple in (Route.HYBRID, Route.DENSE):
         ids = {
-            hit.id for one in replay.questions for hit in _simple(one, simple, settings).hits[:SEEN]
+            hit.id
+            for one in replay.questions
+            for hit in _simple(one, simple, settings).hits[:FIRST_PASSAGES]
         }
         texts = {
             id_: (passage.title, passage.text)

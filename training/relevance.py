@@ -30,9 +30,9 @@ from wye.router.relevance import (
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
-    Asked,
     CurveSum,
     RelevanceModel,
+    RouteRanking,
     evidence_on,
     fingerprint,
     load_relevance,
@@ -185,7 +185,7 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
                         continue
                     hits = reply.ranking.ids()
                     texts, dense = session.snapshot.texts(hits), reply.arms.get(Route.DENSE)
-                    told = Asked(reply.question, route, reply.ranking, texts, dense)
+                    told = RouteRanking(reply.question, route, reply.ranking, texts, dense)
                     known, found = evidence_on(told, settings.fusion.depth)
                     gold = asked.gold[id_] if kind == "own" else frozenset[str]()
                     relevant = np.array([float(hit in gold) for hit in hits])

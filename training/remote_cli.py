@@ -11,7 +11,7 @@ from wye.training.errors import TrainingError
 
 if TYPE_CHECKING:
     from wye.backends.progress import Progress
-    from wye.router.remote_arms import RemoteAsker
+    from wye.router.remote import RemoteAsker
     from wye.router.settings import Settings
     from wye.training.data.remote import RemoteAnswers
     from wye.training.data.sources import QuestionSource

@@ -14,12 +14,10 @@ from wye.backends.progress import Progress
 from wye.backends.types import Float64, Mask
 from wye.featurizer.constituency.parser import open_syntax_parser
 from wye.featurizer.stopwatch import Stopwatch
-from wye.router.model import RoutingModel
-from wye.router.model_files import TrainedRouter, load_router, save_router
-from wye.router.passage_evidence import PASSAGE_NAMES, passage_schema
-from wye.router.passage_routing import load_passage_router
+from wye.router.evidence import COLUMNS, schema_id, stages
+from wye.router.model import RoutingModel, TrainedRouter, load_router, save_router
+from wye.router.passages import PASSAGE_COLUMNS, load_passage_router, passage_schema
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES, schema_id, stages
 from wye.router.settings import Settings
 from wye.router.types import Route
 from wye.training.card import card
@@ -177,7 +175,7 @@ class TrainingRun:
         self, fitted: Fitted, held_out: HeldOutEvaluation | None, models: Path, name: str
     ) -> tuple[Path, Report]:
         """See `write_router`."""
-        of_passages = fitted.training.questions.names == PASSAGE_NAMES
+        of_passages = fitted.training.questions.names == PASSAGE_COLUMNS
         return write_router(
             fitted,
             held_out,
@@ -215,7 +213,7 @@ class TrainingRun:
                     self._cache / "features",
                     self._settings.analyser,
                     progress.advance,
-                    stages(self._choices.among or NAMES),
+                    stages(self._choices.among or COLUMNS),
                 )
         finally:
             progress.close()
@@ -286,7 +284,7 @@ class TrainingRun:
         labels = compared(learned, Route.DENSE, choices.success, fusion).labels
         asked = replace(fitted.training, labels=labels, stakes=None, better=None)
         try:
-            router = fit(asked, NAMES, choices)
+            router = fit(asked, COLUMNS, choices)
         except FitError:
             return None
         return RouterScores(_scores(router, questions), router.policy)
@@ -375,7 +373,7 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
     folder = replace(settings.router, model=name).folder()
     if not has_index:
         return load_passage_router(folder)
-    return load_router(folder, schema_id=schema_of(settings), names=NAMES)
+    return load_router(folder, schema_id=schema_of(settings), names=COLUMNS)
 
 
 def schema_of(settings: Settings) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from wye.backends.coverage import NameCoverage, bits
 from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
     distinct,
@@ -53,11 +52,13 @@ from wye.backends.types import (
     Float64,
     Int64,
     Mask,
+    NameCoverage,
     Query,
     Ranking,
     RowHits,
     Scores,
     TextScorer,
+    bits,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
-from wye.router.answers.extractive import Quote
+from wye.router.answers import Quote
 from wye.service.errors import ServiceError
 
 EXTRACTIVE = "extractive"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from wye.backends.lexical import content_terms
 from wye.featurizer.feature import words
-from wye.router.answers.names import names_in
+from wye.router.answers import names_in
 from wye.service.answers.answer import Message
 from wye.service.api.common import LONGEST_QUESTION
 

@@ -1,7 +1,7 @@
 """Answers from a language model behind any endpoint that speaks OpenAI's protocol.
 
 Without one, or if it fails, the answer is made of sentences of the passages; see
-`wye.router.answers.extractive`.
+`wye.router.answers`.
 """
 
 from asyncio import timeout, to_thread
@@ -12,8 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from wye.backends.types import Passage
-from wye.router.answers.extractive import best_sentences
-from wye.router.answers.pack import pack
+from wye.router.answers import best_sentences, pack
 from wye.service.answers import follow_up
 from wye.service.answers.answer import (
     EXTRACTIVE,

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from wye.featurizer.registry import FEATURES
+from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
-from wye.router.passage_evidence import PASSAGE_MEANINGS, PASSAGE_NAMES, WITHOUT
-from wye.router.query_performance import MEANINGS, NAMES
+from wye.router.passages import INDEX_SIGNALS, PASSAGE_COLUMNS, PASSAGE_MEANINGS
 from wye.router.types import Route
 from wye.service.api.common import (
     CollectionName,
@@ -99,7 +99,7 @@ async def route(
             path=decision.route,
             asked=Route.AUTO,
             explain=wanted.explain,
-            without=() if service.collection(name).has_index else WITHOUT,
+            without=() if service.collection(name).has_index else INDEX_SIGNALS,
         ),
     )
 
@@ -115,6 +115,6 @@ async def features() -> FeatureList:
     return FeatureList(
         data=[
             FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
-            for name in (*NAMES, *PASSAGE_NAMES)
+            for name in (*COLUMNS, *PASSAGE_COLUMNS)
         ]
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from wye.backends.types import Passage, RankedHit, Ranking
-from wye.router.remote_fusion import RemoteList, together
+from wye.router.remote import RemoteList, fuse_remote
 from wye.router.types import Reply, Route
 from wye.service.arms.arm import ArmCall, RemoteArm, usable
 from wye.service.arms.budget import Budget
@@ -296,7 +296,7 @@ async def _merged(
         passages |= texts
     # Passages that are also in our index are shown as they are there.
     passages |= result.passages
-    fused = together(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
+    fused = fuse_remote(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
     reply = replace(
         own,
         route=Route.FUSION,

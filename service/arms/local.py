@@ -11,9 +11,8 @@ from typing import Self
 from wye import Hit, Hits
 from wye.router.gateway import check
 from wye.router.model import RoutingModel
-from wye.router.passage_evidence import Returned
-from wye.router.passage_routing import decide_by_passages
-from wye.router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
+from wye.router.passages import ReturnedPassages, decide_by_passages
+from wye.router.remote import ArmAnswer, ArmFacts, ArmHit, ArmQuestion
 from wye.router.session import ModelCache
 from wye.router.settings import Settings
 from wye.router.types import Decision, Route, route_named
@@ -130,7 +129,7 @@ class LocalArms:
             await asyncio.sleep(_LOOK)
             patience -= _LOOK
         call = await arm.search(asked.text, config.depth, asked.filter, LONGEST_DEADLINE_MS / 1000)
-        hits = tuple(AskedHit(hit.id, hit.title, hit.text, hit.score) for hit in call.hits)
+        hits = tuple(ArmHit(hit.id, hit.title, hit.text, hit.score) for hit in call.hits)
         return place, ArmAnswer(hits, 1000 * call.seconds, call.spent, call.reason)
 
     async def _encode(self, question: str) -> Sequence[float]:
@@ -215,7 +214,7 @@ class LocalSearch(LocalArms):
         )
         return decision
 
-    async def _decide(self, params: SearchParams, returned: Returned) -> Decision:
+    async def _decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
         return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
 
 

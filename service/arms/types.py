@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wye.backends.errors import FilterError
 from wye.backends.types import Metadata
-from wye.router.remote_fusion import Scores
+from wye.router.remote import Scores
 from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:

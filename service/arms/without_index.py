@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 
 from wye.router.errors import QuestionError
-from wye.router.passage_evidence import WITHOUT, Returned
-from wye.router.text_evidence import SEEN
+from wye.router.evidence import FIRST_PASSAGES
+from wye.router.passages import INDEX_SIGNALS, ReturnedPassages
 from wye.router.types import Decision, Reply, Route
 from wye.service.arms import gate
 from wye.service.arms.arm import ArmCall, RemoteArm
@@ -16,7 +16,7 @@ from wye.service.arms.gate import RemoteOutcome, named
 from wye.service.batching import Entry
 from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 
-Decide = Callable[[SearchParams, Returned], Awaitable[Decision]]
+Decide = Callable[[SearchParams, ReturnedPassages], Awaitable[Decision]]
 """Decides which route a question takes, by what the simple arm returned."""
 NO_RELEVANCE = (
     "Without an index the relevance of passages is unknown; leave min_relevance out, or cut the "
@@ -74,7 +74,8 @@ async def search(
     remote = result.remote or RemoteOutcome()
     if own.call is not None:
         calls = {simple.name: own.call, **remote.calls}
-        remote = replace(remote, calls=calls, without=WITHOUT if result.reply.decision else ())
+        without = INDEX_SIGNALS if result.reply.decision else ()
+        remote = replace(remote, calls=calls, without=without)
     return replace(result, params=params, remote=remote, total=perf_counter() - started)
 
 
@@ -94,7 +95,7 @@ async def route(
     """
     if params.filter is not None:
         simple.check_filter(params.filter)
-    own = SearchParams(params.collection, Route.AUTO, SEEN, params.filter)
+    own = SearchParams(params.collection, Route.AUTO, FIRST_PASSAGES, params.filter)
     call = await gate.ask(simple, own, item, seconds, budget)
     decision = await _decided(decide, params, item.text, call)
     return decision, RemoteOutcome({simple.name: call})
@@ -140,5 +141,5 @@ class _SimpleSearch:
 async def _decided(decide: Decide, params: SearchParams, question: str, call: ArmCall) -> Decision:
     if call.reason:
         return Decision(Route.HYBRID, None, None, None, NOTHING)
-    found = [(hit.title, hit.text) for hit in call.hits[:SEEN]]
-    return await decide(params, Returned(question, found))
+    found = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
+    return await decide(params, ReturnedPassages(question, found))

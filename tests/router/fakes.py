@@ -5,17 +5,28 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from wye.backends.coverage import NameCoverage, WordCoverage, bits
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import Float32, Float64, Int64, Mask, Query, RankedHit, Ranking, Scores
+from wye.backends.types import (
+    Float32,
+    Float64,
+    Int64,
+    Mask,
+    NameCoverage,
+    Query,
+    RankedHit,
+    Ranking,
+    Scores,
+    WordCoverage,
+    bits,
+)
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.encoder import EncodedText, pool_spans
 from wye.featurizer.types import Parse, Span, Syntax, T, Token
+from wye.router.evidence import COLUMNS
 from wye.router.model import RoutingModel
 from wye.router.policy import Policy, decide
-from wye.router.query_performance import NAMES
 from wye.router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
@@ -259,4 +270,4 @@ class ByLength(RoutingModel):
 
 
 def column(features: Float64, name: str) -> list[float]:
-    return features[:, NAMES.index(name)].tolist()  # type: ignore[no-any-return]
+    return features[:, COLUMNS.index(name)].tolist()  # type: ignore[no-any-return]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from wye.backends.numerics import logistic
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
+from wye.router.evidence import CHEAP_SIGNALS, MEANINGS
 from wye.router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
 from wye.router.policy import decide
-from wye.router.query_performance import CHEAP_SIGNALS, MEANINGS
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import BASELINE, Contribution, Decision, Route, Thresholds
 

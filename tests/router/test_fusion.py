@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Query, RankedHit, Ranking
 from wye.router.errors import FusionError
+from wye.router.evidence import LEAST_SHARE, log_share
 from wye.router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
     FusionSettings,
@@ -25,7 +26,6 @@ from wye.router.fusion import (
     graph_weights,
     scaled,
 )
-from wye.router.query_performance import LEAST_SHARE, log_share
 from wye.router.types import ARMS, ArmResults, FusedHit, Route
 
 IDS = [f"p{number}" for number in range(8)]

@@ -9,10 +9,10 @@ from tests.router.test_relevance import model
 from wye.backends.types import Float64
 from wye.featurizer.plan import Plan, Step
 from wye.router.errors import FusionError, ModelFileError, QuestionError
+from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import EMPTY_INDEX, Gateway, decide_without_index
 from wye.router.policy import UNFAMILIAR
-from wye.router.query_performance import NAMES
 from wye.router.reading import LONGEST_STEPPED, QuestionReading
 from wye.router.relevance import RelevanceModel
 from wye.router.steps import OUT_OF_TIME
@@ -218,7 +218,7 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     first, second = model.seen
     assert first.tobytes() == second.tobytes()
     known = np.flatnonzero(~np.isnan(first).any(axis=0))
-    assert [NAMES[place] for place in known] == ["word_length_mean", "seed_count", "dense_best"]
+    assert [COLUMNS[place] for place in known] == ["word_length_mean", "seed_count", "dense_best"]
     stages = {"parsing", "features", "encoding", "dense", "seeds", "routing"}
     assert {*replies[0].seconds} == stages
 

@@ -19,12 +19,12 @@ from wye.router.relevance import (
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
-    Asked,
     Curve,
     CurveSum,
     Evidence,
-    Judged,
+    Judgement,
     RelevanceModel,
+    RouteRanking,
     evidence_on,
     likely,
     load_relevance,
@@ -97,14 +97,16 @@ def test_unknown_evidence_adds_what_is_said_of_it() -> None:
 
 def test_a_question_is_judged_the_same_whatever_else_is_asked_for() -> None:
     texts = [("Bridge", "A bridge over a river."), ("Sea", "Salt water.")] * 3
-    all_six = Asked("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), texts)
-    five = Asked("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5), texts[:5])
-    none = Asked("Which?", Route.DENSE, ranking(), [])
-    sea = Asked("Which sea?", Route.LEXICAL, ranking(7.0, 6.0), texts[:2])
+    all_six = RouteRanking(
+        "Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), texts
+    )
+    five = RouteRanking("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5), texts[:5])
+    none = RouteRanking("Which?", Route.DENSE, ranking(), [])
+    sea = RouteRanking("Which sea?", Route.LEXICAL, ranking(7.0, 6.0), texts[:2])
     whole, first, nothing, other = model().judge([all_six, five, none, sea])
     assert whole.relevance[:5] == first.relevance
     assert whole.answerability == first.answerability
-    assert nothing == Judged()
+    assert nothing == Judgement()
     for one, found in ((all_six, whole), (sea, other)):
         assert model().judge([one]) == [found]
     assert other != model().judge([replace(sea, question="Which bridge?")])[0]
@@ -118,7 +120,7 @@ def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:
     texts = [("", "")] * 3
 
     def scores_and_cosines(route: Route, own: Ranking) -> tuple[Route, list[list[float]]]:
-        judged_as, found = evidence_on(Asked("", route, own, texts[: len(own.hits)]), 100)
+        judged_as, found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
         return judged_as, found.passages[:, [0, 4]].T.tolist()
 
     few = Ranking("fusion", hits, candidates=100)
@@ -145,7 +147,7 @@ def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list(
     dense = ranking(0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 
     def cosines(*told: object) -> list[float]:
-        found = evidence_on(Asked("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
+        found = evidence_on(RouteRanking("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
         return [*map(float, found.passages[:, 4])]
 
     assert cosines(whole, texts, dense) == [0.7, 0.3, 0.6, 0.5, 0.4, 0.3]

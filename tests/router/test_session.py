@@ -30,10 +30,10 @@ from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.constituency.parser import open_syntax_parser
 from wye.router.deriving import LOCK, Deriving, derive
 from wye.router.errors import ModelFileError
+from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import decide_without_index
-from wye.router.model_files import read_policy, save_policy
+from wye.router.model import read_policy, save_policy
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES, schema_id
 from wye.router.session import ModelCache, Session, Snapshot, open_router
 from wye.router.settings import RoutingSettings, Settings, load_settings
 from wye.router.types import ARMS, FURTHER, Route, Thresholds
@@ -605,7 +605,7 @@ def test_indexes_share_their_models(
 def test_a_router_of_other_features_is_refused(
     routed: Callable[..., Settings], fake_analyser: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = routed(NAMES[0])
+    settings = routed(COLUMNS[0])
     monkeypatch.setattr("wye.router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
         open_router(settings, ModelCache())

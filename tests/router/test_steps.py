@@ -16,9 +16,13 @@ from wye.router.steps import (
     OUT_OF_TIME,
     InnerResult,
     PlannedQuestion,
-    Stepped,
     StepSettings,
+    StepsResult,
     SubQuestion,
+    fits,
+    is_date,
+    is_quantity,
+    plain_words,
     step_through,
 )
 from wye.router.types import FusedHit
@@ -114,7 +118,7 @@ def _answer(
     names: Names | None = None,
     k: int = DEPTH,
     settings: StepSettings | None = None,
-) -> list[Stepped]:
+) -> list[StepsResult]:
     planned = [PlannedQuestion(text, PLANS[text], partial(search.find, text)) for text in questions]
     return step_through(planned, search, names or Names(), k, settings or StepSettings())
 
@@ -196,7 +200,7 @@ def test_without_a_plan_it_is_the_inner_route_bit_for_bit(k: int) -> None:
     search = MadeUp()
     (found,) = _answer([PLAIN], search, k=k)
     inner = search.find(PLAIN).ranking
-    assert found == Stepped(replace(inner, hits=inner.hits[:k]))
+    assert found == StepsResult(replace(inner, hits=inner.hits[:k]))
     assert search.asked == []
 
 
@@ -327,7 +331,7 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
     assert len(search.asked) == min(looks, 3)
     assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
     assert len(nested.ranking.hits) == DEPTH
-    assert plain == Stepped(search.find(PLAIN).ranking)
+    assert plain == StepsResult(search.find(PLAIN).ranking)
     if not looks:
         found = [(hit.id, hit.score) for hit in nested.ranking.hits]
         assert found == [(hit.id, hit.score) for hit in search.find(NESTED).ranking.hits]
@@ -352,7 +356,7 @@ def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
     assert [hit.id for hit in found.ranking.hits] == best
     nothing = Names({f"p{n}": [] for n in range(40)})
     (same,) = step_through(planned, search, nothing, DEPTH, settings)
-    assert same == Stepped(search.find(PLAIN).ranking)
+    assert same == StepsResult(search.find(PLAIN).ranking)
 
 
 def test_an_inner_route_that_finds_nothing() -> None:
@@ -396,3 +400,38 @@ def test_hits_of_an_unfused_route_have_no_other_source() -> None:
     (hit,) = found.ranking.hits
     assert isinstance(hit, FusedHit)
     assert [source.retriever for source in hit.sources] == ["steps"]
+
+
+@pytest.mark.parametrize(
+    "name", ["May 1865", "1990s", "the 12th century", "Sunday", "early 2001", "three years"]
+)
+def test_dates(name: str) -> None:
+    assert is_date(name)
+    assert [fits(name, wanted) for wanted in ("date", "person", "place", "free")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("name", ["less than seven metres", "42 km", "two", "about 1,200"])
+def test_quantities(name: str) -> None:
+    assert is_quantity(name)
+    assert not fits(name, "work")
+    assert fits(name, "number")
+
+
+@pytest.mark.parametrize(
+    "name", ["Alpha 7", "Euro 2008", "May", "Jean Sibelius", "1984 Summer Olympics", "", "東京"]
+)
+def test_names_with_numbers_are_names(name: str) -> None:
+    assert not is_date(name)
+    assert not is_quantity(name)
+    assert fits(name, "work")
+    assert not fits(name, "date")
+
+
+def test_articles_and_marks_tell_no_names_apart() -> None:
+    assert plain_words("The Café's") == plain_words("café") == "café"
+    assert plain_words("the") == ""

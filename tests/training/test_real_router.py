@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from wye.backends.files import DIGITS
+from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
-from wye.router.model_files import TrainedRouter, save_router
+from wye.router.model import RoutingModel, TrainedRouter, save_router
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Decision, Route, Thresholds
@@ -56,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     pool = Pool(evaluation_set.features, labels, evaluation_set.groups)
     parts = [pool.examples(rows) for rows in (~dev, dev)]
-    scorer = train(parts[0], parts[1], NAMES, RECIPE).scorer
+    scorer = train(parts[0], parts[1], COLUMNS, RECIPE).scorer
     low, high = np.quantile(scorer.scores(evaluation_set.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)
     draft = TrainedRouter(scorer, policy, schema_of(settings), "# A router\n", {}, {})

@@ -9,7 +9,7 @@ import pytest
 from tests.training.made import write_town
 from wye.backends.progress import Silent
 from wye.featurizer.constituency.parser import open_syntax_parser
-from wye.router.query_performance import schema_id
+from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run

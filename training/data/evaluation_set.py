@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from wye.backends.types import Float32, Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import AnalyserSettings
 from wye.featurizer.plan import is_nested, may_have_plan
+from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from wye.router.passage_evidence import PASSAGE_NAMES, passage_columns
+from wye.router.passages import PASSAGE_COLUMNS, passage_columns
 from wye.router.policy import SURE, bands
-from wye.router.query_performance import NAMES, at_hand, with_corpus
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import FURTHER, Route, Thresholds
 from wye.training.data.feature_cache import cached_features
@@ -43,13 +43,13 @@ class EvaluationSet:
     Attributes:
         features: (n, d) float64.
         deciding: Stages that the router always needs to decide; see
-            `wye.router.query_performance.stages`.
+            `wye.router.evidence.stages`.
     """
 
     replays: tuple[Replay, ...]
     features: Float64
     deciding: tuple[str, ...] = _READING
-    names: tuple[str, ...] = NAMES
+    names: tuple[str, ...] = COLUMNS
     _worth: dict[tuple[Route, FusionSettings], Float64] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -83,7 +83,7 @@ class EvaluationSet:
                     "Some of these questions are asked of an index and some of a remote arm in its "
                     "place, for which routers use different features; train one router for each."
                 )
-            return cls(tuple(replays), passage_columns(returned), (), PASSAGE_NAMES)
+            return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
         texts = [one.question.text for one in asked]
         features = cached_features(texts, cache, settings, progress=progress)
         results = [one for replay in replays for one in replay.results]
@@ -249,7 +249,7 @@ class EvaluationSet:
     def _needs_more(self, steps: float) -> Mask:
         if steps in (0, 1):
             return np.full(len(self), bool(steps))
-        return at_hand(self.features) < steps
+        return share_at_hand(self.features) < steps
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""

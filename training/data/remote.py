@@ -17,11 +17,18 @@ import numpy as np
 
 from wye.backends.progress import Progress
 from wye.backends.types import Query, RankedHit, Ranking
+from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.passage_evidence import Returned
-from wye.router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit, RemoteAsker
-from wye.router.remote_fusion import RemoteList, together
-from wye.router.text_evidence import SEEN
+from wye.router.passages import ReturnedPassages
+from wye.router.remote import (
+    ArmAnswer,
+    ArmFacts,
+    ArmHit,
+    ArmQuestion,
+    RemoteAsker,
+    RemoteList,
+    fuse_remote,
+)
 from wye.router.types import ArmResults, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.data.json_lines import keep_line, kept_lines
@@ -45,7 +52,7 @@ class KeptAnswers:
         self._found: dict[str, ArmAnswer] = {}
         for row in kept_lines(path):
             with suppress(KeyError, TypeError):
-                hits = tuple(AskedHit(**hit) for hit in row["hits"])
+                hits = tuple(ArmHit(**hit) for hit in row["hits"])
                 self._found[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
 
     def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
@@ -189,7 +196,7 @@ class RemoteAnswers:
         answer = answers[simple.name]
         own = _ranking_of(simple, answer)
         remote = self._remote(question, own, answers, by_scores=simple.scores == "cosine")
-        shown = [(hit.title, hit.text) for hit in answer.hits[:SEEN]]
+        shown = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
         nothing = Ranking("", ())
         return Replayed(
             question=replace(question, group=question.group or dataset.name),
@@ -205,7 +212,7 @@ class RemoteAnswers:
                 simple=own,
                 simple_ms=answer.ms,
                 simple_price_ms=simple.price * self.ms_per_price,
-                returned=Returned(question.text, shown),
+                returned=ReturnedPassages(question.text, shown),
             ),
         )
 
@@ -223,7 +230,7 @@ class RemoteAnswers:
             RemoteList(_ranking_of(arm, answers[arm.name]), arm.scores, arm.weight)
             for arm in self.others
         ]
-        fused = together(own, lists, DEPTH, by_scores=by_scores) if lists else own
+        fused = fuse_remote(own, lists, DEPTH, by_scores=by_scores) if lists else own
         wanted = [words(answer) for answer in question.answers]
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),

@@ -17,11 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from wye.backends.coverage import Coverage, NameCoverage, WordCoverage
 from wye.backends.files import write_atomically
 from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import Float64, Mention, Query, RankedHit, Ranking
-from wye.router.passage_evidence import Returned
+from wye.backends.types import (
+    Coverage,
+    Float64,
+    Mention,
+    NameCoverage,
+    Query,
+    RankedHit,
+    Ranking,
+    WordCoverage,
+)
+from wye.router.passages import ReturnedPassages
 from wye.router.types import ARMS, FURTHER, ArmResults, Route
 from wye.training.data.dataset import Judgements, Question
 from wye.training.errors import ReplayError, SplitError
@@ -70,7 +78,7 @@ class RemoteReplay:
     simple: Ranking | None = None
     simple_ms: float = 0.0
     simple_price_ms: float = 0.0
-    returned: Returned | None = None
+    returned: ReturnedPassages | None = None
     answered: Mapping[str, bool] = field(default_factory=dict)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from wye.backends.progress import Progress
 from wye.backends.types import Float64
-from wye.router.answers.extractive import best_sentences
+from wye.router.answers import best_sentences
 from wye.router.relevance import ABSTAIN_BELOW, FIRST
 from wye.training.data.dataset import Question
 from wye.training.data.replaying import contains_any, words

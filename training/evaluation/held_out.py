@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask
 from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.evidence import stages
 from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands, routes
-from wye.router.query_performance import stages
 from wye.router.types import Route
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.evaluation.away import Away

@@ -9,10 +9,10 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.progress import Progress
 from wye.backends.types import Float64, Int64, Mask
 from wye.featurizer.registry import FEATURE_NAMES
+from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.model import RoutingModel
 from wye.router.policy import Policy, bands
-from wye.router.query_performance import NAMED, SIDES, STAGE_1
 from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from wye.router.types import Route, Thresholds
 from wye.training.data.dataset import respell
@@ -48,7 +48,7 @@ from wye.training.thresholds.sweep import CUTS, objective
 
 UNFAMILIAR = 0.01
 """Share of dev questions that count as unlike all of training."""
-_FEATURES = {"text": STAGE_1, "syntax": FEATURE_NAMES, "all": None}
+_FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
 
 
 def columns_named(features: str) -> tuple[str, ...] | None:
@@ -232,7 +232,8 @@ def fit(
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
-    takes_steps = {NAMED, SIDES} <= set(trained.scorer.names)  # steps are decided by these
+    # Steps are decided by these signals.
+    takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(trained.scorer.names)
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
     scores = scores_of(logits)
 

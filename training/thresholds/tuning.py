@@ -11,11 +11,10 @@ from rich.console import Console
 
 from wye.backends.types import Int64
 from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
-from wye.router.model_files import load_router, save_policy
+from wye.router.model import RoutingModel, load_router, save_policy
 from wye.router.policy import Policy, bands, routes
-from wye.router.query_performance import NAMES, schema_id, stages
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Contribution, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
@@ -117,7 +116,7 @@ class Tuning:
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
         schema = schema_id(parser.fingerprint)
-        found = load_router(router.folder(), schema_id=schema, names=NAMES)
+        found = load_router(router.folder(), schema_id=schema, names=COLUMNS)
         deciding = stages(found.scorer.names)
         asked = EvaluationSet.load(read, cache, own.analyser, deciding=deciding)
         return cls(asked, found, own.fusion, measure)

@@ -10,7 +10,6 @@ import pytest
 
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
-from wye.backends.coverage import NameCoverage
 from wye.backends.numerics import RequestError
 from wye.backends.papers.facts import ENTITIES, best_facts
 from wye.backends.papers.units import Units
@@ -28,7 +27,17 @@ from wye.backends.trigraph.retriever import (
     TriGraphSettings,
 )
 from wye.backends.trigraph.seeds import SeedSettings
-from wye.backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
+from wye.backends.types import (
+    Float32,
+    Float64,
+    Mask,
+    Mention,
+    NameCoverage,
+    Passage,
+    Query,
+    Ranking,
+    Scores,
+)
 
 CorpusOf = Callable[..., Corpus]
 NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.router.answers.names import names_in
+from wye.router.answers import names_in
 from wye.service.answers import follow_up
 from wye.service.answers.answer import Message
 from wye.service.answers.follow_up import LONGEST, accepted, carried, conversation, leans

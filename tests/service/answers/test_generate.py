@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import wye.service.answers.generate
 from wye.backends.types import Passage
-from wye.router.answers.extractive import Quote
+from wye.router.answers import Quote
 from wye.service.answers import follow_up
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams, conversation

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.training.made import replay_of, replayed
+from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.query_performance import NAMED, NAMES, SIDES
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
@@ -107,9 +107,9 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
         replayed("q3", "c", found, text="the town of Ada"),  # has no plan
         replayed("q4", "c", {**found, Route.STEPS: "c"}),
     )
-    features = np.zeros((4, len(NAMES)))
-    features[:, NAMES.index(NAMED)] = 0.5, 1.0, 0.0, 0.0
-    features[:, NAMES.index(SIDES)] = 1
+    features = np.zeros((4, len(COLUMNS)))
+    features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5, 1.0, 0.0, 0.0
+    features[:, COLUMNS.index(SIDES_SIGNAL)] = 1
     asked = EvaluationSet((replay,), features, ("routing", "encoding"))
     scores = np.array([0.4, 0.9, 0.9, 0.04])
     assert asked.apart(0.0, scores).tolist() == [False] * 4
@@ -135,7 +135,7 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
 def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> None:
     found = {D: "ab", L: "ba", G: "ba", Route.STEPS: "c"}
     questions = [replace(replayed(name, "c", found), open=name != "q1") for name in ("q1", "q2")]
-    asked = EvaluationSet((replay_of(*questions),), np.zeros((2, len(NAMES))))
+    asked = EvaluationSet((replay_of(*questions),), np.zeros((2, len(COLUMNS))))
     assert asked.apart(1.0, np.full(2, UNFAMILIAR_SCORE)).tolist() == [True, False]
     assert asked.apart(1.0, np.full(2, 0.51)).tolist() == [True, True]
     codes = asked.codes(np.full(2, UNFAMILIAR_SCORE), Thresholds(0.2, 0.8, 1.0))
@@ -145,7 +145,7 @@ def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> 
 def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questions() -> None:
     found = {D: "ab", L: "ba", G: "ba"}
     replay = replay_of(replayed("q1", "a", found), replayed("q2", "b", found))
-    asked = EvaluationSet((replay,), np.zeros((2, len(NAMES))))
+    asked = EvaluationSet((replay,), np.zeros((2, len(COLUMNS))))
     by_rank = FusionSettings(method="rrf")
     worth = asked.worth(Route.FUSION, by_rank)
     assert worth is asked.worth(Route.FUSION, by_rank)

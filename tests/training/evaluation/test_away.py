@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from tests.training.made import replay_of, replayed
+from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMED, NAMES
 from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.evaluation.away import FIXED, MEASURED, away
@@ -20,8 +20,8 @@ def test_each_point_beside_the_best_that_always_takes_one_route() -> None:
         replayed("q2", "c", {**found, S: "c"}, group="town"),
         replayed("q3", "a", found, group="town"),
     ]
-    features = np.zeros((3, len(NAMES)))
-    features[:, NAMES.index(NAMED)] = 0.5
+    features = np.zeros((3, len(COLUMNS)))
+    features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5
     asked = EvaluationSet((replay_of(*questions),), features)
     points = {"quality": Thresholds(0.0, 1.0, 1.0), "fast": Thresholds(1.0, 1.0, 0.0)}
     policy = Policy(Thresholds(0.0, 1.0, 1.0), D, points=points)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.made import replay_of, replayed
+from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.query_performance import NAMED, NAMES, SIDES
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.thresholds.steps import PLACES, solve_steps
@@ -24,9 +24,9 @@ WORSE, SAME, BETTER = (
 
 def asked(found: Sequence[tuple[dict[Route, str], float]]) -> EvaluationSet:
     """Questions from what each arm found and how many of their names are found; `c` is gold."""
-    features = np.zeros((len(found), len(NAMES)))
-    features[:, NAMES.index(NAMED)] = [named for _, named in found]
-    features[:, NAMES.index(SIDES)] = 1
+    features = np.zeros((len(found), len(COLUMNS)))
+    features[:, COLUMNS.index(NAMES_SIGNAL)] = [named for _, named in found]
+    features[:, COLUMNS.index(SIDES_SIGNAL)] = 1
     questions = [replayed(f"q{place}", "c", one) for place, (one, _) in enumerate(found)]
     return EvaluationSet((replay_of(*questions),), features)
 

@@ -11,11 +11,10 @@ from rich.console import Console
 from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
 from wye.backends.numerics import logistic
 from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.evidence import COLUMNS, schema_id
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
-from wye.router.model_files import TrainedRouter, read_policy, save_router
+from wye.router.model import RoutingModel, TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy
-from wye.router.query_performance import NAMES, schema_id
 from wye.router.settings import load_settings
 from wye.router.types import BASELINE, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
@@ -97,7 +96,7 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
     own = load_settings().analyser
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
-    scorer = one_feature("words", len(NAMES), NAMES.index("words"))
+    scorer = one_feature("words", len(COLUMNS), COLUMNS.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
     path = write_replay(tmp_path, replay.questions, "dev")

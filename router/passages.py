@@ -1,9 +1,9 @@
-"""Signals of a question from the passages that another search returned, without its corpus.
+"""Routing for a corpus that is not indexed here, by the passages that another search returned.
 
 A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
 same, and a name is what the question writes with capitals, or a title that is part of its words.
-Otherwise the signals are computed like those of `wye.router.text_evidence`. Their values differ
-from those of an index, so they have names of their own, and a router trained on one kind is refused
+Otherwise the signals are computed like those of `wye.router.evidence`. Their values differ from
+those of an index, so they have names of their own, and a router trained on one kind is refused
 where there is the other.
 """
 
@@ -11,20 +11,28 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from wye.backends.coverage import Coverage, NameCoverage, WordCoverage, bits
 from wye.backends.lexical import content_terms, terms
-from wye.backends.types import Float64, Query
+from wye.backends.types import Coverage, Float64, NameCoverage, Query, WordCoverage, bits
 from wye.backends.words import is_informative, title_names, tokenise
-from wye.router.query_performance import CHEAP_SIGNALS, signals
-from wye.router.text_evidence import LIST_SIGNALS, SEEN, TEXT_MEANINGS, TEXT_SIGNALS
-from wye.router.types import ArmResults
+from wye.router.evidence import (
+    CHEAP_SIGNALS,
+    FIRST_PASSAGES,
+    LIST_SIGNALS,
+    RETURNED_PREFIX,
+    TEXT_MEANINGS,
+    TEXT_SIGNALS,
+    signals,
+)
+from wye.router.explain import summary
+from wye.router.model import RoutingModel, load_router
+from wye.router.types import ArmResults, Decision
 
-PREFIX = "returned_"
-VERSION = 1
+PASSAGE_SIGNALS_VERSION = 1
 """Incremented when the value of some column changes."""
 # Without a graph, a name's confidence and rarity are not known.
 _UNKNOWN = LIST_SIGNALS | {
@@ -35,10 +43,12 @@ _UNKNOWN = LIST_SIGNALS | {
     "titled_uniqueness",
 }
 _SIGNALS = tuple(name for name in TEXT_SIGNALS if name not in _UNKNOWN)
-PASSAGE_NAMES: tuple[str, ...] = tuple(f"{PREFIX}{name}" for name in _SIGNALS)
+PASSAGE_COLUMNS: tuple[str, ...] = tuple(f"{RETURNED_PREFIX}{name}" for name in _SIGNALS)
 """The columns that a router without an index may use, in order."""
-PASSAGE_MEANINGS: Mapping[str, str] = {f"{PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS}
-WITHOUT: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
+PASSAGE_MEANINGS: Mapping[str, str] = {
+    f"{RETURNED_PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS
+}
+INDEX_SIGNALS: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
 """Signals that need an index: its vectors, its BM25 weights or its entities."""
 
 _CAPITAL = "A-Z0-9\u00c0-\u00de"
@@ -50,7 +60,7 @@ _POSSESSIVE = re.compile(r"['\u2019]s?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReturnedPassages:
     """What a search returned for a question.
 
     Attributes:
@@ -62,12 +72,12 @@ class Returned:
 
 
 def passage_schema() -> str:
-    """Identity of the columns' values; see `wye.router.query_performance.schema_id`."""
-    content = json.dumps(["passages", PASSAGE_NAMES, VERSION])
+    """Identity of the columns' values; see `wye.router.evidence.schema_id`."""
+    content = json.dumps(["passages", PASSAGE_COLUMNS, PASSAGE_SIGNALS_VERSION])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def passage_columns(asked: Sequence[Returned]) -> Float64:
+def passage_columns(asked: Sequence[ReturnedPassages]) -> Float64:
     """The router's input, (n, len(PASSAGE_NAMES))."""
     nothing = np.zeros(0, np.float32)
     found = [
@@ -76,9 +86,9 @@ def passage_columns(asked: Sequence[Returned]) -> Float64:
     return signals(found, _SIGNALS)
 
 
-def passage_coverage(asked: Returned) -> Coverage:
+def passage_coverage(asked: ReturnedPassages) -> Coverage:
     """How the first passages cover a question's words and names."""
-    shown = asked.passages[:SEEN]
+    shown = asked.passages[:FIRST_PASSAGES]
     heads = [frozenset(terms(title)) for title, _ in shown]
     bodies = [head.union(terms(text)) for head, (_, text) in zip(heads, shown, strict=True)]
     words = tuple(
@@ -127,3 +137,33 @@ def _spoken(text: str) -> str:
     """The words of a text in order, in lower case and without possessives, separated by blanks."""
     words = (token.casefold() for token in tokenise(text) if token[0].isalnum())
     return f" {' '.join(words)} "
+
+
+def load_passage_router(folder: Path) -> RoutingModel:
+    """Read a router that decides by returned passages.
+
+    Raises:
+        ModelFileError: The router is missing or damaged, or was trained on signals of an index.
+    """
+    return load_router(folder, schema_id=passage_schema(), names=PASSAGE_COLUMNS)
+
+
+def decide_by_passages(
+    model: RoutingModel,
+    asked: ReturnedPassages,
+    *,
+    explain: bool = False,
+    point: str = "",
+) -> Decision:
+    """Decide whether the simple arm's passages suffice or other arms are asked too.
+
+    Args:
+        model: A router from `load_passage_router`.
+
+    Raises:
+        QuestionError: There is no such operating point.
+    """
+    columns = passage_columns([asked])
+    own = model.at(point)
+    (decision,) = own.decide(columns, explain=explain)
+    return replace(decision, summary=summary(decision)) if explain else decision

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.backends.types import RankedHit, Ranking, Source
-from wye.router.remote_fusion import RemoteList, Scores, together
+from wye.router.remote import RemoteList, Scores, fuse_remote
 from wye.router.types import FusedHit
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
@@ -37,7 +37,7 @@ def test_it_is_reciprocal_rank_fusion(
     ours: list[str], far: list[str], more: list[str], weight: float, k: int
 ) -> None:
     lists = [RemoteList(of("far", far), "rank", weight), RemoteList(of("more", more), "mass", 1.0)]
-    found = together(of("hybrid", ours), lists, k, by_scores=True)
+    found = fuse_remote(of("hybrid", ours), lists, k, by_scores=True)
     assert [hit.id for hit in found.hits] == slow([(ours, 1.0), (far, weight), (more, 1.0)], k)
     for hit in found.hits:
         assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
@@ -50,7 +50,7 @@ def test_it_is_reciprocal_rank_fusion(
 def test_our_own_lists_are_told_apart(dense: float, lexical: float) -> None:
     sources = (Source("dense", 1, 0.7, dense), Source("lexical", 3, 9.0, lexical))
     ours = Ranking("fusion", (FusedHit("a", 0.8, 1, sources),), 9)
-    (hit,) = together(ours, [RemoteList(of("far", ["a"]), "rank", 1.0)], 5, by_scores=True).hits
+    (hit,) = fuse_remote(ours, [RemoteList(of("far", ["a"]), "rank", 1.0)], 5, by_scores=True).hits
     parts = {source.retriever: source for source in hit.sources}
     assert (parts["dense"].rank, parts["lexical"].score) == (1, 9.0)
     assert parts["dense"].share + parts["lexical"].share == pytest.approx(1 / 61)
@@ -69,7 +69,7 @@ def test_scores_of_a_known_meaning_are_added(
     cosines = {id_: 0.9 - 0.1 * place for place, id_ in enumerate(ours)}
     far = dict(zip("hgfedcba", masses, strict=False))
     own, other = scored("fusion", cosines), scored("far", far)
-    found = together(own, [RemoteList(other, "mass", weight)], 20, by_scores=True)
+    found = fuse_remote(own, [RemoteList(other, "mass", weight)], 20, by_scores=True)
     last, least = min(cosines.values()), min(masses)
     expected = {id_: cosines[id_] - last if id_ in cosines else 0.0 for id_ in {*cosines, *far}}
     for id_, mass in far.items():
@@ -100,5 +100,5 @@ def test_scores_that_are_not_what_they_should_be_are_not_added(
 
 def test_where_ours_are_reciprocal_ranks_all_are() -> None:
     lists = [RemoteList(of("far", ["a", "b"]), "cosine", 1.0)]
-    found = together(of("fusion", ["b"]), lists, 5, by_scores=False)
+    found = fuse_remote(of("fusion", ["b"]), lists, 5, by_scores=False)
     assert found.hits[0].score == pytest.approx(1 / 61 + 1 / 62)

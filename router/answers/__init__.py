@@ -1,1 +1,0 @@
-"""Answers from passages without a language model, and the context shown to one."""

@@ -1,0 +1,170 @@
+from time import process_time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wye.backends.documents import split_sentences
+from wye.router.answers import (
+    LEFT_OUT,
+    LONGEST,
+    Quote,
+    best_sentences,
+    names_in,
+    pack,
+    sentences_of,
+)
+
+BRIDGE = ("Stari Most", "Stari Most spans the Neretva in Mostar. It was rebuilt in 2004.")
+RIVER = ("Neretva", "Boats are popular there. The Neretva flows into the Adriatic Sea.")
+OTHER = ("Tower Bridge", "Tower Bridge is in London.")
+
+
+def test_the_sentence_that_has_the_questions_words() -> None:
+    (quote,) = best_sentences("When was the bridge rebuilt?", [BRIDGE, RIVER, OTHER], 1)
+    assert quote == Quote("It was rebuilt in 2004.", 1)
+
+
+def test_a_name_leads_on_to_a_sentence_that_shares_no_word_with_the_question() -> None:
+    quotes = best_sentences("What is spanned in Mostar?", [OTHER, BRIDGE, RIVER], 2)
+    assert quotes == [
+        Quote("Stari Most spans the Neretva in Mostar.", 2),
+        Quote("The Neretva flows into the Adriatic Sea.", 3),
+    ]
+
+
+def test_what_does_not_bear_on_the_question_stays_out() -> None:
+    assert best_sentences("Who?", [BRIDGE, RIVER]) == []
+    assert best_sentences("zebras", [BRIDGE, RIVER]) == []
+    assert best_sentences("zebras", []) == []
+
+
+def test_passages_about_something_else_are_not_quoted() -> None:
+    assert best_sentences("Who designed the lighthouse of Alexandria?", [BRIDGE, RIVER]) == []
+    # "sea" and "flow" are there, but nothing of what is asked about.
+    assert best_sentences("Into which sea does the Amazon flow?", [RIVER]) == []
+    assert best_sentences("Into which sea does the Neretva flow?", [RIVER])
+    # One word of seven.
+    assert best_sentences("how do you keep a popular rose bush green in winter", [RIVER]) == []
+
+
+def test_the_best_sentence_is_first() -> None:
+    quotes = best_sentences("Into which sea does the Neretva flow?", [BRIDGE, RIVER], 2)
+    assert quotes == [
+        Quote("The Neretva flows into the Adriatic Sea.", 2),
+        Quote("Stari Most spans the Neretva in Mostar.", 1),
+    ]
+
+
+def test_a_sentence_that_stands_twice_is_no_trouble() -> None:
+    quotes = best_sentences("Mostar", [BRIDGE, BRIDGE, ("", "Mostar. Mostar.")], 9)
+    assert sorted(quote.number for quote in quotes)[:3] == [1, 2, 3]
+
+
+@given(
+    st.text(max_size=40),
+    st.lists(st.tuples(st.text(max_size=20), st.text(max_size=80)), max_size=4),
+    st.integers(1, 5),
+)
+def test_quotes_are_quotes(question: str, passages: list[tuple[str, str]], most: int) -> None:
+    quotes = best_sentences(question, passages, most)
+    assert len(quotes) <= most
+    for quote in quotes:
+        assert quote.text in passages[quote.number - 1][1]
+
+
+BRIDGE_TEXT = "Stari Most is a bridge. Boats are popular. It was rebuilt in 2004."
+RIVER_TEXT = "The Neretva is a river. It flows into the Adriatic."
+
+
+def test_what_has_room_stays_as_it_is() -> None:
+    assert pack("When was it rebuilt?", [BRIDGE_TEXT, RIVER_TEXT], 1000) == [
+        BRIDGE_TEXT,
+        RIVER_TEXT,
+    ]
+    assert pack("When?", [], 0) == []
+
+
+def test_the_first_sentences_of_the_first_passages_stay() -> None:
+    packed = pack("When was it rebuilt?", [BRIDGE_TEXT, RIVER_TEXT], 45)
+    assert packed == ["Stari Most is a bridge. Boats are popular. …", ""]
+
+
+def test_the_questions_words_count() -> None:
+    packed = pack("When was it rebuilt?", ["Boats are popular. It was rebuilt in 2004."], 23)
+    assert packed == ["… It was rebuilt in 2004."]
+
+
+@given(st.text(max_size=30), st.lists(st.text(max_size=120), max_size=4), st.integers(0, 300))
+def test_what_is_kept_stands_in_the_passage_in_order_and_within_the_room(
+    question: str, texts: list[str], room: int
+) -> None:
+    packed = pack(question, texts, room)
+    assert len(packed) == len(texts)
+    if sum(map(len, texts)) <= room:
+        assert packed == texts
+    for text, own in zip(texts, packed, strict=True):
+        at = 0
+        for part in [own] if LEFT_OUT in text or own == text else own.split(f"{LEFT_OUT}"):
+            at = text.index(part.strip(), at) + len(part.strip()) if part.strip() else at
+
+
+def test_half_of_ten_passages_takes_no_time() -> None:
+    texts = [" ".join(f"The river {n} flows into sea {m}." for m in range(8)) for n in range(10)]
+    room = sum(map(len, texts)) // 2
+    pack("Which sea?", texts, room)
+    started = process_time()
+    for _ in range(10):
+        packed = pack("Into which sea does river 7 flow?", texts, room)
+    assert (process_time() - started) / 10 < 0.02
+    assert sum(map(len, packed)) < room + 8 * len(f" {LEFT_OUT} ") * len(texts)
+
+
+def test_names() -> None:
+    text = "The poet J. R. R. Tolkien met Ludwig van Beethoven, Earl of Oxford in Rome."
+    assert names_in(text) == ["J. R. R. Tolkien", "Ludwig van Beethoven", "Earl of Oxford", "Rome"]
+
+
+def test_a_pair_is_also_each_of_it() -> None:
+    assert names_in("By Ann Lee and Bob Ray.") == ["Ann Lee and Bob Ray", "Ann Lee", "Bob Ray"]
+
+
+def test_dates_are_no_names_and_end_them() -> None:
+    assert names_in("In May 1900 Rome 5 June 1910 Milan had trams.") == ["Rome", "Milan"]
+
+
+@given(st.text(max_size=200))
+def test_names_stand_in_the_text(text: str) -> None:
+    assert all(name and name in text for name in names_in(text))
+
+
+WORD = st.text(st.sampled_from("ab1."), min_size=1, max_size=8)
+
+
+def test_a_sentence_of_usual_length_stays_whole() -> None:
+    text = f"It is a bridge. {'Boats are popular there, and ' * 60}so on. It was rebuilt in 2004."
+    assert sentences_of(text) == split_sentences(text)
+
+
+def test_a_blank_line_ends_a_sentence() -> None:
+    text = "The Kestrel\n\nThe Kestrel is a beam\nengine. It runs."
+    assert sentences_of(text) == ["The Kestrel", "The Kestrel is a beam\nengine.", "It runs."]
+
+
+@given(
+    st.lists(WORD, max_size=5),
+    st.sampled_from([1, 700, 3_000]),
+    st.sampled_from([" ", "", "\n", ". "]),
+)
+def test_a_long_one_is_cut_between_words_if_it_has_any(
+    words: list[str], times: int, blank: str
+) -> None:
+    text = blank.join(words * times)
+    found, end = sentences_of(text), 0
+    assert all(0 < len(one) <= LONGEST for one in found)
+    for one in found:
+        start = text.index(one, end)
+        assert not text[end:start].strip()
+        end = start + len(one)
+    assert not text[end:].strip()
+    if blank.isspace():
+        assert [word for one in found for word in one.split()] == text.split()
