@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
-from opentelemetry.trace import NoOpTracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -39,8 +38,7 @@ from wye.service.arms.file import read_arms
 from wye.service.collections import Collection, router_settings
 from wye.service.errors import ServiceError
 from wye.service.http import problems
-from wye.service.http.auth import refuse_open_server
-from wye.service.http.keys import KeyRing
+from wye.service.http.auth import KeyRing, refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
@@ -136,7 +134,7 @@ def build(
         },
         ring=ring,
         metrics=counts,
-        tracer=traces.get_tracer(NAME),
+        tracer=None if traces is None else traces.get_tracer(NAME),
         loaded=loaded,
         arms=arms,
     )
@@ -151,7 +149,7 @@ def build(
         redoc_url=None,
         lifespan=_lifespan,
         telemetry={
-            "tracing": not isinstance(traces, NoOpTracerProvider),
+            "tracing": traces is not None,
             "tracer_provider": traces,
             "metrics": False,
             "logs": False,

@@ -30,8 +30,7 @@ from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
 from wye.service.collections import WARM_UP, check_router, router_settings
 from wye.service.errors import ServiceError
-from wye.service.http.auth import refuse_open_server
-from wye.service.http.keys import KeyRing, others_write
+from wye.service.http.auth import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
 from wye.service.remote_collection import RemoteCollection, no_analyser, served
 from wye.service.settings import ServeSettings, ServiceSettings

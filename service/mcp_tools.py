@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from wye.backends.documents import is_part_id
 from wye.router.types import Route
-from wye.service.http import keys
+from wye.service.http import auth
 
 LONGEST_DOCUMENT = 100_000
 """Most characters of a document that `fetch` returns to a language model."""
@@ -107,7 +107,7 @@ class NewDocument(BaseModel):
 class _Server(MCPServer[Any]):
     async def list_tools(self) -> list[Tool]:
         """The tools that the asking key may use."""
-        may_write = keys.ASKING.get().may(keys.Scope.WRITE)
+        may_write = auth.ASKING.get().may(auth.Scope.WRITE)
         return [
             tool
             for tool in await super().list_tools()

@@ -9,7 +9,7 @@ from typing import Any
 
 from wye.service.batching import Batcher
 from wye.service.collections import INDEX, Collection
-from wye.service.http.keys import KeyRing
+from wye.service.http.auth import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
@@ -17,12 +16,10 @@ from wye.router.errors import QuestionError
 from wye.router.gateway import Begun
 from wye.router.session import Session
 from wye.router.types import Decision, Reply, Route
+from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
 from wye.service.collections import Collection
 from wye.service.logs import LOG
-
-if TYPE_CHECKING:
-    from wye.service.arms.gate import RemoteOutcome
 
 # Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
 # skipped for being slow is tried again.
@@ -112,7 +109,7 @@ class SearchResult:
     fallback: str
     seconds: Mapping[str, float]
     total: float = 0.0
-    remote: "RemoteOutcome | None" = None
+    remote: RemoteOutcome | None = None
 
     @property
     def degraded(self) -> str:

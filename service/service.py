@@ -21,15 +21,14 @@ from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
 from wye.service.api.common import RecentQuestion
 from wye.service.arms import gate, without_index
-from wye.service.arms.arm import RemoteArm
+from wye.service.arms.arm import RemoteArm, RemoteOutcome
 from wye.service.arms.breaker import BreakerState
-from wye.service.arms.budget import SUFFIX, Budget, Ledger
-from wye.service.arms.gate import RemoteOutcome
+from wye.service.arms.budget import Budget, open_ledger
 from wye.service.batching import Batcher, unless_gone
 from wye.service.collections import Collection
-from wye.service.http.keys import ASKING, KeyRing
+from wye.service.http.auth import ASKING, KeyRing
 from wye.service.http.metrics import Metrics
-from wye.service.http.problems import Problem, Room, request_id_of
+from wye.service.http.problems import NOTED_ID, Problem, Room
 from wye.service.http.tracing import record_retrieval
 from wye.service.ingest.bodies import FileReader, UploadSpace
 from wye.service.ingest.job_runner import JobRunner
@@ -71,7 +70,7 @@ class Service:
         *,
         ring: KeyRing,
         metrics: Metrics,
-        tracer: Tracer,
+        tracer: Tracer | None,
         loaded: Callable[[], None],
         arms: Mapping[str, Sequence[RemoteArm]] | None = None,
     ) -> None:
@@ -126,7 +125,7 @@ class Service:
         }
         indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
-        self._ledger = self._opened_ledger()
+        self._ledger = open_ledger(settings, ring.keys) if self.arms else None
         for name, own in self.arms.items():
             for arm in own:
                 arm.use(partial(self._encode, name))
@@ -188,17 +187,6 @@ class Service:
             return None
         return Budget(self._ledger, key.name, most)
 
-    def _opened_ledger(self) -> Ledger | None:
-        """The ledger of what keys spend, which must be writable; None without remote arms."""
-        serve, arms = self.settings.serve, self.settings.arms
-        if not self.arms or arms is None:
-            return None
-        ledger = Ledger(serve.spent_file or arms.with_suffix(SUFFIX))
-        bounds = (serve.max_cost_per_day, *(key.max_cost_per_day for key in self.ring.keys))
-        if any(most is not None for most in bounds):
-            ledger.check()
-        return ledger
-
     async def start(self) -> None:
         """Begin to load and return; `is_ready` tells when loading is done."""
         await self.refresher.start()
@@ -238,17 +226,15 @@ class Service:
             Problem: 503 under overload or while nothing is loaded, 504 if time ran out, 422 for a
                 request that cannot be answered, 499 if the client left.
         """
-        seconds = self._admit(params.collection, params.route, deadline_ms)
-        key = ASKING.get()
-        if key.filter:
-            params = replace(params, filter=key.within(params.filter))
-        own = self.arms.get(params.collection)
-        arms = gate.wanted(own, params) if own else []
-        remote = arms or not self.collections[params.collection].has_index
+        params, seconds = self._admit(params, deadline_ms)
+        own_arms = self.arms.get(params.collection)
+        arms = gate.wanted(own_arms, params) if own_arms else []
+        remote = arms or not self._collections[params.collection].has_index
         ask = partial(self._with_arms, arms) if remote else self._submit
-        work = [ask(request, params, text, seconds) for text in questions]
-        found = await unless_gone(gone(request), _all(work))
-        results = cast("list[SearchResult]", found)
+        id_ = request_id_of(request)
+        work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
+        replies = await unless_gone(gone(request), _all(work))
+        results = cast("list[SearchResult]", replies)
         for result in results:
             self._record(result)
         return results
@@ -257,37 +243,43 @@ class Service:
         self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
     ) -> Decision:
         """Decide which route a question would take; problems are those of `search`."""
-        seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
-        key = ASKING.get()
-        if key.filter:
-            params = replace(params, filter=key.within(params.filter))
-        if self.collections[params.collection].has_index:
-            work: Awaitable[object] = self._submit(request, params, question, seconds)
+        params, seconds = self._admit(params, deadline_ms)
+        item = QueuedQuestion(question, request_id_of(request))
+        if self._collections[params.collection].has_index:
+            work: Awaitable[object] = self._submit(params, item, seconds)
         else:
-            work = self._decide_without(request, params, question, seconds)
+            work = self._decide_without(params, item, seconds)
         return cast("Decision", await unless_gone(gone(request), work))
 
-    def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
-        """Refuse what cannot be answered at all; the seconds that the answer may take."""
-        collection = self.collections[name]
+    def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
+        """Refuse what cannot be answered at all.
+
+        Returns:
+            The parameters, limited to what the asking key may see, and the seconds that the answer
+            may take.
+        """
+        key = ASKING.get()
+        collection = self.collections[params.collection]
         collection.require_ready()
-        collection.require_route(route)
-        serve = self.settings.serve
-        return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
+        collection.require_route(params.route)
+        if key.filter:
+            params = replace(params, filter=key.within(params.filter))
+        milliseconds = deadline_ms or self.settings.serve.deadline_ms
+        return params, min(milliseconds, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
-        self, request: Request, params: SearchParams, question: str, seconds: float
+        self, params: SearchParams, item: QueuedQuestion, seconds: float
     ) -> SearchResult | Decision:
-        steps = params.route == Route.STEPS
+        weight = STEPS_WEIGHT if params.route == Route.STEPS else 1
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
             result, _ = await self.batcher.submit(
                 params,
-                QueuedQuestion(question, request_id_of(request.scope)),
+                item,
                 seconds,
                 owner=ASKING.get().name,
-                weight=token_count(question) * (STEPS_WEIGHT if steps else 1),
+                weight=weight * token_count(item.text),
             )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
@@ -297,21 +289,19 @@ class Service:
 
     async def _encode(self, collection: str, question: str) -> Sequence[float]:
         """Encode a question in the models' thread."""
-        own = self._collections[collection]
-        found = await self.batcher.call(lambda: own.analyser.encode_questions([question])[0])
-        return cast("Sequence[float]", found.tolist())
+        analyser = self._collections[collection].analyser
+        vector = await self.batcher.call(lambda: analyser.encode_questions([question])[0])
+        return cast("Sequence[float]", vector.tolist())
 
     async def _with_arms(
         self,
         arms: Sequence[RemoteArm],
-        request: Request,
         params: SearchParams,
-        question: str,
+        item: QueuedQuestion,
         seconds: float,
     ) -> SearchResult:
         """Search as `_submit` does, with remote arms."""
-        item = QueuedQuestion(question, request_id_of(request.scope))
-        if not self.collections[params.collection].has_index:
+        if not self._collections[params.collection].has_index:
             simple = self._simple(params.collection)
             others = [arm for arm in arms if not arm.is_simple]
             return await without_index.search(
@@ -325,9 +315,9 @@ class Service:
             )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
-            return cast("SearchResult", await self._submit(request, params, question, seconds))
+            return cast("SearchResult", await self._submit(params, item, seconds))
 
-        version = self.collections[params.collection].session.version
+        version = self._collections[params.collection].session.version
         by_scores = self.settings.fusion.method != "rrf"
         return await gate.search(
             arms,
@@ -345,13 +335,13 @@ class Service:
         return next(arm for arm in self.arms[collection] if arm.is_simple)
 
     async def _decide_without(
-        self, request: Request, params: SearchParams, question: str, seconds: float
+        self, params: SearchParams, item: QueuedQuestion, seconds: float
     ) -> Decision:
         """Decide which route a question would take in a collection without an index."""
         decision, remote = await without_index.route(
             self._simple(params.collection),
             params,
-            QueuedQuestion(question, request_id_of(request.scope)),
+            item,
             seconds,
             decide=self._by_passages,
             budget=self.budget,
@@ -395,7 +385,8 @@ class Service:
             )
         )
         remote = result.remote
-        record_retrieval(self.tracer, result)
+        if self.tracer is not None:
+            record_retrieval(self.tracer, result)
         self.log(
             RETRIEVAL,
             result.entry.item.request_id,
@@ -412,7 +403,7 @@ class Service:
                 "index_version": reply.version,
                 "degraded": result.degraded,
                 "seconds": {**result.seconds, "total": result.total},
-                **({} if remote is None else _logged(remote)),
+                **({} if remote is None else remote.log_values()),
             },
         )
 
@@ -455,19 +446,6 @@ class Service:
         return not fault
 
 
-def _logged(remote: RemoteOutcome) -> dict[str, object]:
-    """What the request log says of remote arms."""
-    return {
-        "arms": {
-            name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
-            for name, call in remote.calls.items()
-        },
-        "missing": remote.missing,
-        "spent": remote.spent,
-        "saved": remote.saved,
-    }
-
-
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Run coroutines concurrently and return their results; the first error cancels the rest."""
     if len(work) == 1:
@@ -487,6 +465,11 @@ async def service_of(request: Request) -> Service:
     """
     service: Service = request.app.state.service
     return service
+
+
+def request_id_of(request: Request) -> str:
+    """The id of a request; "" if it has none."""
+    return str(request.scope.get(NOTED_ID, ""))
 
 
 Served = Annotated[Service, Depends(service_of)]

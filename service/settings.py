@@ -3,7 +3,6 @@
 `python -m wye.service.settings` prints docs/reference/settings.md; `make docs` writes it.
 """
 
-import ipaddress
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,14 +171,6 @@ class GeneratorSettings:
             raise SettingsError(
                 "WYE_GENERATOR__URL is set without a model; name one in WYE_GENERATOR__MODEL."
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or an address means this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class ServiceSettings(Settings):

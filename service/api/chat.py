@@ -24,8 +24,8 @@ from wye.service.api.common import (
 )
 from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
 from wye.service.http.auth import READ
-from wye.service.http.problems import Problem, request_id_of
-from wye.service.service import Served, Service
+from wye.service.http.problems import Problem
+from wye.service.service import Served, Service, request_id_of
 
 MOST_MESSAGES = 512
 
@@ -211,7 +211,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
             answerability=retrieval.answerability,
             abstain_below=own.abstain_below,
         )
-    completion = Completion(request_id_of(request.scope), asked.model, answering, retrieval)
+    completion = Completion(request_id_of(request), asked.model, answering, retrieval)
     told = {} if retrieval is None else headers(retrieval)
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage

@@ -27,8 +27,7 @@ from wye.service.api.common import (
 )
 from wye.service.api.jobs import JobValue, job_value
 from wye.service.collections import Collection
-from wye.service.http.auth import READ, WRITE
-from wye.service.http.keys import ASKING
+from wye.service.http.auth import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, documents_of, passage_of
 from wye.service.ingest.job import Job

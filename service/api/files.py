@@ -9,8 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
 from wye.backends.sources import ROWS, SUFFIXES
-from wye.service.http.auth import READ, WRITE
-from wye.service.http.keys import ASKING
+from wye.service.http.auth import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import base_name, form_of, suffix_of
 from wye.service.ingest.staged import StagedFile, StagedFiles

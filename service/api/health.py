@@ -5,8 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from wye.service.http.auth import READ, unbound
-from wye.service.http.keys import ASKING, Scope
+from wye.service.http.auth import ASKING, READ, Scope, unbound
 from wye.service.service import Served, Service
 
 router = APIRouter(tags=["operations"])

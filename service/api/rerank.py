@@ -12,9 +12,9 @@ from wye.router.types import Route
 from wye.service.api.common import CollectionName, DeadlineMs, Exact, QuestionText
 from wye.service.batching import unless_gone
 from wye.service.http.auth import READ
-from wye.service.http.problems import Problem, request_id_of
+from wye.service.http.problems import Problem
 from wye.service.ingest.writer import InterleavedAnalyser
-from wye.service.service import Served, Service, gone
+from wye.service.service import Served, Service, gone, request_id_of
 from wye.service.settings import LONGEST_DEADLINE_MS
 
 MOST_TEXTS = 256
@@ -161,7 +161,7 @@ async def rerank(
             ) from None
     words = sum(len(text.split()) for text in (wanted.query, *(own.text for own in texts)))
     return RerankReply(
-        id=f"rerank-{request_id_of(request.scope)}",
+        id=f"rerank-{request_id_of(request)}",
         model=MODEL,
         results=[
             RerankResult(

@@ -19,9 +19,8 @@ from wye.service.api.common import (
 )
 from wye.service.api.retrieve import RouteValue, route_value
 from wye.service.http.auth import READ
-from wye.service.http.problems import request_id_of
 from wye.service.search import SearchParams
-from wye.service.service import Served
+from wye.service.service import Served, request_id_of
 
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
@@ -92,7 +91,7 @@ async def route(
     decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
-        request_id=request_id_of(request.scope),
+        request_id=request_id_of(request),
         question=wanted.question,
         route=route_value(
             decision,

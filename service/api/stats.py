@@ -19,8 +19,7 @@ from wye.backends.store.derived import FOLDER
 from wye.router.types import Route
 from wye.service.api.common import RecentQuestion
 from wye.service.collections import Collection
-from wye.service.http.auth import READ
-from wye.service.http.keys import ASKING, Scope
+from wye.service.http.auth import ASKING, READ, Scope
 from wye.service.service import Served
 
 

@@ -18,8 +18,7 @@ from wye.service.api.retrieve import (
     retrieve_reply,
 )
 from wye.service.collections import Collection
-from wye.service.http.auth import READ
-from wye.service.http.keys import ASKING
+from wye.service.http.auth import ASKING, READ
 from wye.service.http.problems import Problem
 from wye.service.search import SearchParams
 from wye.service.service import Served, Service

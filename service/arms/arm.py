@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -13,8 +13,7 @@ from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.router.types import Route
 from wye.service.arms.breaker import Breaker, BreakerState
-from wye.service.arms.embedding import Encode
-from wye.service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
+from wye.service.arms.types import ArmConfig, ArmError, Encode, Kind, RemoteHit, RemoteHits
 from wye.service.logs import LOG
 
 RESERVE = 0.15
@@ -55,6 +54,63 @@ class ArmCall:
     calls: int = 0
     seconds: float = 0.0
     spent: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOutcome:
+    """The part of remote arms in an answer.
+
+    Attributes:
+        calls: Outcome of each arm that the question's route wanted, by name, asked or not.
+        saved_by: What the arms that the router avoided would have cost, by name.
+        without: Features that the router lacked because there is no index.
+    """
+
+    calls: Mapping[str, ArmCall] = field(default_factory=dict)
+    saved_by: Mapping[str, float] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    @property
+    def saved(self) -> float:
+        """Sum of what avoided calls would have cost."""
+        return sum(self.saved_by.values())
+
+    @property
+    def spent(self) -> float:
+        """What the calls cost."""
+        return sum(call.spent for call in self.calls.values())
+
+    @property
+    def answered(self) -> bool:
+        """Whether an arm gave an answer."""
+        return any(not call.reason for call in self.calls.values())
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Why wanted arms gave nothing, by name."""
+        return {name: call.reason for name, call in self.calls.items() if call.reason}
+
+    @property
+    def degraded(self) -> str:
+        """Why this is not what was asked for, or ""; an arm that a limit kept out is missing."""
+        failed = [
+            f"the arm '{name}' {call.reason}"
+            for name, call in self.calls.items()
+            if call.reason and call.outcome != "budget"
+        ]
+        return f"degraded: {'; '.join(failed)}; answered without" if failed else ""
+
+    def log_values(self) -> dict[str, object]:
+        """What the request log says of it."""
+        return {
+            "arms": {
+                name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
+                for name, call in self.calls.items()
+            },
+            "missing": self.missing,
+            "spent": self.spent,
+            "saved": self.saved,
+        }
 
 
 class RemoteArm:
@@ -108,8 +164,7 @@ class RemoteArm:
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder, for an arm that compares vectors and names no other."""
-        if self._kind.embedder is not None:
-            self._kind.embedder.encode = encode
+        self._kind.use(encode)
 
     def facts(self) -> Mapping[str, object]:
         """What `/ready` says about it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from wye.service.errors import ServiceError
+from wye.service.http.auth import Key
 from wye.service.logs import LOG
+from wye.service.settings import ServiceSettings
 
 T = TypeVar("T")
 
@@ -77,6 +79,21 @@ class Ledger:
             database.execute("PRAGMA synchronous = FULL")
             database.execute(_SCHEMA)
             yield database
+
+
+def open_ledger(settings: ServiceSettings, keys: Iterable[Key]) -> Ledger | None:
+    """The ledger of what keys spend; None without an arms file.
+
+    Raises:
+        ServiceError: A key has a limit, and the file cannot be written.
+    """
+    if settings.arms is None:
+        return None
+    ledger = Ledger(settings.serve.spent_file or settings.arms.with_suffix(SUFFIX))
+    limits = (settings.serve.max_cost_per_day, *(key.max_cost_per_day for key in keys))
+    if any(limit is not None for limit in limits):
+        ledger.check()
+    return ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 
 from wye.backends.types import Passage, RankedHit, Ranking
 from wye.router.remote import RemoteList, fuse_remote
 from wye.router.types import Reply, Route
-from wye.service.arms.arm import ArmCall, RemoteArm, usable
+from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
 from wye.service.batching import Entry
 from wye.service.http.problems import Problem
@@ -22,51 +22,6 @@ _MOST_OF_IT = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 """Searches our own arms within so many seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteOutcome:
-    """The part of remote arms in an answer.
-
-    Attributes:
-        calls: Outcome of each arm that the question's route wanted, by name, asked or not.
-        saved_by: What the arms that the router avoided would have cost, by name.
-        without: Features that the router lacked because there is no index.
-    """
-
-    calls: Mapping[str, ArmCall] = field(default_factory=dict)
-    saved_by: Mapping[str, float] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
-
-    @property
-    def saved(self) -> float:
-        """Sum of what avoided calls would have cost."""
-        return sum(self.saved_by.values())
-
-    @property
-    def spent(self) -> float:
-        """What the calls cost."""
-        return sum(call.spent for call in self.calls.values())
-
-    @property
-    def answered(self) -> bool:
-        """Whether an arm gave an answer."""
-        return any(not call.reason for call in self.calls.values())
-
-    @property
-    def missing(self) -> dict[str, str]:
-        """Why wanted arms gave nothing, by name."""
-        return {name: call.reason for name, call in self.calls.items() if call.reason}
-
-    @property
-    def degraded(self) -> str:
-        """Why this is not what was asked for, or ""; an arm that a limit kept out is missing."""
-        failed = [
-            f"the arm '{name}' {call.reason}"
-            for name, call in self.calls.items()
-            if call.reason and call.outcome != "budget"
-        ]
-        return f"degraded: {'; '.join(failed)}; answered without" if failed else ""
 
 
 @dataclass(frozen=True, slots=True)

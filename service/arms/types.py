@@ -3,9 +3,9 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,12 +14,11 @@ from wye.backends.types import Metadata
 from wye.router.remote import Scores
 from wye.service.errors import ServiceError
 
-if TYPE_CHECKING:
-    from wye.service.arms.embedding import Embedder
-
 LONGEST_TIMEOUT_MS = 60_000
 LONGEST_ID = 2_048
 Role = Literal["graph", "list", "simple"]
+Encode = Callable[[str], Awaitable[Sequence[float]]]
+"""Encodes a question with the collection's encoder."""
 
 
 class ArmConfig(BaseModel):
@@ -137,11 +136,9 @@ class Kind(ABC, Generic[C]):
     Attributes:
         Config: Schema of its table in the arms file.
         config: The table's settings.
-        embedder: Encodes questions, if the kind compares vectors.
     """
 
     Config: ClassVar[type[ArmConfig]]
-    embedder: "Embedder | None" = None
 
     def __init__(self, config: C) -> None:
         """Keep the settings; the first call connects.
@@ -174,10 +171,11 @@ class Kind(ABC, Generic[C]):
             ArmError: There is no answer.
         """
 
+    def use(self, encode: Encode) -> None:
+        """Set the collection's encoder, which only kinds that compare vectors need."""
+
     async def close(self) -> None:
         """Close its connections."""
-        if self.embedder is not None:
-            await self.embedder.close()
 
 
 def remote_hit(

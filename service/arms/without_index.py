@@ -10,9 +10,9 @@ from wye.router.evidence import FIRST_PASSAGES
 from wye.router.passages import INDEX_SIGNALS, ReturnedPassages
 from wye.router.types import Decision, Reply, Route
 from wye.service.arms import gate
-from wye.service.arms.arm import ArmCall, RemoteArm
+from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget
-from wye.service.arms.gate import RemoteOutcome, named
+from wye.service.arms.gate import named
 from wye.service.batching import Entry
 from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 

@@ -12,8 +12,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wye.service.http.auth import PROTECTED, identify
-from wye.service.http.keys import ASKING, KeyRing
+from wye.service.http.auth import ASKING, PROTECTED, KeyRing, identify
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, closing
 from wye.service.logs import LOG

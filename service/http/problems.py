@@ -28,11 +28,6 @@ NOTED_ID = "wye.request_id"
 NOTED_PROBLEM = "wye.problem"
 
 
-def request_id_of(scope: Scope) -> str:
-    """The id of a request; "" if it has none."""
-    return str(scope.get(NOTED_ID, ""))
-
-
 MEDIA_TYPE = "application/problem+json"
 SHOWN_FAULTS = 10
 BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
@@ -222,7 +217,7 @@ def answer(error: Exception, scope: Scope) -> Response:
     problem = problem_of(error)
     if problem.slug == "not-found" and (removed := address(scope.get("path", ""))):
         problem = Problem(410, "removed", removed)
-    request_id = request_id_of(scope)
+    request_id = str(scope.get(NOTED_ID, ""))
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})
     scope[NOTED_PROBLEM] = problem.slug

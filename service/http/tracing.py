@@ -7,7 +7,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Literal
 
 from opentelemetry import trace
-from opentelemetry.trace import NoOpTracer, NoOpTracerProvider, Span, Tracer
+from opentelemetry.trace import Span, Tracer
 
 from wye.featurizer.errors import how_to_install
 from wye.service.errors import ServiceError
@@ -24,14 +24,14 @@ _OPT_IN = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
-def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
-    """The provider of tracers that export spans; with "off", spans cost nothing.
+def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider | None:
+    """The provider of tracers that export spans; None with "off".
 
     Raises:
         ServiceError: The exporter is not installed.
     """
     if kind == "off":
-        return NoOpTracerProvider()
+        return None
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - most servers need none of it
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -50,8 +50,6 @@ def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     The stages become child spans, one after another. They are the question's shares of its batch's
     time, so they fill the span only if the question was alone in its batch.
     """
-    if isinstance(tracer, NoOpTracer):
-        return
     params, reply, entry = result.params, result.reply, result.entry
     end = time_ns()
     start = end - round(result.total * 1e9)

@@ -15,7 +15,7 @@ from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.service.collections import Collection
 from wye.service.errors import ServiceError
-from wye.service.http.keys import ASKING
+from wye.service.http.auth import ASKING
 from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, reason_of
 from wye.service.ingest.job import Job, State

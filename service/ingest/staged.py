@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter
 
 from wye.backends.files import sync, write_atomically
-from wye.service.http.keys import Key
+from wye.service.http.auth import Key
 from wye.service.http.problems import Problem, not_writable
 from wye.service.settings import DocumentSettings
 

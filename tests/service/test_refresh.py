@@ -11,7 +11,7 @@ from tests.service.fakes import Library, Serve
 from wye.backends.store.documents import Removal, remove
 from wye.backends.types import Passage
 from wye.service.collections import Collection
-from wye.service.http.keys import Scope, new_key
+from wye.service.http.auth import Scope, new_key
 from wye.service.settings import ServeSettings
 
 

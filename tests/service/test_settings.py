@@ -7,7 +7,7 @@ import pytest
 from wye.router.errors import SettingsError
 from wye.router.settings import ELSEWHERE, KEY, Settings, variables
 from wye.router.settings import load_settings as load_routers
-from wye.service.settings import ServiceSettings, is_loopback, load_settings
+from wye.service.settings import ServiceSettings, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {".py", ".md", ".yaml", ".toml", ".js", ".html", ".ipynb", ".sh", ".yml"}
@@ -81,14 +81,3 @@ def test_those_below_leave_the_services_variables_to_it(monkeypatch: pytest.Monk
     monkeypatch.setenv("WYE_SERVED__PORT", "1234")
     with pytest.raises(SettingsError, match="WYE_SERVED__PORT is set"):
         load_routers()
-
-
-@pytest.mark.parametrize(
-    ("hosts", "is_ours"),
-    [
-        (("127.0.0.1", "127.1.2.3", "::1", "localhost"), True),
-        (("0.0.0.0", "::", "192.168.1.2", "example.org", ""), False),
-    ],
-)
-def test_who_can_reach_it(hosts: tuple[str, ...], is_ours: bool) -> None:
-    assert {*map(is_loopback, hosts)} == {is_ours}

@@ -5,11 +5,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from wye.backends.errors import FilterError
-from wye.service.arms.documents import HitConfig
-from wye.service.arms.embedding import Embedder, VectorConfig
-from wye.service.arms.pointers import MISSING, Pointer, filled, found_at, names_in
-from wye.service.arms.types import Kind, RemoteHits
-from wye.service.arms.web import WebClient, WebConfig
+from wye.service.arms.pointers import MISSING, HitConfig, Pointer, filled, found_at, names_in
+from wye.service.arms.types import Encode, Kind, RemoteHits
+from wye.service.arms.web import Embedder, VectorConfig, WebClient, WebConfig
 
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
@@ -67,13 +65,17 @@ class HttpKind(Kind[HttpConfig]):
         super().__init__(config)
         self._web = WebClient(config)
         self._names = names_in(config.request)
-        self.embedder = self._vectors = Embedder(config)
+        self._vectors = Embedder(config)
 
     def translate(self, filter_: object) -> object:
         """Pass a filter on, if the template has a place for it."""
         if FILTER not in self._names:
             raise FilterError('its request has no place for a filter ("{filter}")')
         return filter_
+
+    def use(self, encode: Encode) -> None:
+        """Set the collection's encoder, for vectors that no endpoint of the arm's own makes."""
+        self._vectors.encode = encode
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k hits, in the reply's order."""
@@ -91,7 +93,7 @@ class HttpKind(Kind[HttpConfig]):
 
     async def close(self) -> None:
         """Close its connections."""
-        await super().close()
+        await self._vectors.close()
         await self._web.close()
 
     def _cost(self, reply: object) -> float | None:

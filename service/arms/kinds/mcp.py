@@ -7,9 +7,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, model_validator
 
-from wye.service.arms.documents import HitConfig
 from wye.service.arms.kinds.http import QUESTION, K
-from wye.service.arms.pointers import Pointer, filled, names_in
+from wye.service.arms.pointers import HitConfig, Pointer, filled, names_in
 from wye.service.arms.types import ArmError, Kind, RemoteHits, parsed
 from wye.service.arms.web import WebConfig, headers_of
 

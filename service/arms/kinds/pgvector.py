@@ -8,9 +8,8 @@ from pydantic import AfterValidator, Field
 from wye.backends.errors import FilterError
 from wye.backends.filters import Combination, Comparison, Filter, parse_filter
 from wye.featurizer.errors import how_to_install
-from wye.service.arms.embedding import Embedder, VectorConfig
-from wye.service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
-from wye.service.arms.web import secret_of
+from wye.service.arms.types import ArmError, Encode, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.arms.web import Embedder, VectorConfig, secret_of
 from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -74,8 +73,12 @@ class PgVectorKind(Kind[PgVectorConfig]):
             ) from None
         self._psycopg = psycopg
         self._password = secret_of(config.password_env, "password_env")
-        self.embedder = self._vectors = Embedder(config)
+        self._vectors = Embedder(config)
         self._idle: list[AsyncConnection[Any]] = []
+
+    def use(self, encode: Encode) -> None:
+        """Set the collection's encoder, for vectors that no endpoint of the arm's own makes."""
+        self._vectors.encode = encode
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k rows, nearest first."""
@@ -101,7 +104,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
 
     async def close(self) -> None:
         """Close its connections."""
-        await super().close()
+        await self._vectors.close()
         while self._idle:
             await self._idle.pop().close()
 

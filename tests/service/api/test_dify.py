@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
-from wye.service.http.keys import Scope, new_key
+from wye.service.http.auth import Scope, new_key
 
 QUESTION = "Which bridge is in Mostar?"
 

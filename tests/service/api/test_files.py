@@ -17,7 +17,7 @@ from tests.live import Live
 from tests.service.fakes import Serve
 from wye.backends.documents import HeadedDocument, found_document
 from wye.service.collections import Collection
-from wye.service.http.keys import Scope, new_key
+from wye.service.http.auth import Scope, new_key
 from wye.service.ingest import bodies
 from wye.service.ingest.job import State
 from wye.service.ingest.staged import MOST_FILES

@@ -9,7 +9,7 @@ from tests.service.fakes import Library, Serve
 from wye.backends.store.repair import repair
 from wye.backends.store.versions import manifest_name
 from wye.router.types import Route
-from wye.service.http.keys import Scope, new_key
+from wye.service.http.auth import Scope, new_key
 
 RIVER = {"question": "What river is it?", "route": "dense"}
 

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from wye.backends.errors import FilterError
 from wye.service.errors import ServiceError
-from wye.service.http.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
+from wye.service.http.auth import (
+    KeyRing,
+    Scope,
+    append_key,
+    is_loopback,
+    new_key,
+    parse_key,
+    read_keys,
+)
 
 
 def test_a_key_opens_what_its_hash_was_stored_for() -> None:
@@ -199,3 +207,14 @@ def test_keys_that_are_bound_badly_are_none() -> None:
 def test_a_file_without_keys_is_no_way_to_open_a_server(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="contains no API key"):
         KeyRing(path=tmp_path / "missing.txt")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "is_ours"),
+    [
+        (("127.0.0.1", "127.1.2.3", "::1", "localhost"), True),
+        (("0.0.0.0", "::", "192.168.1.2", "example.org", ""), False),
+    ],
+)
+def test_who_can_reach_it(hosts: tuple[str, ...], is_ours: bool) -> None:
+    assert {*map(is_loopback, hosts)} == {is_ours}

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
 from wye.service.errors import ServiceError
-from wye.service.http.keys import Scope, new_key
+from wye.service.http.auth import Scope, new_key
 from wye.service.http.middleware import (
     LONGEST_BODY,
     MOST_VALUES,

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.service.fakes import LIBRARY, Library
 from wye.backends.types import Passage
 from wye.router.types import Route
-from wye.service.http.keys import Scope, append_key, new_key
+from wye.service.http.auth import Scope, append_key, new_key
 
 if TYPE_CHECKING:
     from tests.service.ui.conftest import Page
