@@ -48,12 +48,12 @@ class Way:
             return
         if code.co_filename == "<string>" and code.co_name == "__init__" and self.begun:
             kind = type(frame.f_locals["self"])
-            if kind.__module__.startswith("service."):
+            if kind.__module__.startswith("wye.service."):
                 self.wrapped[kind.__name__] = None
         if not code.co_filename.startswith(str(HERE)) or code.co_name.startswith("<"):
             return
         place = Path(code.co_filename).relative_to(HERE).as_posix()
-        self.begun = self.begun or (place, code.co_name) == ("routes/retrieve.py", "retrieve")
+        self.begun = self.begun or (place, code.co_name) == ("api/retrieve.py", "retrieve")
         if self.begun and not place.startswith(("ingest/", "refresh.py", "http/middleware.py")):
             self.functions[f"{place}:{code.co_qualname}"] = None
 
