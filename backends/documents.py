@@ -11,8 +11,8 @@ from pathlib import PurePath
 
 from wye.backends.errors import SourceError
 from wye.backends.readers.found import Block, Found
+from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Metadata, Passage, Scalar
-from wye.backends.words import HEADING_JOINT
 
 CHUNK_WORDS = 200
 # Longer passages are always chunked: one vector says little about so much text, and parsers stop at

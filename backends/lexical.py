@@ -6,15 +6,12 @@ same content would not always give the same answer.
 """
 
 import math
-import re
 import sys
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from threading import Lock
 from typing import Literal, Self
 
@@ -22,14 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import (
-    RequestError,
-    rank_rows,
-    require_k,
-    require_mask,
-    top_rows,
-)
+from wye.backends.numerics import RequestError, rank_rows, require_k, require_mask, top_rows
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
+from wye.backends.strings import FurtherWords, Words
+from wye.backends.text import STOPWORDS, content_terms, singular, terms, words_before_stemming
 from wye.backends.types import (
     Float32,
     Int32,
@@ -42,41 +35,16 @@ from wye.backends.types import (
     WordCoverage,
     bits,
 )
-from wye.backends.words import FurtherWords, Words, normalised
 
-# Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]")
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-# As _WORD for folded ASCII text, in a third of the time.
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
-_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
-_POSSESSIVE_ENDING = "s"
-_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
-
-_STOPWORDS = """
-    a an and are as at be been being between both but by did do does for from had has have how if
-    in into is it no not of on or same such than that the their then there these they this to was
-    were what when where which who whom whose why will with
-"""
-STOPWORDS = tuple(_STOPWORDS.split())
-"""English function and question words. Question words are rare in passages, so their idf is high
-although they say nothing about the subject; leaving them out raises every measure."""
-
-_FUNCTION_TERMS = frozenset(STOPWORDS)
 _OFTEN = "frequencies"
 _PASSAGE_BITS = 13
 _PASSAGES_AT_ONCE = 1 << _PASSAGE_BITS
 _POSTINGS_AT_ONCE = 2**20
+
 _MOST_WORDS = 100_000
 """Words that the layers on a base may add before their numbers are assigned anew."""
+
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
-# A text is searched for words of so many letters together; for more, splitting it once is faster.
-# Some texts make a search slow, so letters times characters have a bound, and so has how often a
-# word may be found inside others.
-_MOST_LETTERS = 512
-_MOST_COMPARED = 2**22
-_MOST_INSIDE = 256
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -241,22 +209,6 @@ class LexicalRetriever:
         """Document frequency of a term."""
         return self.passages_with(self._words.find(term))
 
-    def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
-        """(n,) BM25 of every passage with the statistics of a larger corpus.
-
-        Args:
-            asked: Terms of a question, repeats kept, with their idf in the larger corpus.
-            mean: Mean number of terms of a passage in the larger corpus.
-        """
-        k1, b = self.settings.k1, self.settings.b
-        scores = np.zeros(len(self._lengths), np.float32)
-        for term, idf in asked:
-            rows, often = self.frequencies_of(self._words.find(term))
-            length = self._lengths[rows].astype(np.float64)
-            share = often / (k1 * ((1 - b) + b * length / (mean or 1.0)) + often)
-            scores[rows] += (np.float32(idf) * share).astype(np.float32)
-        return scores
-
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
         """(n,) BM25 of n texts that need not be in the index.
 
@@ -339,7 +291,11 @@ class LexicalRetriever:
         numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
         terms, lengths = array("i"), array("i")
         for text in texts:
-            own = [number for number in map(numbers.__getitem__, _words(text)) if number >= 0]
+            own = [
+                number
+                for number in map(numbers.__getitem__, words_before_stemming(text))
+                if number >= 0
+            ]
             terms.extend(own)
             lengths.append(len(own))
         return np.frombuffer(terms, np.int32), np.frombuffer(lengths, np.int32)
@@ -427,11 +383,6 @@ class LayeredLexicalRetriever(LexicalRetriever):
                 share *= idf
                 np.add.at(own, rows, share.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
-
-    def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
-        """(n,) BM25 of every passage with the statistics of a larger corpus."""
-        base = self._base.score_weighed(asked, mean)
-        return self._layers.lay(base, super().score_weighed(asked, mean))
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows, in their layer, of the added passages with a term, and its frequency in each."""
@@ -529,91 +480,6 @@ def _counted(terms: Int32, lengths: Int32) -> Iterator[tuple[Int64, Int64, Int64
         yield distinct >> _PASSAGE_BITS, first + (distinct & _PASSAGES_AT_ONCE - 1), often
 
 
-def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:
-    """Terms of a text in order, repeats kept.
-
-    Compatibility forms are unified (NFKD), case and accents are folded, and a possessive 's is
-    dropped. Words are runs of letters and digits, so an identifier is split at its underscores; a
-    Chinese character or a kana is a word of its own. Emoji and punctuation are not words.
-
-    Args:
-        stemmer: "s" or "none".
-        stopwords: Words to leave out, compared before stemming.
-    """
-    words = _words(text)
-    kept = [word for word in words if word not in stopwords] if stopwords else words
-    return [_singular(word) for word in kept] if stemmer == "s" else kept
-
-
-def forms(term: str) -> frozenset[str]:
-    """The words that the S stemmer reduces to a term."""
-    tried = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
-    return frozenset(word for word in tried if _singular(word) == term)
-
-
-def occurrences(text: str, sought: Sequence[frozenset[str]]) -> list[bool]:
-    """Whether a text has one of the words of each set, such as the `forms` of a term.
-
-    Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
-    search for a string tells ten times faster than splitting the text does, if they are few.
-    """
-    folded = _fold(text)
-    letters = sum(map(len, chain.from_iterable(sought)))
-    found = None
-    # A lone s may belong to a possessive.
-    if (
-        letters <= _MOST_LETTERS
-        and letters * len(folded) <= _MOST_COMPARED
-        and _POSSESSIVE_ENDING not in chain.from_iterable(sought)
-    ):
-        found = _searched(folded, sought)
-    if found is None:
-        own = set(_words_of(folded))
-        found = [not words.isdisjoint(own) for words in sought]
-    return found
-
-
-def content_terms(text: str) -> list[str]:
-    """Terms of a text without English function and question words."""
-    return terms(text, "s", _FUNCTION_TERMS)
-
-
-def _is_joined(letter: str) -> bool:
-    """Whether a character belongs to the word that it touches."""
-    return letter.isalnum() and not _UNSPACED_WORD.match(letter)
-
-
-def _searched(folded: str, sought: Sequence[frozenset[str]]) -> list[bool] | None:
-    """`occurrences` by searching; None once words were found inside others too often."""
-    found, inside = [False] * len(sought), 0
-    for place, words in enumerate(sought):
-        for word in words:
-            start = folded.find(word)
-            while start >= 0 and not found[place]:
-                end = start + len(word)
-                beside = folded[start - 1 : start], folded[end : end + 1]
-                if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
-                    inside += 1
-                    if inside > _MOST_INSIDE:
-                        return None
-                    start = folded.find(word, end)  # what begins inside this one follows a letter
-                else:
-                    found[place] = True
-            if found[place]:
-                break
-    return found
-
-
-def _words(text: str) -> list[str]:
-    return _words_of(_fold(text))
-
-
-def _words_of(folded: str) -> list[str]:
-    if "'s" in folded or "\u2019s" in folded:
-        folded = _POSSESSIVE.sub("", folded)
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
-
-
 class _TermNumbers(dict[str, int]):
     """Word -> number of its term, -1 for a stop word; filled on demand."""
 
@@ -625,57 +491,6 @@ class _TermNumbers(dict[str, int]):
         if word in self._stopwords:
             number = -1
         else:
-            number = self._words.number(_singular(word) if self._stemmer == "s" else word)
+            number = self._words.number(singular(word) if self._stemmer == "s" else word)
         self[word] = number
         return number
-
-
-def _fold(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    # ASCII and other characters do not affect each other in folding.
-    parts = _BEYOND_ASCII.split(text)
-    parts[::2] = [part.lower() for part in parts[::2]]
-    parts[1::2] = [_FOLDED[part] for part in parts[1::2]]
-    return "".join(parts)
-
-
-class _Folded(dict[str, str]):
-    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` short ones are cached.
-
-    A whole text in another script can be one run.
-    """
-
-    def __missing__(self, stretch: str) -> str:
-        folded = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
-        if len(self) < _REMEMBERED and len(stretch) <= _LONGEST_REMEMBERED:
-            self[stretch] = folded
-        return folded
-
-
-_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 64
-_FOLDED = _Folded()
-
-
-class _WithoutMarks(dict[int, int | None]):
-    """Translation table that drops combining marks; filled on demand."""
-
-    def __missing__(self, code: int) -> int | None:
-        kept = None if unicodedata.combining(chr(code)) else code
-        self[code] = kept
-        return kept
-
-
-_WITHOUT_MARKS = _WithoutMarks()
-
-
-def _singular(word: str) -> str:
-    """The S stemmer: the first rule whose ending matches applies (Harman 1991, table 1)."""
-    if len(word) <= 3 or word[-1] != "s":
-        return word
-    if word.endswith("ies"):
-        return word if word[-4] in "ae" else word[:-3] + "y"
-    if word.endswith("es"):
-        return word if word[-3] in "aeo" else word[:-1]
-    return word if word[-2] in "us" else word[:-1]

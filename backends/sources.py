@@ -1,145 +1,131 @@
-"""Reading documents from files and folders, one after another."""
+"""Reading documents from files and folders, here or in an object store, one after another."""
 
-import json
 import os
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, BinaryIO, NoReturn
+from typing import NoReturn
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
-from wye.backends.documents import (
-    CHUNK_WORDS,
-    LONGEST_TITLE,
-    LONGEST_WORDS,
-    chunk_passage,
-    clean,
-    found_document,
-    parse_record,
-)
+from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, found_document
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular, require_regular
 from wye.backends.readers.extract import READERS
 from wye.backends.readers.found import BadFileError, Limits
-from wye.backends.readers.markup import decoded
+from wye.backends.readers.records import (
+    BadLine,
+    Ids,
+    OnBad,
+    RefusedError,
+    read_lines,
+    read_parquet,
+    refuse,
+    text_document,
+)
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.remote_files import RemoteFile, list_files, local_path
 from wye.backends.store.source import IndexSource, is_index
 from wye.backends.types import Metadata, Passage
 
-BEIR_CORPUS = "corpus.jsonl"
-LINES = (".jsonl", ".ndjson")
-"""Extensions of files in which each line is a document."""
-ROWS = (*LINES, ".csv")
-"""Extensions of files with several documents."""
-TEXT = ".txt"
-SUFFIXES = (TEXT, *READERS, *LINES)
-"""Extensions of supported files, also for uploads."""
-PARQUET = ".parquet"
-"""Also supported, except for uploads."""
-_READ = (*SUFFIXES, PARQUET)
-_COLUMNS = ("_id", "id", "title", "text", "metadata")
-
-_ONE_FOLDER = "index the folder that holds both files, or rename one"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# For estimating the number of passages of a file that is one document.
-_BYTES_PER_PASSAGE = 1_000
-
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line, or a whole file, that gave no passage.
+class RemoteFile:
+    """A file in an object store.
 
     Attributes:
-        line: 1-based; None for a whole file.
+        name: Name of the file, or its path relative to the folder that was listed.
+        place: Its path in the store.
+        store: Any address in the store, to connect by.
+        size: Size in bytes.
     """
 
-    file: str
-    line: int | None
-    reason: str
+    name: str
+    place: str
+    store: str
+    size: int
+    modified: datetime | None
 
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.reason}"
-
-
-OnBad = Callable[[BadLine], None]
-
-
-class Ids:
-    """The ids of the documents that were read, each with the file or the index that it is in."""
-
-    def __init__(self) -> None:
-        self._sources: dict[str, str] = {}
-        self._files: set[tuple[str, str]] = set()
-
-    def is_read(self, name: str, source: str) -> bool:
-        """Whether a file was read under that name before; notes that it is."""
-        known = len(self._files)
-        self._files.add((name, source))
-        return len(self._files) == known
-
-    def claim(self, id_: str, source: str, advice: str = "give each document its own") -> None:
-        """Note which source a document is in.
-
-        Args:
-            advice: What to do if another source has that id.
+    @contextmanager
+    def fetched(self) -> Iterator[Path]:
+        """A local copy, which is deleted afterwards.
 
         Raises:
-            SourceError: There is a document with its id; names the other source.
+            OSError: The file cannot be read.
         """
-        first = self._sources.get(id_)
-        if first == source:
-            raise SourceError(f"id {id_!r} occurs twice in this file")
-        if first is not None:
-            raise SourceError(f"id {id_!r} is in {first} as well; {advice}")
-        self._sources[id_] = source
-
-    def once(self, document: Passage, source: str, **advice: str) -> Passage:
-        """A document whose id no other has; arguments and errors as of `claim`."""
-        self.claim(document.id, source, **advice)
-        return document
-
-    def first(self, passages: Iterable[tuple[str, Passage]], on_bad: OnBad) -> Iterator[Passage]:
-        """Leave out documents whose id an earlier one has, and name them.
-
-        Args:
-            passages: Each with its source; those of a document are consecutive.
-        """
-        document, is_first = None, True
-        for source, passage in passages:
-            if passage.chunk == 0 or passage.document != document:
-                document, is_first = passage.document, True
-                try:
-                    self.claim(document, source)
-                except SourceError as error:
-                    is_first = False
-                    on_bad(BadLine(source, None, str(error)))
-            if is_first:
-                yield passage
+        with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
+            copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
+            store, _ = fs.FileSystem.from_uri(self.store)
+            source = store.open_input_stream(self.place, compression=None)
+            with source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            yield copy
 
 
-class _RefusedError(SourceError):
-    """A bad line ended the reading."""
+def local_path(source: str | Path) -> Path | None:
+    """The local path of a source; None for an address elsewhere."""
+    text = str(source)
+    if isinstance(source, Path) or "://" not in text:
+        return Path(source)
+    parts = urlsplit(text)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def refuse(bad: BadLine) -> NoReturn:
-    """Stop at the first bad line, for strict reading.
+def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
+    """Whether an address is a folder, and all files at any depth, by name.
 
     Raises:
-        SourceError: Always; names file, line and reason.
+        SourceError: There is nothing at the address, or its store is unknown or does not answer.
     """
-    raise _RefusedError(
-        f"{bad}. Correct it, or skip such lines: without --strict, or in Python with on_bad."
-    )
+    try:
+        store, place = fs.FileSystem.from_uri(address)
+        found = store.get_file_info(place)
+        if found.type == fs.FileType.File:
+            return False, [_remote_file(found, PurePosixPath(place).parent.as_posix(), address)]
+        inside = store.get_file_info(fs.FileSelector(place, recursive=True))
+    except (OSError, ValueError) as error:
+        raise SourceError(
+            f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
+            "permissions."
+        ) from error
+    files = [_remote_file(info, place, address) for info in inside if info.type == fs.FileType.File]
+    return True, sorted(files, key=lambda file: file.name)
+
+
+def _remote_file(info: fs.FileInfo, base: str, address: str) -> RemoteFile:
+    name = PurePosixPath(info.path).relative_to(base).as_posix()
+    return RemoteFile(name, info.path, address, info.size or 0, info.mtime)
+
+
+BEIR_CORPUS = "corpus.jsonl"
+
+LINES = (".jsonl", ".ndjson")
+"""Extensions of files in which each line is a document."""
+
+ROWS = (*LINES, ".csv")
+"""Extensions of files with several documents."""
+
+TEXT = ".txt"
+
+SUFFIXES = (TEXT, *READERS, *LINES)
+"""Extensions of supported files, also for uploads."""
+
+PARQUET = ".parquet"
+"""Also supported, except for uploads."""
+
+_READ = (*SUFFIXES, PARQUET)
+_ONE_FOLDER = "index the folder that holds both files, or rename one"
+
+# For estimating the number of passages of a file that is one document.
+_BYTES_PER_PASSAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +326,7 @@ class DocumentSource:
                 if file.suffix in LINES:
                     yield from read_lines(content, note, once)
                 elif file.suffix == PARQUET:
-                    yield from _read_parquet(content, note, once)
+                    yield from read_parquet(content, note, once)
                 elif file.suffix == TEXT:
                     yield once(text_document(file.name, content.read()), advice=_ONE_FOLDER)
                 elif file.suffix in ROWS:
@@ -357,7 +343,7 @@ class DocumentSource:
                 else:
                     for found in sandbox.read(content, file.suffix):
                         yield once(found_document(found, file.name), advice=_ONE_FOLDER)
-        except _RefusedError:
+        except RefusedError:
             raise
         except OSError as error:
             note(BadLine("", None, f"cannot be read: {error}"))
@@ -400,111 +386,6 @@ def in_words(left_out: Mapping[str, int]) -> str:
     """Skipped files by extension, most first, as in "25 .xyz, 1 .png"."""
     most = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
-
-
-def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Number, from 1, and content of each line that is not blank.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    for number, line in enumerate(file, 1):
-        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-        if content:
-            yield number, content
-
-
-def read_lines(
-    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
-) -> Iterator[Passage]:
-    """One document per line of JSON.
-
-    Args:
-        once: Refuses a document whose id another one has, with a `SourceError`.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    for number, line in numbered_lines(file):
-        try:
-            yield once(parse_record(parse_json(line)))
-        except SourceError as error:
-            on_bad(BadLine("", number, str(error)))
-
-
-def _read_parquet(
-    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
-) -> Iterator[Passage]:
-    """One document per row; arguments as of `read_lines`.
-
-    Raises:
-        OSError: The file cannot be read.
-        SourceError: It is not a Parquet file that we can read.
-    """
-    try:
-        opened = parquet.ParquetFile(file)
-        columns = [name for name in _COLUMNS if name in opened.schema_arrow.names]
-        batches = opened.iter_batches(512, columns=columns)
-        rows: Iterable[dict[str, Any]] = chain.from_iterable(map(_to_rows, batches))
-        for number, row in enumerate(rows, 1):
-            try:
-                yield once(parse_record(row))
-            except SourceError as error:
-                on_bad(BadLine("", number, str(error)))
-    except pa.ArrowException as error:
-        said = str(error).partition("\n")[0]
-        raise SourceError(f"cannot be read as a Parquet file: {said}") from error
-
-
-def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as `parse_record` takes them; metadata may be a struct or a map."""
-    return [
-        {name: _plain(value) for name, value in row.items() if value is not None}
-        for row in batch.to_pylist(maps_as_pydicts="lossy")
-    ]
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, dict):
-        return {key: _plain(own) for key, own in value.items() if own is not None}
-    return value.isoformat() if isinstance(value, date) else value
-
-
-def parse_json(line: bytes) -> object:
-    """The value of a line of JSON; NaN and infinities are not JSON.
-
-    Raises:
-        SourceError: It is no JSON; says why.
-    """
-    try:
-        return json.loads(_decode(line), parse_constant=_not_json)
-    except json.JSONDecodeError as error:
-        raise SourceError(f"not JSON: {error.msg} at column {error.colno}") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise SourceError(f"not readable as JSON: {error}") from error
-    except RecursionError as error:
-        raise SourceError("not readable as JSON: nested too deeply") from error
-
-
-def _not_json(name: str) -> NoReturn:
-    raise SourceError(f"not JSON: {name} is not a number")
-
-
-def _decode(content: bytes) -> str:
-    try:
-        return decoded(content)
-    except BadFileError as error:
-        raise SourceError(str(error)) from error
-
-
-def text_document(name: str, content: bytes) -> Passage:
-    """The content of a .txt file as one document, whose id is the file's name.
-
-    Raises:
-        SourceError: The content is empty, or not UTF-8.
-    """
-    text = clean(_decode(content)).strip()
-    return parse_record({"id": name, "title": PurePath(name).stem[:LONGEST_TITLE], "text": text})
 
 
 def _require_read(name: str) -> None:

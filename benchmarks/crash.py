@@ -46,8 +46,8 @@ from wye.backends.progress import Silent
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.snapshot import Corpus, read_corpus
+from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
-from wye.backends.words import title_names
 from wye.featurizer.analyser import AnalyserSettings
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis, Steps
 from wye.router.session import Session

@@ -33,8 +33,8 @@ from benchmarks.harness import WYE, BenchmarkError, Table
 from benchmarks.load import Client, closed_loop, free_port, running
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, metadata_json, vector_array
+from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
-from wye.backends.words import title_names
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Route

@@ -25,7 +25,8 @@ from benchmarks.harness import Table
 from wye.backends.papers.clue import ClueRetriever, ClueSettings
 from wye.backends.papers.zoom import SharedGraph, ZoomRetriever, ZoomSettings
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
+from wye.backends.trigraph.retriever import TriGraphRetriever
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import log_share

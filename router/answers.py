@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from wye.backends.documents import split_sentences
-from wye.backends.lexical import content_terms
+from wye.backends.text import content_terms
 from wye.featurizer.feature import words
 
 LONGEST = 2_000

@@ -16,10 +16,9 @@ from functools import cache
 
 import numpy as np
 
-from wye.backends.lexical import content_terms
+from wye.backends.text import content_terms, tokenise
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Coverage, Float64, Int64, NameCoverage, Query, Ranking
-from wye.backends.words import tokenise
 from wye.featurizer import registry as featurizer
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES
 from wye.router.types import ArmResults, Route

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.lexical import content_terms, terms
+from wye.backends.text import content_terms, is_informative, terms, title_names, tokenise
 from wye.backends.types import Coverage, Float64, NameCoverage, Query, WordCoverage, bits
-from wye.backends.words import is_informative, title_names, tokenise
 from wye.router.evidence import (
     CHEAP_SIGNALS,
     FIRST_PASSAGES,

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.lexical import content_terms, forms, occurrences
 from wye.backends.numerics import logistic
+from wye.backends.text import content_terms, forms, occurrences
 from wye.backends.types import Float64, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share

@@ -13,17 +13,18 @@ from wye.backends.dense import DenseRetriever
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
+from wye.backends.papers.units import refine
 from wye.backends.progress import Progress
-from wye.backends.refined import refine
 from wye.backends.store.derived import DerivedFiles, most_on_top
 from wye.backends.store.documents import stored_files, waits
 from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
-from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.local_walk import LocalWalk
 from wye.backends.trigraph.overlay import overlay
-from wye.backends.trigraph.push import LocalWalk
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Mask, Passage, Retriever, TextScorer, WordCoverage
 from wye.featurizer.analyser import Analyser, AnalyserSettings

@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from wye.backends.dense import DenseSettings
 from wye.backends.errors import suggestion
 from wye.backends.lexical import LexicalSettings
-from wye.backends.trigraph.retriever import PRESETS, TriGraphSettings
+from wye.backends.trigraph.settings import PRESETS, TriGraphSettings
 from wye.featurizer.analyser import AnalyserSettings
 from wye.router.errors import ModelFileError, SettingsError
 from wye.router.fusion import FusionSettings

@@ -24,7 +24,8 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
 
 from wye.backends.progress import Progress
-from wye.backends.sources import BadLine, DocumentSource, Ids, OnBad
+from wye.backends.readers.records import BadLine, Ids, OnBad
+from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.schema import (

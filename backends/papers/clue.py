@@ -23,8 +23,9 @@ from wye.backends.papers.facts import QUESTION
 from wye.backends.papers.units import Scoring, Set, Units
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.pagerank import Masses
-from wye.backends.trigraph.retriever import FilteredGraph, TriGraphRetriever, in_parts
+from wye.backends.trigraph.full_walk import Masses
+from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.retriever import TriGraphRetriever, in_parts
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 

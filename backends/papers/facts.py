@@ -17,7 +17,8 @@ import numpy as np
 
 from wye.backends.numerics import top_rows
 from wye.backends.papers.units import Units
-from wye.backends.trigraph.bridging import Activation, Bridge, MentionGraph
+from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.graph import MentionGraph
 from wye.backends.types import Float64, Int64, Mask, Query
 
 POOL = 200

@@ -14,17 +14,21 @@ from typing import Literal
 
 import numpy as np
 
-from wye.backends.lexical import content_terms
 from wye.backends.numerics import distinct, half_products, spans, top_rows
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.extracted import ExtractedStore, Kind, content_key
+from wye.backends.store.snapshot import Corpus, RefinedCorpus, with_sentences
+from wye.backends.strings import Words
+from wye.backends.text import content_terms
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
-from wye.backends.words import Words
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""
+
 Scoring = Literal["overlap", "cosine", "mix"]
+
 MOST_READ = 64
 """Sets that a model reads for a question at a time."""
+
 OVERLAP_SHARE = 0.5
 """Weight of the overlap beside the cosine, in a mix of both."""
 
@@ -159,3 +163,21 @@ class Units:
         passages = len(holders) if allowed is None else int(allowed[holders].sum())
         size = len(self._corpus) if allowed is None else int(allowed.sum())
         return math.log(1 + size / (1 + passages))
+
+
+def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> RefinedCorpus | None:
+    """The corpus with knowledge units or facts as sentences; None if it has none of them.
+
+    Passages without extractions, or changed since, keep their sentences.
+
+    Raises:
+        IndexMismatchError: A later Wye wrote the extractions.
+        IndexDamagedError: They cannot be read.
+    """
+    rows, found = [], []
+    for id_, content, sentences in store.sentences(kind):
+        for row in corpus.rows([id_]):
+            if content_key(corpus.titles[row], corpus.texts([row])[0]) == content:
+                rows.append(row)
+                found.append(sentences)
+    return with_sentences(corpus, np.array(rows, np.int64), found) if rows else None

@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wye.backends.files import canonical_json, write_atomically
-from wye.backends.words import Strings, StringTable
+from wye.backends.strings import Strings, StringTable
 
 FOLDER = "derived"
 MANIFEST = "manifest"

@@ -21,8 +21,8 @@ from wye.backends.store.locks import writing
 from wye.backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from wye.backends.store.snapshot import changed_since
 from wye.backends.store.versions import reading
+from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
-from wye.backends.words import HEADING_JOINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.store.derived import Arrays, pack_strings
-from wye.backends.words import Strings
+from wye.backends.strings import Strings
 
 _SHORT = np.iinfo(np.int32).max
 

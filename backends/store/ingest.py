@@ -17,8 +17,8 @@ from wye.backends.store.schema import any_of, content_hash, to_analyses, to_batc
 from wye.backends.store.snapshot import Corpus
 from wye.backends.store.source import IndexSource, source_of, stored_analyses
 from wye.backends.store.versions import reading
+from wye.backends.text import title_names
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser
-from wye.backends.words import title_names
 
 _T = TypeVar("_T")
 

@@ -40,8 +40,8 @@ from wye.backends.store.growing import GrowingArray, GrowingStrings, laid
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import sentence_rows
 from wye.backends.store.versions import reading
+from wye.backends.strings import Strings, StringTable, joined, positions
 from wye.backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
-from wye.backends.words import Strings, StringTable, joined, positions
 
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""

@@ -8,20 +8,18 @@ texts are taken, and analysed anew.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
+from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.extracted import ExtractedStore
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
 from wye.backends.store.versions import PASSAGES, reading
 from wye.backends.types import Metadata, Passage
-
-if TYPE_CHECKING:
-    from wye.backends.sources import Ids, OnBad
 
 _ROWS_AT_ONCE = 2_048
 

@@ -9,18 +9,16 @@ compared with the question.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wye.backends.numerics import located, sums
-from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
+from wye.backends.trigraph.graph import MentionGraph
+from wye.backends.trigraph.lists import Numbers
 from wye.backends.types import Float32, Float64, Int64
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
 Similarity = Callable[[Int64], Float32]
+
 HUB = 2000
 """Number of sentences or passages with an entity above which it says next to nothing."""
 
@@ -57,40 +55,6 @@ class Activation:
     weight: Float64
     level: Int64
     bridges: Mapping[int, Bridge] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MentionGraph:
-    """Mentions between sentences and entities, in both directions.
-
-    Attributes:
-        sentences: For each of e entities, rows of the sentences that mention it, ascending.
-        entities: For each of s sentences, the entities that it mentions, ascending.
-    """
-
-    sentences: Lists
-    entities: Lists
-
-    @classmethod
-    def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
-        """From the matrix M (s, e), where sentence i mentions entity j."""
-        by_entity = mentions.T.tocsr()
-        by_entity.sort_indices()
-        by_sentence = mentions.copy()
-        by_sentence.sort_indices()
-        return cls(
-            PlainLists(by_entity.indptr, by_entity.indices),
-            PlainLists(by_sentence.indptr, by_sentence.indices),
-        )
-
-    def sentences_of(self, entity: int) -> Numbers:
-        """Rows of the sentences that mention an entity."""
-        return self.sentences.one(entity)
-
-    def entities_of(self, sentence: int) -> list[int]:
-        """Entities that a sentence mentions."""
-        members: list[int] = self.entities.one(sentence).tolist()
-        return members
 
 
 def bridge(

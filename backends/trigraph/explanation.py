@@ -9,8 +9,8 @@ import numpy as np
 from wye.backends.numerics import located
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.pagerank import Masses
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float64, Int64, Ranking
 

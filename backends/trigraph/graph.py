@@ -5,122 +5,64 @@ numbered by key, passages by id, and two passages are neighbours only if they ar
 of one document.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from wye.backends.numerics import distinct, sums, without
-from wye.backends.store.derived import (
-    Arrays,
-    pack_strings,
-    pack_table,
-    unpack_strings,
-    unpack_table,
-)
+from wye.backends.store.derived import Arrays
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.bridging import MentionGraph
-from wye.backends.trigraph.linking import (
-    DisplayNames,
-    NameTrie,
-    NameWords,
-    NormalisedCorpus,
-    normalise,
+from wye.backends.trigraph.full_walk import (
+    FullWalk,
+    build_full_walk,
+    reciprocal,
+    share_of_mentions,
+    with_edges,
 )
-from wye.backends.trigraph.lists import Lists, PlainLists
-from wye.backends.trigraph.sources import Keys, NameStarts, Spellings
-from wye.backends.types import Float64, Int32, Int64, Mask
-from wye.backends.words import SentenceWords, Strings, Words, ascending, places
+from wye.backends.trigraph.graph_sources import Ground, Keys
+from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
+from wye.backends.trigraph.local_walk import LocalWalk
+from wye.backends.trigraph.names import DisplayNames, NameTrie
+from wye.backends.types import Float32, Float64, Int32, Int64, Mask
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-# A noun phrase links passages if it recurs, and says nothing if it is everywhere.
-MIN_PHRASE_PASSAGES = 2
-MAX_PHRASE_PASSAGES = 20
-MAX_PHRASE_SHARE = 0.02
-# "auto" includes noun phrases below this ratio of named entities to noun phrases.
-FEW_ENTITIES = 0.25
-
 
 @dataclass(frozen=True, slots=True)
-class AssemblySettings:
-    """What counts as an entity, and as mentioning one.
+class MentionGraph:
+    """Mentions between sentences and entities, in both directions.
 
     Attributes:
-        title_entities: A passage's title is an entity of the passage and of each of its sentences.
-        link_text: A sentence mentions every known entity whose name it contains word for word,
-            tagged or not.
-        noun_phrases: Whether recurring noun phrases are also entities: "on", "off", or "auto",
-            which is on in a corpus with fewer than one named entity to four noun phrases
-            (technical texts have one to ten, encyclopaedic ones two to three).
+        sentences: For each of e entities, rows of the sentences that mention it, ascending.
+        entities: For each of s sentences, the entities that it mentions, ascending.
     """
 
-    title_entities: bool = True
-    link_text: bool = True
-    noun_phrases: Literal["auto", "on", "off"] = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """The sources of a graph that an overlay on it needs.
-
-    Attributes:
-        keys: e entity keys, ascending.
-        words: The vocabulary of sentences and names.
-        sentences: s tokenised sentences; none where names in running text are not linked.
-        starts: Where words occur in the sentences.
-        surfaces: Named-entity surfaces.
-        phrases: Noun phrases; none where they are no entities.
-        titles: For each passage, the entities of its title in the order of `title_keys`.
-    """
-
-    keys: Strings
-    words: Words
-    sentences: SentenceWords
-    starts: NameStarts
-    surfaces: Spellings
-    phrases: Spellings
-    titles: PlainLists
-    _found: dict[str, int] = field(init=False, default_factory=dict, compare=False)
-
-    def find(self, key: str) -> int:
-        """The entity with a key, -1 if there is none; cached, since each version asks again."""
-        if key not in self._found:
-            self._found[key] = self.keys.find(key)
-        return self._found[key]
-
-    def to_arrays(self) -> Arrays:
-        """All fields as arrays, for `from_arrays`."""
-        return {
-            **pack_strings("keys", self.keys),
-            **pack_table("words", self.words.table),
-            "sentences.packed": self.sentences.packed,
-            "sentences.lengths": self.sentences.lengths,
-            **self.starts.to_arrays(),
-            **self.surfaces.to_arrays("surfaces"),
-            **self.phrases.to_arrays("phrases"),
-            "titled_by.starts": self.titles.starts,
-            "titled_by.entities": self.titles.items,
-        }
+    sentences: Lists
+    entities: Lists
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Ground":
-        """The inverse of `to_arrays`."""
+    def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
+        """From the matrix M (s, e), where sentence i mentions entity j."""
+        by_entity = mentions.T.tocsr()
+        by_entity.sort_indices()
+        by_sentence = mentions.copy()
+        by_sentence.sort_indices()
         return cls(
-            unpack_strings("keys", arrays),
-            Words(unpack_table("words", arrays)),
-            SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
-            NameStarts.from_arrays(arrays),
-            Spellings.from_arrays("surfaces", arrays),
-            Spellings.from_arrays("phrases", arrays),
-            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
+            PlainLists(by_entity.indptr, by_entity.indices),
+            PlainLists(by_sentence.indptr, by_sentence.indices),
         )
+
+    def sentences_of(self, entity: int) -> Numbers:
+        """Rows of the sentences that mention an entity."""
+        return self.sentences.one(entity)
+
+    def entities_of(self, sentence: int) -> list[int]:
+        """Entities that a sentence mentions."""
+        members: list[int] = self.entities.one(sentence).tolist()
+        return members
 
 
 @dataclass(frozen=True)
@@ -230,215 +172,98 @@ class TriGraph:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """Entity numbers of the names in a corpus; -1 for a name that is no entity."""
-
-    keys: Strings
-    surface: Int64  # of each named-entity surface
-    phrase: Int64  # of each noun phrase
-    title_passage: Int64  # passage of each title
-    title_entity: Int64  # its entity
+_Value = TypeVar("_Value", bound=np.generic)
 
 
-def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = None) -> TriGraph:
-    """Build the Tri-Graph of a corpus.
+class FilteredGraph:
+    """The graph of the allowed passages.
 
-    Args:
-        room: Folder for the tokenised sentences; None to hold them in memory.
+    Counts of an entity are computed on demand, and a local walk uses the edges of the whole graph.
+    Only full walks, in small corpora, need a graph of the allowed passages alone.
+
+    Attributes:
+        allowed: (n,) mask; None for all.
     """
-    sizes = len(corpus.entities.code), len(corpus.phrases.code)
-    wanted = wants_phrases(settings, *sizes)
-    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted, room=room)
-    frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
-    numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
-    rows = NameWords.of(numbers.keys, normalised.words)
-    size = len(numbers.keys)
-    named = np.zeros(size, bool)
-    named[numbers.surface[numbers.surface >= 0]] = True
-    named[numbers.title_entity] = True
-    trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
-    tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
-    titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
-    tagged_pairs = _pairs(titled, size)
-    del titled  # in a large corpus each of these takes a tenth of a gigabyte
-    found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
-    if settings.link_text:
-        found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
-    found_pairs = without(_pairs(found, size), tagged_pairs)
-    del found
-    mentions = _matrix(
-        np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
-    )
-    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, found_pairs, size))
-    return TriGraph(
-        keys=numbers.keys,
-        is_phrase=~named,
-        passages=PlainLists(counts.indptr, counts.indices, counts.data),
-        totals=sums(counts.indices, counts.data, len(corpus)),
-        mentions=MentionGraph.of(mentions),
-        titled=_titled(corpus, numbers, size),
-        names=trie,
-        display_names=DisplayNames(
-            corpus,
-            numbers.keys,
-            numbers.surface,
-            np.stack([numbers.title_passage, numbers.title_entity]),
-        ),
-        kept=_ground(corpus, numbers, normalised, frequency),
-    )
 
+    def __init__(
+        self, graph: TriGraph, walk: FullWalk | LocalWalk, allowed: Mask | None = None
+    ) -> None:
+        """Filter a graph.
 
-def _ground(
-    corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
-) -> Ground:
-    mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
-    # Entities are numbered in key order; a name that is no entity has the empty key.
-    by_key = np.argsort(numbers.surface, kind="stable")
-    phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
-    phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
-    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
-    return Ground(
-        numbers.keys,
-        normalised.words,
-        normalised.sentences,
-        NameStarts.of(normalised.sentences, len(normalised.words)),
-        Spellings(
-            normalised.surfaces,
-            numbers.surface.astype(np.int32),
-            mentioned.astype(np.int32),
-            by_key.astype(np.int32),
-        ),
-        Spellings(normalised.phrases, phrase, frequency.astype(np.int32), phrases),
-        PlainLists.from_lengths(titles, numbers.title_entity),
-    )
+        Args:
+            walk: The walk on the whole graph; walks on the filtered graph are of the same kind.
+        """
+        self.allowed = allowed
+        self._graph = graph
+        self._whole = walk
 
+    def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
+        """Passages that mention each entity, end to end: rows, counts, and (a,) how many rows."""
+        return self._left(*self._graph.passages.valued(entities))
 
-def _number(
-    corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus, recurs: Mask
-) -> _Numbers:
-    phrases = normalised.phrases
-    kept = phrases.where(recurs) if phrases else Strings(())
-    title_passage: list[int] = []
-    titles: list[str] = []
-    if settings.title_entities:
-        for passage, keys_of in enumerate(normalised.titles):
-            for key in keys_of:
-                title_passage.append(passage)
-                titles.append(key)
-    named = Strings(titles)
-    keys = ascending(normalised.surfaces, named, kept)
-    phrase = np.full(len(corpus.phrases.names), -1, np.int64)
-    if phrases:
-        phrase[:] = np.where(places(phrases, kept) >= 0, places(phrases, keys), -1)
-    return _Numbers(
-        keys,
-        places(normalised.surfaces, keys),
-        phrase,
-        np.array(title_passage, np.int64),
-        places(named, keys),
-    )
+    def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
+        """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
+        titled = self._graph.titled
+        rows = titled.of(entities)
+        found, _, lengths = self._left(rows, rows, titled.lengths(entities))
+        return found, lengths
 
+    def passages_of(self, entity: int) -> tuple[Numbers, Numbers]:
+        """Rows of the passages that mention an entity, and of those that it is the title of."""
+        mentioned, titled = self._graph.passages.one(entity), self._graph.titled.one(entity)
+        if self.allowed is None:
+            return mentioned, titled
+        return mentioned[self.allowed[mentioned]], titled[self.allowed[titled]]
 
-def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
-    """Whether noun phrases are entities, given the numbers of mentions of either kind."""
-    if settings.noun_phrases == "auto":
-        return entities < FEW_ENTITIES * phrases
-    return settings.noun_phrases == "on"
+    def degree(self, entities: Int64) -> Int64:
+        """(a,) number of allowed passages that mention each entity."""
+        if self.allowed is None:
+            return self._graph.passages.lengths(entities)
+        return self.mentions(entities)[2]
 
+    def among(self, allowed: Mask) -> "FilteredGraph":
+        """The whole graph under another filter."""
+        return FilteredGraph(self._graph, self._whole, allowed)
 
-def phrase_frequency(corpus: Corpus) -> Int64:
-    """(m,) number of passages with each noun phrase."""
-    passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
-    pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
-    return np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
+    @cached_property
+    def walk(self) -> FullWalk | LocalWalk:
+        """The walk on the allowed passages."""
+        if self.allowed is None:
+            return self._whole
+        if isinstance(self._whole, LocalWalk):
+            return self._whole.among(self.allowed, *self._without_half_edges(self.allowed))
+        return build_full_walk(share_of_mentions(self.counts))
 
+    @property
+    def counts(self) -> "sparse.csc_array":
+        """(n, e + j) how often allowed passages mention each entity; computed on each access."""
+        counts = self._graph.counts
+        if self.allowed is None:
+            return counts
+        counts = with_edges(counts, self.allowed[counts.indices])
+        # A chunk edge with a single allowed end leads nowhere.
+        ends = np.diff(counts.indptr)
+        whole = ends == 2
+        whole[: len(self._graph)] = True
+        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
 
-def recurring(frequency: Int64, passages: int) -> Mask:
-    """Mask of the noun phrases that occur in more than one passage, and not in too many."""
-    most = most_passages(passages)
-    found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
-    return found
+    def _left(
+        self, rows: Numbers, values: NDArray[_Value], lengths: Int64
+    ) -> tuple[Numbers, NDArray[_Value], Int64]:
+        """The allowed entries of some entities: rows, values, and the number for each entity."""
+        if self.allowed is None:
+            return rows, values, lengths
+        left = self.allowed[rows]
+        owners = np.repeat(np.arange(len(lengths)), lengths)[left]
+        return rows[left], values[left], np.bincount(owners, minlength=len(lengths))
 
-
-def most_passages(passages: int) -> float:
-    """In how many of `passages` passages a noun phrase may occur at most."""
-    return max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
-
-
-def _entries(sentence: Int32, entity: Int64) -> Int64:
-    """(2, m) sentence and entity of the mentions whose name is an entity."""
-    known = entity >= 0
-    return np.stack([sentence[known].astype(np.int64), entity[known]])
-
-
-def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
-    """(2, m) sentence and entity for titles: every sentence mentions its passage's title."""
-    first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
-    last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
-    length = last - first
-    start = np.repeat(first - np.cumsum(length) + length, length)
-    return np.stack(
-        [start + np.arange(len(start), dtype=np.int64), np.repeat(numbers.title_entity, length)]
-    )
-
-
-def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int64:
-    """(2, m) sentence and entity of names that occur word for word, tagged or not."""
-    sentence, entity = trie.find_all(normalised.sentences)
-    linked = rows.linked[entity]
-    return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
-
-
-def _pairs(entries: Int64, size: int) -> Int64:
-    """Distinct (sentence, entity) pairs, ascending, each as the number sentence * size + entity."""
-    return distinct(entries[0] * size + entries[1])
-
-
-def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
-    return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
-
-
-def _counts(
-    corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
-) -> "sparse.csc_array":
-    """C: tagged mentions, the title once, and one per sentence in which a name was found."""
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    owner = corpus.sentence_passage.astype(np.int64)
-    rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
-    columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
-    where = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))
-    ones = np.ones(len(where[0]), np.float32)
-    counts = sparse.csc_array((ones, where), shape=(len(corpus), size))
-    counts.sum_duplicates()
-    return counts
-
-
-def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
-    """Add a column for each pair of consecutive chunks of one document."""
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    if not corpus.chunks.any():
-        return counts
-    order = sorted(range(len(corpus)), key=lambda i: (corpus.documents[i], corpus.chunks[i]))
-    pairs = [
-        (a, b)
-        for a, b in pairwise(order)
-        if corpus.documents[a] == corpus.documents[b] and corpus.chunks[b] == corpus.chunks[a] + 1
-    ]
-    rows = np.array(pairs, np.int32).reshape(-1, 2)
-    columns = np.repeat(np.arange(len(rows), dtype=np.int32), 2)
-    ones = np.ones(len(columns), np.float32)
-    chunk_edges = sparse.csc_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
-    return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
-
-
-def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> PlainLists:
-    pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
-    entity, passage = np.divmod(pairs, max(len(corpus), 1))
-    lengths = np.bincount(entity, minlength=size)
-    return PlainLists.from_lengths(lengths, passage.astype(np.int32))
+    def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
+        """The `grown` and `kept` of `LocalWalk.among`: chunk edges with one allowed end are cut."""
+        graph, size = self._graph, len(self._graph)
+        half = allowed[graph.chunk_edges].sum(axis=1) == 1
+        if not half.any():
+            return None, None
+        lost = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
+        kept = np.ones(len(graph.passages), bool)
+        kept[size:] = ~half
+        return graph.totals * reciprocal(graph.totals - lost), kept

@@ -21,15 +21,15 @@ import pyarrow.compute as pc
 from wye.backends.layers import Layers
 from wye.backends.numerics import distinct, ranges, sums, without
 from wye.backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
-from wye.backends.trigraph.bridging import MentionGraph
-from wye.backends.trigraph.graph import (
-    AssemblySettings,
-    TriGraph,
-    most_passages,
-    recurring,
-    wants_phrases,
-)
-from wye.backends.trigraph.linking import (
+from wye.backends.strings import FurtherWords, SentenceWords, Words, positions
+from wye.backends.text import entity_key, title_keys, title_names
+from wye.backends.trigraph.assembly import most_passages, recurring, wants_phrases
+from wye.backends.trigraph.full_walk import reciprocal
+from wye.backends.trigraph.graph import MentionGraph, TriGraph
+from wye.backends.trigraph.graph_sources import LayeredKeys
+from wye.backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
+from wye.backends.trigraph.local_walk import Edges, LocalWalk
+from wye.backends.trigraph.names import (
     MAX_WORDS,
     MIN_SINGLE_WORD,
     DisplayNames,
@@ -38,20 +38,8 @@ from wye.backends.trigraph.linking import (
     NameWords,
     says_enough,
 )
-from wye.backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
-from wye.backends.trigraph.pagerank import reciprocal
-from wye.backends.trigraph.push import Edges, LocalWalk
-from wye.backends.trigraph.sources import LayeredKeys
+from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask
-from wye.backends.words import (
-    FurtherWords,
-    SentenceWords,
-    Words,
-    entity_key,
-    positions,
-    title_keys,
-    title_names,
-)
 
 _NONE = np.empty(0, np.int64)
 

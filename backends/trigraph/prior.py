@@ -5,17 +5,15 @@ share only the scale: the lowest and the highest similarity, and the best BM25.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wye.backends.numerics import located, sums
 from wye.backends.trigraph.bridging import HUB, Activation
+from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.seeds import Seed
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Int64
-
-if TYPE_CHECKING:
-    from wye.backends.trigraph.retriever import FilteredGraph, TriGraphSettings
-    from wye.backends.trigraph.seeds import Seed
 
 # Exponent of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4

@@ -6,21 +6,19 @@ evidence, the more so if few others name it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wye.backends.numerics import distinct, located, ranges, top_rows
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.full_walk import Masses
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
 from wye.backends.types import Float64, Int64
-
-if TYPE_CHECKING:
-    from wye.backends.store.snapshot import Corpus
-    from wye.backends.trigraph.graph import TriGraph
-    from wye.backends.trigraph.pagerank import Masses
-    from wye.backends.trigraph.retriever import FilteredGraph
 
 FIRST = 5
 """How many of the first passages promote others."""
+
 MOST = 100
 """Passages may mention a title before it promotes none: at .5 it would move them by a twentieth."""
 

@@ -5,13 +5,11 @@ result of each step, so a ranking is explained by the numbers that produced it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
@@ -29,24 +27,17 @@ from wye.backends.numerics import (
 from wye.backends.papers.facts import activate, best_facts
 from wye.backends.papers.units import Units
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph import push
+from wye.backends.trigraph import full_walk, local_walk
+from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import AssemblySettings, TriGraph, assemble
-from wye.backends.trigraph.lists import Numbers
-from wye.backends.trigraph.pagerank import (
-    Masses,
-    Walk,
-    personalized_pagerank,
-    reciprocal,
-    share_of_mentions,
-    walk_on,
-    with_edges,
-)
+from wye.backends.trigraph.full_walk import FullWalk, Masses, build_full_walk, share_of_mentions
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.local_walk import LocalWalk, Restart, build_local_walk
 from wye.backends.trigraph.prior import Prior
 from wye.backends.trigraph.promotion import Promoted, promote
-from wye.backends.trigraph.push import LocalWalk, Restart, local_walk
-from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
+from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import (
     Float32,
     Float64,
@@ -61,192 +52,25 @@ from wye.backends.types import (
     bits,
 )
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
 T = TypeVar("T")
-_Value = TypeVar("_Value", bound=np.generic)
 LexicalScores = Callable[[Query], Float32]
+
 Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
 """From questions and a mask over the passages to each question's known similarities."""
+
 CELLS = 16_000_000
 """Passages times questions of a batch, which bounds an array to 128 MB."""
+
 STANDING = 1000
 """Passages with the best BM25 that get a prior where not all passages do."""
+
 FAR = 1024
 """Passages from which the least similarity of all is estimated: the least like the mean ..."""
+
 SAMPLE = 8192
 """... of this many evenly spread passages."""
+
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
-
-
-@dataclass(frozen=True, slots=True)
-class TriGraphSettings:
-    """How the graph is built and walked. Symbols are those of LinearRAG, section 3.
-
-    Attributes:
-        assembly: What counts as an entity and as a mention.
-        seeds: How a question's mentions become entities.
-        activation: How entities are activated. "bridging" goes from the names in the question along
-            the sentences most similar to it; "eq5" goes along all sentences, as LinearRAG's
-            equation 5 is printed; "facts" starts from the entities of the most similar sentences
-            of the whole corpus, as EA-GraphRAG's graph arm does.
-        steps: T, the most steps of bridging; the seeds count as the first.
-        threshold: δ, the least value that activates an entity.
-        sentences_per_entity: k, the sentences through which each active entity passes on its value.
-        summed: An entity reached repeatedly restarts the walk with the sum of its values rather
-            than the largest.
-        similarity_weight: λ, weight of the passage's similarity in its prior.
-        lexical_weight: Weight of BM25 relative to similarity in the prior, if no seed is a title.
-        lexical_weight_titled: The same if a seed is the title of a passage.
-        passage_weight: W_p, weight of the passages' restart mass relative to the entities'.
-        degree_power: An entity's restart mass is divided by its number of passages to this power.
-        title_weight: Restart mass that an activated title gives its passages, in units of its
-            squared value times the passage's similarity.
-        promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
-            the first that mentions its title; less if many others mention it.
-        damping: Probability of following an edge instead of restarting.
-        tolerance: Largest relative error of a full walk.
-        walk: "full" iterates over the whole graph; "local" expands only where the mass is, at a
-            cost that hardly grows with the corpus; "auto" is local in a large corpus.
-        local_from: Passages from which "auto" is local; with fewer, a batch of full walks takes
-            no longer.
-    """
-
-    assembly: AssemblySettings = field(default_factory=AssemblySettings)
-    seeds: SeedSettings = field(default_factory=SeedSettings)
-    activation: Literal["bridging", "eq5", "facts"] = "bridging"
-    steps: Annotated[int, Field(ge=1)] = 3
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
-    sentences_per_entity: int = 1
-    summed: bool = True
-    similarity_weight: float = 4.0
-    lexical_weight: float = 1.0
-    lexical_weight_titled: float = 0.3
-    passage_weight: float = 0.05
-    degree_power: float = 1.0
-    title_weight: float = 4.0
-    promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
-    damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    tolerance: float = 1e-3
-    walk: Literal["auto", "full", "local"] = "auto"
-    local_from: int = 20_000
-
-    @property
-    def weighs_lexical(self) -> bool:
-        """Whether BM25 counts in the prior."""
-        return bool(self.lexical_weight or self.lexical_weight_titled)
-
-
-# LinearRAG as its public code runs by default, but without its edges between neighbours in the
-# file: in published corpora these are each other's gold evidence.
-PUBLISHED = TriGraphSettings(
-    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
-    seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
-    steps=3,
-    threshold=0.5,
-    similarity_weight=1.5,
-    lexical_weight=0.0,
-    lexical_weight_titled=0.0,
-    degree_power=0.0,
-    title_weight=0.0,
-    promotion=0.0,
-)
-PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
-
-
-class FilteredGraph:
-    """The graph of the allowed passages.
-
-    Counts of an entity are computed on demand, and a local walk uses the edges of the whole graph.
-    Only full walks, in small corpora, need a graph of the allowed passages alone.
-
-    Attributes:
-        allowed: (n,) mask; None for all.
-    """
-
-    def __init__(
-        self, graph: TriGraph, walk: Walk | LocalWalk, allowed: Mask | None = None
-    ) -> None:
-        """Filter a graph.
-
-        Args:
-            walk: The walk on the whole graph; walks on the filtered graph are of the same kind.
-        """
-        self.allowed = allowed
-        self._graph = graph
-        self._whole = walk
-
-    def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
-        """Passages that mention each entity, end to end: rows, counts, and (a,) how many rows."""
-        return self._left(*self._graph.passages.valued(entities))
-
-    def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
-        """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
-        titled = self._graph.titled
-        rows = titled.of(entities)
-        found, _, lengths = self._left(rows, rows, titled.lengths(entities))
-        return found, lengths
-
-    def passages_of(self, entity: int) -> tuple[Numbers, Numbers]:
-        """Rows of the passages that mention an entity, and of those that it is the title of."""
-        mentioned, titled = self._graph.passages.one(entity), self._graph.titled.one(entity)
-        if self.allowed is None:
-            return mentioned, titled
-        return mentioned[self.allowed[mentioned]], titled[self.allowed[titled]]
-
-    def degree(self, entities: Int64) -> Int64:
-        """(a,) number of allowed passages that mention each entity."""
-        if self.allowed is None:
-            return self._graph.passages.lengths(entities)
-        return self.mentions(entities)[2]
-
-    def among(self, allowed: Mask) -> "FilteredGraph":
-        """The whole graph under another filter."""
-        return FilteredGraph(self._graph, self._whole, allowed)
-
-    @cached_property
-    def walk(self) -> Walk | LocalWalk:
-        """The walk on the allowed passages."""
-        if self.allowed is None:
-            return self._whole
-        if isinstance(self._whole, LocalWalk):
-            return self._whole.among(self.allowed, *self._without_half_edges(self.allowed))
-        return walk_on(share_of_mentions(self.counts))
-
-    @property
-    def counts(self) -> "sparse.csc_array":
-        """(n, e + j) how often allowed passages mention each entity; computed on each access."""
-        counts = self._graph.counts
-        if self.allowed is None:
-            return counts
-        counts = with_edges(counts, self.allowed[counts.indices])
-        # A chunk edge with a single allowed end leads nowhere.
-        ends = np.diff(counts.indptr)
-        whole = ends == 2
-        whole[: len(self._graph)] = True
-        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
-
-    def _left(
-        self, rows: Numbers, values: NDArray[_Value], lengths: Int64
-    ) -> tuple[Numbers, NDArray[_Value], Int64]:
-        """The allowed entries of some entities: rows, values, and the number for each entity."""
-        if self.allowed is None:
-            return rows, values, lengths
-        left = self.allowed[rows]
-        owners = np.repeat(np.arange(len(lengths)), lengths)[left]
-        return rows[left], values[left], np.bincount(owners, minlength=len(lengths))
-
-    def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
-        """The `grown` and `kept` of `LocalWalk.among`: chunk edges with one allowed end are cut."""
-        graph, size = self._graph, len(self._graph)
-        half = allowed[graph.chunk_edges].sum(axis=1) == 1
-        if not half.any():
-            return None, None
-        lost = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
-        kept = np.ones(len(graph.passages), bool)
-        kept[size:] = ~half
-        return graph.totals * reciprocal(graph.totals - lost), kept
 
 
 class TriGraphRetriever:
@@ -349,9 +173,9 @@ class TriGraphRetriever:
             return len(self.corpus) >= self.settings.local_from
         return self.settings.walk == "local"
 
-    def _walk(self) -> Walk | LocalWalk:
+    def _walk(self) -> FullWalk | LocalWalk:
         weights = share_of_mentions(self.graph.counts)
-        return local_walk(weights) if self.walks_locally else walk_on(weights)
+        return build_local_walk(weights) if self.walks_locally else build_full_walk(weights)
 
 
 class TriGraphBatch:
@@ -521,13 +345,13 @@ class TriGraphBatch:
                 Restart(t.passages, t.prior, t.activation.entities, t.restart, t.reached)
                 for t in traces
             ]
-            settled = push.personalized_pagerank(walk, restarts, damping=settings.damping)
+            settled = local_walk.personalized_pagerank(walk, restarts, damping=settings.damping)
             return [(own.passages, own.mass) for own in settled]
         prior = np.zeros((len(self._arm.corpus), len(traces)), order="F")
         for column, trace in enumerate(traces):
             prior[trace.passages, column] = trace.prior
         restart = [(trace.activation.entities, trace.restart) for trace in traces]
-        swept = personalized_pagerank(
+        swept = full_walk.personalized_pagerank(
             walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
         )
         return [(self._passages, own[self._taking_part]) for own in swept.T]

@@ -1,7 +1,7 @@
 """Seeds: the entities that a question names, where a walk starts."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 
@@ -9,40 +9,14 @@ import numpy as np
 
 from wye.backends.errors import BackendError
 from wye.backends.store.snapshot import Corpus
+from wye.backends.text import entity_key, starts_like_a_name, stretch, tokenise
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.linking import Link, NameTrie
-from wye.backends.types import Float32, Int64, Query
-from wye.backends.words import entity_key, starts_like_a_name, stretch, tokenise
+from wye.backends.trigraph.names import Degree, allowed_names
+from wye.backends.trigraph.settings import SeedSettings
+from wye.backends.types import Float32, Query
 
 # A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6
-
-Degree = Callable[[Int64], Int64]
-"""From (a,) entities to (a,) numbers of passages that mention them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeedSettings:
-    """How a question's words become entities.
-
-    Attributes:
-        vocabulary: Names of known entities are found in the question word for word, tagged or not.
-        lower_case_word: Value of a single word found this way that is not written like a name,
-            since web questions are typed without capitals.
-        lower_case_name: Value of several such words.
-        noun_phrase: Value of a noun phrase of the question that is an entity of the graph.
-        nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
-            vector, as in LinearRAG. This needs an index with entity vectors, which took a third of
-            the indexing time and changed no result measurably, so it is off by default.
-        similarity_floor: The least similarity for `nearest`.
-    """
-
-    vocabulary: bool = True
-    lower_case_word: float = 0.3
-    lower_case_name: float = 0.8
-    noun_phrase: float = 0.3
-    nearest: bool = False
-    similarity_floor: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +142,6 @@ class SeedFinder:
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
-
-
-def allowed_names(
-    names: NameTrie, find: Callable[[NameTrie], list[Link]], degree: Degree
-) -> list[Link]:
-    """Names of entities that allowed passages mention.
-
-    A longer name that only other passages have does not hide a shorter one.
-
-    Args:
-        find: Finds names of a trie in some text.
-    """
-    while True:
-        found = find(names)
-        often = degree(np.array([link.entity for link in found], np.int64)).tolist()
-        hidden = [link.entity for link, times in zip(found, often, strict=True) if not times]
-        if not hidden:
-            return found
-        names = names.without(hidden)
 
 
 def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettings) -> float:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from wye.backends.lexical import content_terms
+from wye.backends.text import content_terms
 from wye.featurizer.feature import words
 from wye.router.answers import names_in
 from wye.service.answers.answer import Message

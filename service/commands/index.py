@@ -23,7 +23,8 @@ from wye.service.errors import ServiceError
 from wye.service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
-    from wye.backends.sources import BadLine, DocumentSource
+    from wye.backends.readers.records import BadLine
+    from wye.backends.sources import DocumentSource
     from wye.backends.store.ingest import IngestReport
     from wye.backends.store.source import IndexSource
     from wye.backends.types import Scalar
@@ -132,7 +133,7 @@ def ingest_files(
         ServiceError: Nothing can be read; then no index is made.
     """
     import wye
-    from wye.backends.sources import Ids
+    from wye.backends.readers.records import Ids
 
     # Look at the sources before the models, which take seconds to load.
     found = _looked_through(sources, bad, reading)
@@ -188,7 +189,7 @@ def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
     Raises:
         ServiceError: A source is the index to write, or has it in its folder.
     """
-    from wye.backends.remote_files import local_path
+    from wye.backends.sources import local_path
     from wye.backends.store.source import is_index
 
     new = folder.resolve()
@@ -226,7 +227,8 @@ def _looked_through(
     sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
-    from wye.backends.sources import Ids, open_source
+    from wye.backends.readers.records import Ids
+    from wye.backends.sources import open_source
 
     found = [open_source(source) for source in sources]
     bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
@@ -279,7 +281,7 @@ class BadLines:
 
     def note(self, bad: "BadLine") -> None:
         """Count a bad line, or raise a `SourceError` if strict."""
-        from wye.backends.sources import refuse
+        from wye.backends.readers.records import refuse
 
         if self.is_strict:
             refuse(bad)

@@ -31,17 +31,9 @@ from wye.backends.documents import (
 )
 from wye.backends.errors import SourceError
 from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.sources import (
-    LINES,
-    ROWS,
-    SUFFIXES,
-    TEXT,
-    BadLine,
-    Ids,
-    read_lines,
-    text_document,
-)
+from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXT
 from wye.backends.types import Passage
 from wye.service.api.common import DocumentBody, DocumentsRequest
 from wye.service.http.middleware import MOST_VALUES, JsonValues

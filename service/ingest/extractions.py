@@ -20,7 +20,7 @@ from wye.backends.documents import clean, is_blank
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular
 from wye.backends.progress import Progress
-from wye.backends.sources import numbered_lines, parse_json
+from wye.backends.readers.records import numbered_lines, parse_json
 from wye.backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import StoredSentence

@@ -10,8 +10,9 @@ from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, 
 from wye.backends.errors import BackendError, SourceError
 from wye.backends.progress import Progress
 from wye.backends.readers.found import Limits
-from wye.backends.sources import DocumentSource, OnBad, open_source
-from wye.backends.sources import refuse as refuse_bad_line
+from wye.backends.readers.records import OnBad
+from wye.backends.readers.records import refuse as refuse_bad_line
+from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import IngestReport
 from wye.backends.store.source import IndexSource

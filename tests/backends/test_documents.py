@@ -27,10 +27,10 @@ from wye.backends.documents import (
 )
 from wye.backends.errors import SourceError
 from wye.backends.readers.found import Block, Found
-from wye.backends.sources import text_document
+from wye.backends.readers.records import text_document
 from wye.backends.store.schema import content_hash
+from wye.backends.text import title_names
 from wye.backends.types import Passage
-from wye.backends.words import title_names
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),

@@ -1,7 +1,5 @@
 """The lexical arm, against the BM25 formula over dictionaries."""
 
-import re
-import unicodedata
 from collections import Counter
 from itertools import pairwise
 from math import log
@@ -12,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wye.backends.lexical
-from tests.counting import calls
+import wye.backends.text
 from wye.backends.layers import Layers
 from wye.backends.lexical import (
     NO_TERM,
     LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
-    forms,
-    occurrences,
     postings,
-    terms,
 )
 from wye.backends.numerics import RequestError
+from wye.backends.text import terms
 from wye.backends.types import Query, Ranking
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())
+
+
 TEXTS = [
     "Ada Lovelace\nAda Lovelace wrote the first program.",
     "Charles Babbage\nBabbage designed the analytical engine.",
@@ -80,6 +78,8 @@ def test_postings_are_those_counted_one_by_one(passages: list[list[int]], bits: 
 
 
 words = st.sampled_from(["ada", "engine", "engines", "the", "who", "Łódź", "café", "x1", "東京"])
+
+
 text = st.lists(words, max_size=12).map(" ".join)
 
 
@@ -179,87 +179,6 @@ def test_a_corpus_without_a_term(texts: list[str]) -> None:
     assert retriever.search([ask("Ada")], 3) == [Ranking("lexical", (), 0, NO_TERM)]
     assert retriever.search([], 3) == []
     assert retriever.score(ask("Ada")).shape == (len(texts),)
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("", []),
-        ("The Queen's ships, and Elgar\u2019s", ["the", "queen", "ship", "and", "elgar"]),
-        ("Cafe\u0301 CAFÉ ﬁne Straße", ["cafe", "cafe", "fine", "strasse"]),
-        ("snake_case utf-8 3.14", ["snake", "case", "utf", "8", "3", "14"]),
-        ("東京タワー 2", ["東", "京", "タ", "ワ", "ー", "2"]),
-        ("שלום עולם", ["שלום", "עולם"]),
-        ("\N{RAINBOW}\u200d\x00 \ud800", []),
-        (
-            "cities horses dishes glass bus gas ladies",
-            ["city", "horse", "dishe", "glass", "bus", "gas", "lady"],
-        ),
-    ],
-)
-def test_terms(written: str, expected: list[str]) -> None:
-    assert terms(written) == expected
-
-
-FOLDED = "aEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ\uac00\u212bᏸꭰǅ½"
-
-
-def test_long_runs_in_other_scripts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = wye.backends.lexical._Folded()
-    monkeypatch.setattr(wye.backends.lexical, "_FOLDED", kept)
-    assert terms("caf\u00e9 " + "\ufdfa" * 16_000)[0] == "cafe"
-    assert list(kept) == ["\u00e9"]
-
-
-@given(st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30))
-def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
-    folded = unicodedata.normalize("NFKD", text).casefold()
-    plain = "".join(one for one in folded if not unicodedata.combining(one))
-    plain = re.sub(r"(?<=\w)['\u2019]s\b", "", plain)
-    unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    assert terms(text, "none") == re.findall(rf"[{unspaced}]|[^\W_{unspaced}]+", plain)
-
-
-few_letters = st.text(st.sampled_from("abs' _\u2019é北"), max_size=20)
-
-
-@given(
-    few_letters | st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30),
-    st.lists(few_letters | st.text(max_size=9), max_size=4),
-)
-def test_words_are_found_where_the_text_has_them(text: str, others: list[str]) -> None:
-    sought = [frozenset(terms(one, "none")) for one in (*others, text, text[1:-1])]
-    own = set(terms(text, "none"))
-    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
-
-
-@given(few_letters, st.lists(few_letters, max_size=4), st.sampled_from([1, 300]), st.booleans())
-def test_words_are_found_in_long_texts_and_for_long_questions(
-    text: str, others: list[str], times: int, many: bool
-) -> None:
-    text *= times
-    more = [f"{n:03}" for n in range(200 if many else 1)]
-    sought = [frozenset(terms(one, "none")) for one in (*others, text[:20], text[-20:], *more)]
-    own = set(terms(text, "none"))
-    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
-
-
-@pytest.mark.parametrize(
-    ("text", "sought"),
-    [
-        ("ab" * 15_000, ["ab", "ba", "abc"]),
-        ("".join(map(str, range(9_000))), [f"{n:02}" for n in range(100)]),
-        ("bridge " * 3_000, [f"w{n:04}" for n in range(2_000)]),
-    ],
-)
-def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[str]) -> None:
-    words = list(map(forms, sought))
-    assert calls(lambda: occurrences(text, words)) < 5_000
-
-
-def test_stopwords_are_compared_before_stemming() -> None:
-    assert terms("this does it", "s", frozenset(["does"])) == ["thi", "it"]
-    assert terms("this does it", "none", frozenset(["does"])) == ["this", "it"]
 
 
 def test_what_cannot_be_answered_is_refused(retriever: LexicalRetriever) -> None:

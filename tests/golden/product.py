@@ -47,7 +47,7 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.trigraph.retriever.SAMPLE": 100,
     "wye.backends.trigraph.retriever.STANDING": 20,
 }
-_GRAPH_PRESETS = "wye.backends.trigraph.retriever.PRESETS"
+_GRAPH_PRESETS = "wye.backends.trigraph.settings.PRESETS"
 _PUSHED = {"most": 20}
 COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
 # What must have run then: the local walk, codes, derived files, and layers on a derived base.
@@ -66,12 +66,12 @@ ONLY_IF_LARGE = (
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.lists:PatchedLists.valued",
     "wye.backends.trigraph.overlay:overlay",
-    "wye.backends.trigraph.push:KeptEdges.follow",
-    "wye.backends.trigraph.push:LocalWalk.among",
-    "wye.backends.trigraph.push:LocalWalk.from_arrays",
-    "wye.backends.trigraph.push:_settle_far",
-    "wye.backends.words:FurtherWords.find",
-    "wye.backends.words:StringTable.find",
+    "wye.backends.trigraph.local_walk:KeptEdges.follow",
+    "wye.backends.trigraph.local_walk:LocalWalk.among",
+    "wye.backends.trigraph.local_walk:LocalWalk.from_arrays",
+    "wye.backends.trigraph.local_walk:_settle_far",
+    "wye.backends.strings:FurtherWords.find",
+    "wye.backends.strings:StringTable.find",
 )
 
 _PATIENCE = 120.0
@@ -154,7 +154,7 @@ def served(index: Path, **more: str) -> Iterator[TestClient]:
 def as_if_large() -> Iterator[None]:
     """Let this process treat every index as a large one; `COMPRESSED` is needed too."""
     presets = resolve_name(_GRAPH_PRESETS)
-    pushed = resolve_name("wye.backends.trigraph.push:personalized_pagerank").__kwdefaults__
+    pushed = resolve_name("wye.backends.trigraph.local_walk:personalized_pagerank").__kwdefaults__
     with ExitStack() as changed:
         for name, value in AS_IF_LARGE.items():
             changed.enter_context(patch(name, value))

@@ -13,8 +13,8 @@ from wye.backends.lexical import LexicalRetriever
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.trigraph import retriever as trigraph
-from wye.backends.trigraph.retriever import TriGraphSettings
 from wye.backends.trigraph.seeds import SeedFinder
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Passage
 from wye.router.batch import Batch
 from wye.router.fusion import FusionSettings

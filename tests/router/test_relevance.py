@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.lexical import content_terms
+from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (

@@ -24,7 +24,7 @@ from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.retriever import TriGraphSettings
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.constituency.parser import open_syntax_parser

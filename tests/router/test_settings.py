@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from wye.backends.dense import DenseSettings
-from wye.backends.trigraph.retriever import PRESETS
+from wye.backends.trigraph.settings import PRESETS
 from wye.router.errors import ModelFileError, SettingsError
 from wye.router.settings import (
     DEFAULT_ROUTER,

@@ -16,7 +16,8 @@ import pytest
 from pyarrow import fs, parquet
 
 from wye.backends.progress import Silent
-from wye.backends.sources import DocumentSource, refuse
+from wye.backends.readers.records import refuse
+from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings

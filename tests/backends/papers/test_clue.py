@@ -11,18 +11,13 @@ from hypothesis import strategies as st
 
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages
-from tests.backends.trigraph.test_retriever import (
-    NO_LEXICAL,
-    VARIANTS,
-    questions,
-    random_vectors,
-)
-from wye.backends.lexical import content_terms
+from tests.backends.trigraph.test_retriever import NO_LEXICAL, VARIANTS, questions, random_vectors
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
 from wye.backends.papers.units import OVERLAP_SHARE, Units
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.pagerank import share_of_mentions
+from wye.backends.text import content_terms
+from wye.backends.trigraph.full_walk import share_of_mentions
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Mask, Passage, Query
 

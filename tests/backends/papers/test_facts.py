@@ -8,7 +8,7 @@ from tests.backends import reference
 from wye.backends.papers.facts import FACTS, QUESTION, activate, best_facts
 from wye.backends.papers.units import Units
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.bridging import MentionGraph
+from wye.backends.trigraph.graph import MentionGraph
 from wye.backends.trigraph.lists import PlainLists
 from wye.backends.types import Passage, Query
 

@@ -24,7 +24,7 @@ from wye.backends.store.derived import (
     pack_strings,
     unpack_strings,
 )
-from wye.backends.words import Strings
+from wye.backends.strings import Strings
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,14 +11,15 @@ import pytest
 
 from tests.hashing import HashAnalyser
 from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
-from wye.backends.refined import refine
+from wye.backends.papers.units import refine
 from wye.backends.store.documents import take_inventory
 from wye.backends.store.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import StoredSentence
 from wye.backends.store.snapshot import Corpus, read_corpus
-from wye.backends.trigraph.graph import AssemblySettings, assemble
+from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Float32, Passage
 
 ANALYSER = HashAnalyser(4)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wye.backends.store import growing
 from wye.backends.store.derived import pack_strings
 from wye.backends.store.growing import GrowingArray, GrowingStrings, laid
-from wye.backends.words import Strings
+from wye.backends.strings import Strings
 
 
 @pytest.fixture(params=[True, False], ids=["on the disk", "in memory"])

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.backends import reference
-from wye.backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge, equation_5
+from wye.backends.trigraph.bridging import Activation, Similarity, bridge, equation_5
+from wye.backends.trigraph.graph import MentionGraph
 from wye.backends.types import Float32, Int64
 
 # Few distinct values, all exact in binary, so that ties and values at the threshold are common.

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from wye.backends.store.snapshot import Corpus
+from wye.backends.text import entity_key
 from wye.backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
-from wye.backends.trigraph.graph import AssemblySettings
-from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
+from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
+from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
-from wye.backends.words import entity_key
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [

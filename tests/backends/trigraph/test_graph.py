@@ -12,15 +12,12 @@ import pytest
 import wye.backends.store.snapshot
 from tests.backends.conftest import many_passages, unmarked
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.graph import (
-    MAX_PHRASE_PASSAGES,
-    AssemblySettings,
-    TriGraph,
-    assemble,
-)
+from wye.backends.text import tokenise
+from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
+from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.overlay import overlay
+from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
-from wye.backends.words import tokenise
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
 CorpusOf = Callable[..., Corpus]

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
 from wye.backends.layers import Layers
 from wye.backends.store.snapshot import Corpus, Mentions, TwoCorpora
-from wye.backends.trigraph import graph as assembly
-from wye.backends.trigraph.graph import AssemblySettings, TriGraph, assemble
+from wye.backends.strings import Strings
+from wye.backends.text import tokenise
+from wye.backends.trigraph import assembly
+from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.full_walk import share_of_mentions
+from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.lists import Lists
+from wye.backends.trigraph.local_walk import LocalWalk, build_local_walk
 from wye.backends.trigraph.overlay import overlay
-from wye.backends.trigraph.pagerank import share_of_mentions
-from wye.backends.trigraph.push import LocalWalk, local_walk
-from wye.backends.words import Strings, tokenise
+from wye.backends.trigraph.settings import AssemblySettings
 
 PIECES = [
     *("[York]", "York", "[New York]", "New York", "[New York Times]", "New York Times", "Times"),
@@ -90,7 +93,7 @@ def two_of(before: State, after: State) -> TwoCorpora:
 
 
 def walk_of(graph: TriGraph) -> LocalWalk:
-    return local_walk(share_of_mentions(graph.counts))
+    return build_local_walk(share_of_mentions(graph.counts))
 
 
 def check_lists(one: Lists, other: Lists, chance: np.random.Generator) -> None:

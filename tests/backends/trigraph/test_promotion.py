@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import promotion
-from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
-from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
+from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]

@@ -16,17 +16,16 @@ from wye.backends.papers.units import Units
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import bridging, prior
 from wye.backends.trigraph import retriever as trigraph
-from wye.backends.trigraph.graph import AssemblySettings
-from wye.backends.trigraph.pagerank import Masses
+from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.prior import DOUBT
-from wye.backends.trigraph.retriever import (
-    NO_SEED,
+from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
+from wye.backends.trigraph.settings import (
     PRESETS,
     PUBLISHED,
-    TriGraphRetriever,
+    AssemblySettings,
+    SeedSettings,
     TriGraphSettings,
 )
-from wye.backends.trigraph.seeds import SeedSettings
 from wye.backends.types import (
     Float32,
     Float64,

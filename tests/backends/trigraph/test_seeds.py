@@ -9,8 +9,9 @@ import pytest
 
 from wye.backends.errors import BackendError
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.graph import AssemblySettings, assemble
-from wye.backends.trigraph.seeds import SeedFinder, SeedSettings
+from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.seeds import SeedFinder
+from wye.backends.trigraph.settings import AssemblySettings, SeedSettings
 from wye.backends.types import Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]

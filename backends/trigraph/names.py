@@ -7,7 +7,7 @@ entities in sentences and questions, and `DisplayNames` turns entities back into
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,25 +18,19 @@ from wye.backends.numerics import ragged
 from wye.backends.store.derived import Arrays
 from wye.backends.store.growing import GrowingArray
 from wye.backends.store.snapshot import Corpus
+from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
+from wye.backends.text import entity_key, is_informative, title_keys, title_names, tokenise
 from wye.backends.types import Int32, Int64, Mask
-from wye.backends.words import (
-    PackedWords,
-    SentenceWords,
-    Strings,
-    Words,
-    entity_key,
-    is_informative,
-    title_keys,
-    title_names,
-    tokenise,
-)
 
 MAX_WORDS = 8
+
 # A single word that is shorter is not linked: it may just be capitalised at a sentence's start.
 MIN_SINGLE_WORD = 4
+
 # Words of running text that are processed together, to bound memory.
 _BLOCK = 2_000_000
 _TRIE_ARRAYS = ("_edges", "_ends", "_first", "others")
+
 # Bits of a word's number in an edge.
 _SHIFT = 32
 
@@ -396,3 +390,26 @@ class DisplayNames:
     def all(self) -> list[str]:
         """The names of all entities, by number."""
         return [self.of(entity) for entity in range(len(self._keys))]
+
+
+Degree = Callable[[Int64], Int64]
+"""From (a,) entities to (a,) numbers of passages that mention them."""
+
+
+def allowed_names(
+    names: NameTrie, find: Callable[[NameTrie], list[Link]], degree: Degree
+) -> list[Link]:
+    """Names of entities that allowed passages mention.
+
+    A longer name that only other passages have does not hide a shorter one.
+
+    Args:
+        find: Finds names of a trie in some text.
+    """
+    while True:
+        found = find(names)
+        often = degree(np.array([link.entity for link in found], np.int64)).tolist()
+        hidden = [link.entity for link, times in zip(found, often, strict=True) if not times]
+        if not hidden:
+            return found
+        names = names.without(hidden)

@@ -10,11 +10,11 @@ from scipy import sparse
 from sknetwork.ranking import PageRank
 
 from tests.backends import reference
-from wye.backends.trigraph.pagerank import (
+from wye.backends.trigraph.full_walk import (
     Masses,
+    build_full_walk,
     personalized_pagerank,
     share_of_mentions,
-    walk_on,
     with_edges,
 )
 from wye.backends.types import Float64
@@ -55,7 +55,7 @@ def both_masses(
     damping: float,
     tolerance: float,
 ) -> tuple[Float64, Float64]:
-    walk, dense = walk_on(weights), weights.toarray()
+    walk, dense = build_full_walk(weights), weights.toarray()
     settled = personalized_pagerank(
         walk, passages, per_column(entities), damping=damping, tolerance=tolerance
     )
@@ -137,7 +137,7 @@ def test_by_hand() -> None:
 
 def test_entities_of_one_passage_are_folded_and_nothing_changes() -> None:
     weights = np.array([[2.0, 1.0, 0, 1.0, 0], [0, 1.0, 3.0, 0, 0], [0, 0, 0, 0, 0]])
-    walk = walk_on(sparse.csc_array(weights))
+    walk = build_full_walk(sparse.csc_array(weights))
     # Only the second entity has two passages; the others' shares of the passages return.
     assert walk.kernel.shape == (3, 1)
     np.testing.assert_allclose(walk.returned[:, 0], [0.75, 0.75, 0])
@@ -149,7 +149,7 @@ def test_entities_of_one_passage_are_folded_and_nothing_changes() -> None:
 
 @pytest.mark.parametrize(("n", "e", "b"), [(0, 0, 2), (3, 0, 2), (0, 3, 1), (3, 2, 0)])
 def test_graphs_without_passages_entities_or_questions(n: int, e: int, b: int) -> None:
-    walk = walk_on(share_of_mentions(sparse.csc_array((n, e))))
+    walk = build_full_walk(share_of_mentions(sparse.csc_array((n, e))))
     assert walk.from_entities.shape == (n, e)
     settled = personalized_pagerank(
         walk, np.ones((n, b)), per_column(sparse.csc_array((e, b))), damping=0.5
@@ -164,7 +164,7 @@ def test_a_column_is_the_same_to_the_last_bit_alone_and_in_any_batch(
 ) -> None:
     generator = np.random.default_rng(seed)
     n, e = 40, 70
-    walk = walk_on(share_of_mentions(bipartite(generator, n, e, 0.05)))
+    walk = build_full_walk(share_of_mentions(bipartite(generator, n, e, 0.05)))
     passages, entities = restarts(generator, n, e, b)
     passages[:, 1:] *= generator.random(b - 1) < 0.7
     together = personalized_pagerank(walk, passages, per_column(entities), damping=damping)
@@ -183,7 +183,7 @@ def test_a_walk_of_two_long_chains_settles_at_any_damping() -> None:
     none = per_column(sparse.csc_array((n, 2)))
     for damping in (0.9, 0.999):
         settled = personalized_pagerank(
-            walk_on(chain), start, none, damping=damping, tolerance=1e-9
+            build_full_walk(chain), start, none, damping=damping, tolerance=1e-9
         )
         for column in range(2):
             expected, _ = reference.personalized_pagerank(
@@ -209,7 +209,7 @@ def test_restricting_equals_building_without_the_passages(
     built = share_of_mentions(sparse.csc_array(counts[np.flatnonzero(allowed)]))
     found, expected = (
         personalized_pagerank(
-            walk_on(weights), own, per_column(entities), damping=damping, tolerance=1e-13
+            build_full_walk(weights), own, per_column(entities), damping=damping, tolerance=1e-13
         )
         for weights, own in ((restricted, passages), (built, passages[allowed]))
     )
@@ -228,7 +228,7 @@ def test_shares_of_mentions_add_up_to_one_or_to_nothing() -> None:
 
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5, float("nan")])
 def test_a_damping_that_never_restarts_is_refused(damping: float) -> None:
-    walk = walk_on(sparse.csc_array(np.ones((1, 1))))
+    walk = build_full_walk(sparse.csc_array(np.ones((1, 1))))
     with pytest.raises(ValueError, match=r"damping must be in \[0, 1\)"):
         personalized_pagerank(
             walk, np.ones((1, 1)), per_column(sparse.csc_array((1, 1))), damping=damping

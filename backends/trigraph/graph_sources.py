@@ -6,13 +6,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wye.backends.layers import LayeredStrings, Layers
-from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
+from wye.backends.store.derived import (
+    Arrays,
+    pack_strings,
+    pack_table,
+    unpack_strings,
+    unpack_table,
+)
+from wye.backends.strings import SentenceWords, Strings, Words
+from wye.backends.trigraph.lists import PlainLists
 from wye.backends.types import Int32, Int64
-from wye.backends.words import SentenceWords, Strings
 
 _SPELLINGS = ("entity", "frequency", "order")
 _STARTS = ("first", "places", "ends")
 _AT_ONCE = 2**20
+
 _PLACE_BITS = 33
 """Bits for a position, beside the 30 of a word's number."""
 
@@ -145,3 +153,60 @@ class NameStarts:
     def from_arrays(cls, arrays: Arrays) -> "NameStarts":
         """The inverse of `to_arrays`."""
         return cls(*(arrays[f"starts.{part}"] for part in _STARTS))
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The sources of a graph that an overlay on it needs.
+
+    Attributes:
+        keys: e entity keys, ascending.
+        words: The vocabulary of sentences and names.
+        sentences: s tokenised sentences; none where names in running text are not linked.
+        starts: Where words occur in the sentences.
+        surfaces: Named-entity surfaces.
+        phrases: Noun phrases; none where they are no entities.
+        titles: For each passage, the entities of its title in the order of `title_keys`.
+    """
+
+    keys: Strings
+    words: Words
+    sentences: SentenceWords
+    starts: NameStarts
+    surfaces: Spellings
+    phrases: Spellings
+    titles: PlainLists
+    _found: dict[str, int] = field(init=False, default_factory=dict, compare=False)
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 if there is none; cached, since each version asks again."""
+        if key not in self._found:
+            self._found[key] = self.keys.find(key)
+        return self._found[key]
+
+    def to_arrays(self) -> Arrays:
+        """All fields as arrays, for `from_arrays`."""
+        return {
+            **pack_strings("keys", self.keys),
+            **pack_table("words", self.words.table),
+            "sentences.packed": self.sentences.packed,
+            "sentences.lengths": self.sentences.lengths,
+            **self.starts.to_arrays(),
+            **self.surfaces.to_arrays("surfaces"),
+            **self.phrases.to_arrays("phrases"),
+            "titled_by.starts": self.titles.starts,
+            "titled_by.entities": self.titles.items,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Ground":
+        """The inverse of `to_arrays`."""
+        return cls(
+            unpack_strings("keys", arrays),
+            Words(unpack_table("words", arrays)),
+            SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
+            NameStarts.from_arrays(arrays),
+            Spellings.from_arrays("surfaces", arrays),
+            Spellings.from_arrays("phrases", arrays),
+            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
+        )

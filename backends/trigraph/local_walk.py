@@ -6,7 +6,7 @@ partitioning using PageRank vectors", FOCS 2006; here all waiting nodes of one s
 once). Every push over m edges settles at least (1 - d) * threshold * m of the mass, so at most
 1 / ((1 - d) * threshold) edges are ever followed, however large the graph.
 
-The walk and the result are those of `wye.backends.trigraph.pagerank`, up to the error bound.
+The walk and the result are those of `wye.backends.trigraph.full_walk`, up to the error bound.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +18,8 @@ import numpy as np
 
 from wye.backends.numerics import distinct, sums, top_rows, without
 from wye.backends.store.derived import Arrays
+from wye.backends.trigraph.full_walk import reciprocal
 from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
-from wye.backends.trigraph.pagerank import reciprocal
 from wye.backends.types import Float64, Int64, Mask
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 THRESHOLD = 1e-3
 MOST = 300
+
 _ROOM = 1.01
 """Nodes that buffers have room for, per node, so that later versions on a base use them too."""
+
 LEAST_PART = 0.005
 """Least share of passages that a filter counts as leaving when the cost of a push is estimated."""
 
@@ -229,8 +231,8 @@ class Settled:
 _NOWHERE = Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
 
 
-def local_walk(weights: "sparse.csc_array") -> LocalWalk:
-    """Store the random walk of `wye.backends.trigraph.pagerank.walk_on` for pushing.
+def build_local_walk(weights: "sparse.csc_array") -> LocalWalk:
+    """Store the random walk of `wye.backends.trigraph.full_walk.build_full_walk` for pushing.
 
     A share depends on the weights of its own node alone, so a graph that differs in a few passages
     has the same shares elsewhere.

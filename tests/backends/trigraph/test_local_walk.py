@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.backends import reference
-from tests.backends.trigraph.test_pagerank import per_column
-from wye.backends.trigraph import push as local
-from wye.backends.trigraph.pagerank import (
+from tests.backends.trigraph.test_full_walk import per_column
+from wye.backends.trigraph import local_walk as local
+from wye.backends.trigraph.full_walk import (
     Masses,
+    build_full_walk,
     personalized_pagerank,
     reciprocal,
     share_of_mentions,
-    walk_on,
 )
-from wye.backends.trigraph.push import LocalWalk, Restart, Settled, local_walk
+from wye.backends.trigraph.local_walk import LocalWalk, Restart, Settled, build_local_walk
 
 DAMPING = 0.5
 sizes = st.integers(1, 25)
@@ -36,7 +36,7 @@ def from_passages(*rows: int, mass: float = 1.0) -> Restart:
 
 
 def laid_out(weights: sparse.csc_array) -> LocalWalk:
-    return local_walk(weights)
+    return build_local_walk(weights)
 
 
 def settle(
@@ -154,7 +154,7 @@ def test_dense_restarts_settle_within_the_bound(
 ) -> None:
     rng = np.random.default_rng(seed)
     weights = some_walk(seed, 25, 20, 0.15)[0]
-    walk, pushed = walk_on(weights), local_walk(weights)
+    walk, pushed = build_full_walk(weights), build_local_walk(weights)
     passages = rng.random((25, columns)) ** 8 * (rng.random((1, columns)) < 0.8)
     entities = sparse.csc_array(rng.random((20, columns)) * (rng.random((20, columns)) < 0.2))
     own = per_column(entities)
@@ -217,9 +217,9 @@ def test_among_some_passages_mass_settles_as_in_a_graph_of_them(
     restart = rng.random((20, columns)) * (rng.random((20, columns)) < 0.2)
     restart *= (left.sum(axis=0) > 0)[:, None]
     own = per_column(sparse.csc_array(restart))
-    small = walk_on(share_of_mentions(sparse.csc_array(left)))
+    small = build_full_walk(share_of_mentions(sparse.csc_array(left)))
     full = personalized_pagerank(small, passages, own, damping=DAMPING, tolerance=1e-14)
-    walk = local_walk(share_of_mentions(counts))
+    walk = build_local_walk(share_of_mentions(counts))
     for some in (walk.among(allowed, grown, kept), walk.among(allowed, grown, kept)):
         given = sparse_restarts(passages, own)
         found = local.personalized_pagerank(some, given, damping=DAMPING, threshold=threshold)

@@ -1,167 +1,31 @@
-"""Words of texts, keys under which names are the same entity, and compact lists of strings."""
+"""Many strings in little memory, vocabularies, and sentences as rows of word numbers."""
 
-import re
-import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, overload
+from typing import overload
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wye.backends.text import starts_like_a_name, tokenise
 from wye.backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
 """Bytes of strings beyond which Arrow needs 64-bit offsets."""
+
 _PIECE = 65_536
 """Strings that are Python objects at a time in an iteration."""
-_SPACES = re.compile(r"\s+")
-_STRAIGHT = (
-    ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
-    ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
-    ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
-    ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
-)
-_EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
-PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
-# Words with inner apostrophes, full stops or hyphens stay whole, except for a possessive; any other
-# sign is a token of its own. A combining accent belongs to its letter even where no precomposed
-# character exists, as in the lower-case form of a dotted capital I.
-_IN_WORD = r"[\w\u0300-\u036f]"
-_WORD = rf"\w{_IN_WORD}*"
-_POSSESSIVE = rf"'(?i:s)(?!{_IN_WORD})"
-_TOKEN = re.compile(rf"{_POSSESSIVE}|{_WORD}(?:(?!{_POSSESSIVE})['.\-]{_WORD})*|[^\w\s]")
-FUNCTION_WORDS = frozenset(
-    """a about after all also an and any are as at be been before but by can could did do does for
-    from had has have he her him his how i if in into is it its many me more most much my no not of
-    off on one or other our out over 's she so some such than that the their them then there these
-    they this those to under up us was we were what when where which while who whom whose why will
-    with would you your""".split()  # noqa: SIM905 - words read better as words
-)
-
-
-def entity_key(surface: str) -> str:
-    """The normalised form that surfaces of one entity share.
-
-    Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
-    "Thames" are one river. The article stays where nothing informative is left without it ("The
-    Who"). The key is empty for a surface that has nothing else.
-    """
-    key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
-    key = key.removesuffix("'s").rstrip(_EDGES)
-    if key.startswith("the "):
-        bare = key.removeprefix("the ").lstrip(_EDGES)
-        return bare if is_informative(bare) else key
-    return key
-
-
-def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
-    """Whether a key has more than one character and more than function words.
-
-    Args:
-        tokens: The key's tokens, if they are known.
-    """
-    if len(key) < 2:
-        return False
-    return not FUNCTION_WORDS.issuperset(tokenise(key) if tokens is None else tokens)
-
-
-HEADING_JOINT = " > "
-"""Separates the headings in a chunk's title; the first is the document's title."""
-
-
-def title_names(title: str) -> tuple[str, ...]:
-    """The names in a title: the title itself, and without a final "(…)"; none if it is empty.
-
-    Of a chunk's headings only the first is used, the document's title.
-    """
-    whole = title.partition(HEADING_JOINT)[0].strip()
-    return tuple(name for name in dict.fromkeys((whole, PARENTHETICAL.sub("", whole))) if name)
-
-
-def title_keys(title: str) -> tuple[str, ...]:
-    """Entity keys of the names in a passage's title, each once."""
-    keys = dict.fromkeys(entity_key(name) for name in title_names(title))
-    return tuple(key for key in keys if key)
-
-
-def tokenise(text: str) -> list[str]:
-    """Tokens of a text, case kept."""
-    plain = _plain(text)
-    # Most names are letters and blanks alone: splitting at blanks is faster.
-    if plain.isascii() and plain.replace(" ", "").isalnum():
-        return plain.split()
-    return _TOKEN.findall(plain)
-
-
-def stretch(text: str, start: int, length: int) -> str:
-    """The text of `length` tokens from token `start` on."""
-    found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
-    return _plain(text)[found[0].start() : found[-1].end()]
-
-
-def _plain(text: str) -> str:
-    """The text with precomposed accented letters (NFC) and straight quotes."""
-    if text.isascii():
-        return text
-    text = normalised(text, "NFC")
-    for curly, straight in _STRAIGHT:
-        text = text.replace(curly, straight)
-    return text
-
-
-def normalised(text: str, form: Literal["NFC", "NFKD"]) -> str:
-    """A text in a normal form of Unicode; of a row of combining marks, the first 30 stay.
-
-    Python's own function takes time that is quadratic in the length of such a row, seconds for
-    32,000 marks. No language needs more than 30.
-
-    Source: Unicode Standard Annex 15, "Stream-Safe Text Format".
-    """
-    if len(text) > _MARKS_IN_A_ROW:
-        text = _row_of_marks().sub(_first_marks, text)
-    return unicodedata.normalize(form, text)
-
-
-_MARKS_IN_A_ROW = 30
-
-
-@cache
-def _row_of_marks() -> re.Pattern[str]:
-    """Matches rows that may have too many marks.
-
-    Only of the first 65,536 characters it knows which are marks: `re` is slow with sets of others.
-    """
-    marks = "".join(chr(code) for code in range(0x10000) if unicodedata.combining(chr(code)))
-    return re.compile(f"[{marks}\U00010000-\U0010ffff]{{{_MARKS_IN_A_ROW + 1},}}")
-
-
-def _first_marks(row: re.Match[str]) -> str:
-    """A row without the marks that follow on 30 others."""
-    kept, marks = [], 0
-    for character in row[0]:
-        marks = marks + 1 if unicodedata.combining(character) else 0
-        if marks <= _MARKS_IN_A_ROW:
-            kept.append(character)
-    return "".join(kept)
-
-
-def starts_like_a_name(token: str) -> bool:
-    """Whether a token begins with a capital letter or a digit."""
-    return token[0].isupper() or token[0].isdigit()
-
 
 # Words as numbers, and sentences as rows of them.
-
-
 # Ends a sentence. No name contains it, so no match crosses into the next sentence.
 END = -2
+
 _REMEMBERED = 2**16
 """Words whose numbers are cached, since looking one up in a table takes some microseconds."""
 

@@ -1,30 +1,27 @@
-"""When two names are the same, words as numbers, and sentences as rows of them."""
+"""Tokens, keys and terms of texts."""
 # ruff: noqa: RUF001 - quotes and letters as people write them
 
+import re
 import time
 import unicodedata
 from typing import Literal
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import wye.backends.words
-from wye.backends.words import (
-    END,
-    SentenceWords,
-    Strings,
-    StringTable,
-    Words,
-    ascending,
+import wye.backends.lexical
+import wye.backends.text
+from tests.counting import calls
+from wye.backends.text import (
     entity_key,
+    forms,
     is_informative,
-    joined,
     normalised,
-    places,
+    occurrences,
     starts_like_a_name,
     stretch,
+    terms,
     title_keys,
     title_names,
     tokenise,
@@ -33,32 +30,7 @@ from wye.backends.words import (
 
 @given(st.text("aAbBé1_'. ", max_size=12))
 def test_names_of_letters_alone_have_the_tokens_that_others_have(name: str) -> None:
-    assert tokenise(name) == wye.backends.words._TOKEN.findall(wye.backends.words._plain(name))
-
-
-texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
-
-
-@given(texts)
-def test_each_word_is_its_number_with_a_mark_for_a_name(sentences: list[str]) -> None:
-    words = Words()
-    found = SentenceWords.of(sentences, words)
-    expected: list[int] = []
-    for sentence in sentences:
-        for token in tokenise(sentence):
-            expected.append(2 * words.find(token.casefold()) + starts_like_a_name(token))
-        expected.append(END)
-    assert found.packed.tolist() == expected
-    assert found.lengths.tolist() == [len(tokenise(sentence)) + 1 for sentence in sentences]
-    assert found.packed.dtype == found.lengths.dtype == np.int32
-
-
-def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
-    words = Words()
-    assert [words.number(word) for word in ("a", "b", "a", "A")] == [0, 1, 0, 2]
-    assert (words.find("b"), words.find("c"), len(words)) == (1, -1, 3)
-    found = SentenceWords.of(["STRASSE straße"], words)
-    assert (found.packed >> 1).tolist() == [3, 3, -1]
+    assert tokenise(name) == wye.backends.text._TOKEN.findall(wye.backends.text._plain(name))
 
 
 @pytest.mark.parametrize(
@@ -165,6 +137,8 @@ def test_tokens(text: str, tokens: list[str]) -> None:
 
 # One accent becomes a letter when case is folded; no name contains it on its own.
 any_text = st.text(st.characters(exclude_characters="\u0345", exclude_categories=["Cs"]))
+
+
 letters = st.text("aAsSzßſİı'’.- \u0301", max_size=12)
 
 
@@ -203,13 +177,15 @@ def test_names_start_with_a_capital_or_a_digit(token: str, answer: bool) -> None
     assert starts_like_a_name(token) is answer
 
 
-forms = st.sampled_from(["NFC", "NFKD"])
+normal_forms = st.sampled_from(["NFC", "NFKD"])
+
+
 rows = st.tuples(
     st.text(max_size=3), st.sampled_from("\u0301\u0323\U0001e944ab"), st.integers(0, 70)
 )
 
 
-@given(st.lists(rows, max_size=4), forms)
+@given(st.lists(rows, max_size=4), normal_forms)
 def test_more_marks_in_a_row_than_a_language_has_are_left_out(
     rows: list[tuple[str, str, int]], form: Literal["NFC", "NFKD"]
 ) -> None:
@@ -232,43 +208,82 @@ def test_a_stretch_is_written_as_the_text_has_it() -> None:
     assert stretch("Is St. Olav's town far (away)?", 6, 3) == "far (away"
 
 
-@given(st.lists(st.text(), unique=True), st.text(), st.integers(0, 1))
-def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        if not hashed:  # all fall into one place
-            patch.setattr(wye.backends.words, "_hash", lambda _: 7)
-        table = StringTable.of(Strings(texts))
-        places = {text: place for place, text in enumerate(texts)}
-        for text in [*texts, other, "\ud800"]:
-            assert table.find(text) == places.get(text, -1)
-    assert [*table] == texts
-    assert len(table) == len(texts)
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("", []),
+        ("The Queen's ships, and Elgar\u2019s", ["the", "queen", "ship", "and", "elgar"]),
+        ("Cafe\u0301 CAFÉ ﬁne Straße", ["cafe", "cafe", "fine", "strasse"]),
+        ("snake_case utf-8 3.14", ["snake", "case", "utf", "8", "3", "14"]),
+        ("東京タワー 2", ["東", "京", "タ", "ワ", "ー", "2"]),
+        ("שלום עולם", ["שלום", "עולם"]),
+        ("\N{RAINBOW}\u200d\x00 \ud800", []),
+        (
+            "cities horses dishes glass bus gas ladies",
+            ["city", "horse", "dishe", "glass", "bus", "gas", "lady"],
+        ),
+    ],
+)
+def test_terms(written: str, expected: list[str]) -> None:
+    assert terms(written) == expected
 
 
-def test_words_of_a_table_are_those_of_a_list_and_take_new_ones() -> None:
-    texts = ["b", "a", "ß"]
-    words, others = Words(StringTable.of(Strings(texts))), Words(texts)
-    assert [words.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
-    assert (len(words), [*words]) == (len(others), [*others])
-    assert words.number("a") == 1
-    assert words.number("c") == 3
-    assert [*words.table] == [*words] == ["b", "a", "ß", "c"]
-    assert [*others.table] == texts
+FOLDED = "aEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ\uac00\u212bᏸꭰǅ½"
 
 
-short_texts = st.lists(st.text(max_size=3))
+def test_long_runs_in_other_scripts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = wye.backends.text._Folded()
+    monkeypatch.setattr(wye.backends.text, "_FOLDED", kept)
+    assert terms("caf\u00e9 " + "\ufdfa" * 16_000)[0] == "cafe"
+    assert list(kept) == ["\u00e9"]
 
 
-@given(short_texts, short_texts, st.sampled_from([0, 2**31]))
-def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
-    some: list[str], more: list[str], short: int
+@given(st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30))
+def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    plain = "".join(one for one in folded if not unicodedata.combining(one))
+    plain = re.sub(r"(?<=\w)['\u2019]s\b", "", plain)
+    unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    assert terms(text, "none") == re.findall(rf"[{unspaced}]|[^\W_{unspaced}]+", plain)
+
+
+few_letters = st.text(st.sampled_from("abs' _\u2019é北"), max_size=20)
+
+
+@given(
+    few_letters | st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30),
+    st.lists(few_letters | st.text(max_size=9), max_size=4),
+)
+def test_words_are_found_where_the_text_has_them(text: str, others: list[str]) -> None:
+    sought = [frozenset(terms(one, "none")) for one in (*others, text, text[1:-1])]
+    own = set(terms(text, "none"))
+    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
+
+
+@given(few_letters, st.lists(few_letters, max_size=4), st.sampled_from([1, 300]), st.booleans())
+def test_words_are_found_in_long_texts_and_for_long_questions(
+    text: str, others: list[str], times: int, many: bool
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.words, "_SHORT", short)
-        known = ascending(Strings(some), Strings(more))
-        assert [*known] == sorted({*some, *more} - {""})
-        assert places(Strings(more), known).tolist() == [known.find(text) for text in more]
-        back = np.arange(len(some) + len(more))[::-1].copy()
-        assert [*joined(Strings(some), Strings(more), back)] == [*some, *more][::-1]
-    mask = np.arange(len(some)) % 2 == 0
-    assert [*Strings(some).where(mask)] == some[::2]
+    text *= times
+    more = [f"{n:03}" for n in range(200 if many else 1)]
+    sought = [frozenset(terms(one, "none")) for one in (*others, text[:20], text[-20:], *more)]
+    own = set(terms(text, "none"))
+    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
+
+
+@pytest.mark.parametrize(
+    ("text", "sought"),
+    [
+        ("ab" * 15_000, ["ab", "ba", "abc"]),
+        ("".join(map(str, range(9_000))), [f"{n:02}" for n in range(100)]),
+        ("bridge " * 3_000, [f"w{n:04}" for n in range(2_000)]),
+    ],
+)
+def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[str]) -> None:
+    words = list(map(forms, sought))
+    assert calls(lambda: occurrences(text, words)) < 5_000
+
+
+def test_stopwords_are_compared_before_stemming() -> None:
+    assert terms("this does it", "s", frozenset(["does"])) == ["thi", "it"]
+    assert terms("this does it", "none", frozenset(["does"])) == ["this", "it"]

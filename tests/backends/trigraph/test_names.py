@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import wye.backends.trigraph.linking
-from wye.backends.trigraph.linking import MAX_WORDS, Link, NameTrie
+import wye.backends.trigraph.names
+from wye.backends.strings import SentenceWords, Words
+from wye.backends.text import entity_key, starts_like_a_name, tokenise
+from wye.backends.trigraph.names import MAX_WORDS, Link, NameTrie
 from wye.backends.types import Int32
-from wye.backends.words import SentenceWords, Words, entity_key, starts_like_a_name, tokenise
 
 Vocabulary = list[tuple[str, int]]
 
@@ -88,7 +89,7 @@ def test_many_texts_at_once_equal_one_after_the_other(
         starts = [starts_like_a_name(token) for token in tokens]
         expected += [(number, link.entity) for link in slow_find(names, tokens, starts)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.trigraph.linking, "_BLOCK", block)
+        patch.setattr(wye.backends.trigraph.names, "_BLOCK", block)
         owner, entity = find_all(names, texts, names_first=names_first)
     assert list(zip(owner.tolist(), entity.tolist(), strict=True)) == expected
     assert owner.dtype == entity.dtype == np.int32

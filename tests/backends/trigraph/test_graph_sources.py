@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.trigraph.sources import NameStarts, Spellings
-from wye.backends.words import SentenceWords, Strings, Words
+from wye.backends.strings import SentenceWords, Strings, Words
+from wye.backends.trigraph.graph_sources import NameStarts, Spellings
 
 WORDS = st.sampled_from(["Ada", "ada", "Lake", "lake", "Como", "of"])
 TEXTS = st.lists(st.lists(WORDS, max_size=6), max_size=8)

@@ -37,7 +37,7 @@ COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class FullWalk:
     """One step of the random walk, in both directions.
 
     Most entities are mentioned in a single passage, to which all their mass returns. They are
@@ -85,7 +85,7 @@ def share_of_mentions(counts: "sparse.csc_array") -> "sparse.csc_array":
     return _of_same_edges(counts, shares)
 
 
-def walk_on(weights: "sparse.csc_array") -> Walk:
+def build_full_walk(weights: "sparse.csc_array") -> FullWalk:
     """The random walk on an undirected bipartite graph.
 
     Args:
@@ -106,7 +106,7 @@ def walk_on(weights: "sparse.csc_array") -> Walk:
         (kernel[leads_on], passage[leads_on], starts), shape=(len(root), int(shared.sum()))
     ).tocsr()
     own = sums(passage[~leads_on], weights.data[~leads_on], len(root))
-    return Walk(
+    return FullWalk(
         _of_same_edges(weights, weights.data * reciprocal(by_entity)[entity]),
         np.flatnonzero(shared).astype(np.int32),
         by_shared,
@@ -125,7 +125,7 @@ def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.
 
 
 def personalized_pagerank(
-    walk: Walk,
+    walk: FullWalk,
     restart_passages: Float64,
     restart_entities: Sequence[Masses],
     *,
@@ -183,7 +183,7 @@ def series(damping: float, tolerance: float) -> list[float]:
     return [1 / root, *(2 / root * rho**k for k in range(1, degree + 1))]
 
 
-def _chebyshev(walk: Walk, source: Float64, coefficients: Sequence[float]) -> Float64:
+def _chebyshev(walk: FullWalk, source: Float64, coefficients: Sequence[float]) -> Float64:
     """Sum over k of c_k T_k(2 M - 1) y, where M is two steps, by Clenshaw's recurrence."""
     # b_k = c_k y + 2 (2 M - 1) b_{k+1} - b_{k+2}; the last step has 1 in place of the factor 2.
     last, before = coefficients[-1] * source, np.zeros_like(source)

@@ -1,0 +1,215 @@
+"""Documents that are lines of JSON or rows of Parquet, their ids, and lines that give none."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain
+from pathlib import PurePath
+from typing import Any, BinaryIO, NoReturn
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from wye.backends.documents import LONGEST_TITLE, clean, parse_record
+from wye.backends.errors import SourceError
+from wye.backends.readers.found import BadFileError
+from wye.backends.readers.markup import decoded
+from wye.backends.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line, or a whole file, that gave no passage.
+
+    Attributes:
+        line: 1-based; None for a whole file.
+    """
+
+    file: str
+    line: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.reason}"
+
+
+OnBad = Callable[[BadLine], None]
+
+
+class Ids:
+    """The ids of the documents that were read, each with the file or the index that it is in."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, str] = {}
+        self._files: set[tuple[str, str]] = set()
+
+    def is_read(self, name: str, source: str) -> bool:
+        """Whether a file was read under that name before; notes that it is."""
+        known = len(self._files)
+        self._files.add((name, source))
+        return len(self._files) == known
+
+    def claim(self, id_: str, source: str, advice: str = "give each document its own") -> None:
+        """Note which source a document is in.
+
+        Args:
+            advice: What to do if another source has that id.
+
+        Raises:
+            SourceError: There is a document with its id; names the other source.
+        """
+        first = self._sources.get(id_)
+        if first == source:
+            raise SourceError(f"id {id_!r} occurs twice in this file")
+        if first is not None:
+            raise SourceError(f"id {id_!r} is in {first} as well; {advice}")
+        self._sources[id_] = source
+
+    def once(self, document: Passage, source: str, **advice: str) -> Passage:
+        """A document whose id no other has; arguments and errors as of `claim`."""
+        self.claim(document.id, source, **advice)
+        return document
+
+    def first(self, passages: Iterable[tuple[str, Passage]], on_bad: OnBad) -> Iterator[Passage]:
+        """Leave out documents whose id an earlier one has, and name them.
+
+        Args:
+            passages: Each with its source; those of a document are consecutive.
+        """
+        document, is_first = None, True
+        for source, passage in passages:
+            if passage.chunk == 0 or passage.document != document:
+                document, is_first = passage.document, True
+                try:
+                    self.claim(document, source)
+                except SourceError as error:
+                    is_first = False
+                    on_bad(BadLine(source, None, str(error)))
+            if is_first:
+                yield passage
+
+
+class RefusedError(SourceError):
+    """A bad line ended the reading."""
+
+
+def refuse(bad: BadLine) -> NoReturn:
+    """Stop at the first bad line, for strict reading.
+
+    Raises:
+        SourceError: Always; names file, line and reason.
+    """
+    raise RefusedError(
+        f"{bad}. Correct it, or skip such lines: without --strict, or in Python with on_bad."
+    )
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COLUMNS = ("_id", "id", "title", "text", "metadata")
+
+
+def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Number, from 1, and content of each line that is not blank.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    for number, line in enumerate(file, 1):
+        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+        if content:
+            yield number, content
+
+
+def read_lines(
+    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+) -> Iterator[Passage]:
+    """One document per line of JSON.
+
+    Args:
+        once: Refuses a document whose id another one has, with a `SourceError`.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    for number, line in numbered_lines(file):
+        try:
+            yield once(parse_record(parse_json(line)))
+        except SourceError as error:
+            on_bad(BadLine("", number, str(error)))
+
+
+def read_parquet(
+    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+) -> Iterator[Passage]:
+    """One document per row; arguments as of `read_lines`.
+
+    Raises:
+        OSError: The file cannot be read.
+        SourceError: It is not a Parquet file that we can read.
+    """
+    try:
+        opened = parquet.ParquetFile(file)
+        columns = [name for name in _COLUMNS if name in opened.schema_arrow.names]
+        batches = opened.iter_batches(512, columns=columns)
+        rows: Iterable[dict[str, Any]] = chain.from_iterable(map(_to_rows, batches))
+        for number, row in enumerate(rows, 1):
+            try:
+                yield once(parse_record(row))
+            except SourceError as error:
+                on_bad(BadLine("", number, str(error)))
+    except pa.ArrowException as error:
+        said = str(error).partition("\n")[0]
+        raise SourceError(f"cannot be read as a Parquet file: {said}") from error
+
+
+def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as `parse_record` takes them; metadata may be a struct or a map."""
+    return [
+        {name: _plain(value) for name, value in row.items() if value is not None}
+        for row in batch.to_pylist(maps_as_pydicts="lossy")
+    ]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {key: _plain(own) for key, own in value.items() if own is not None}
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def parse_json(line: bytes) -> object:
+    """The value of a line of JSON; NaN and infinities are not JSON.
+
+    Raises:
+        SourceError: It is no JSON; says why.
+    """
+    try:
+        return json.loads(_decode(line), parse_constant=_not_json)
+    except json.JSONDecodeError as error:
+        raise SourceError(f"not JSON: {error.msg} at column {error.colno}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise SourceError(f"not readable as JSON: {error}") from error
+    except RecursionError as error:
+        raise SourceError("not readable as JSON: nested too deeply") from error
+
+
+def _not_json(name: str) -> NoReturn:
+    raise SourceError(f"not JSON: {name} is not a number")
+
+
+def _decode(content: bytes) -> str:
+    try:
+        return decoded(content)
+    except BadFileError as error:
+        raise SourceError(str(error)) from error
+
+
+def text_document(name: str, content: bytes) -> Passage:
+    """The content of a .txt file as one document, whose id is the file's name.
+
+    Raises:
+        SourceError: The content is empty, or not UTF-8.
+    """
+    text = clean(_decode(content)).strip()
+    return parse_record({"id": name, "title": PurePath(name).stem[:LONGEST_TITLE], "text": text})

@@ -1,0 +1,321 @@
+"""Words of texts: tokens, which names are made of, and terms, which BM25 counts.
+
+A token keeps its case, and signs are tokens too. A term is a folded word without its plural ending.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+from typing import Literal
+
+_SPACES = re.compile(r"\s+")
+
+_STRAIGHT = (
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
+    ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
+)
+
+_EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
+PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
+
+# Words with inner apostrophes, full stops or hyphens stay whole, except for a possessive; any other
+# sign is a token of its own. A combining accent belongs to its letter even where no precomposed
+# character exists, as in the lower-case form of a dotted capital I.
+_IN_WORD = r"[\w\u0300-\u036f]"
+_TOKEN_WORD = rf"\w{_IN_WORD}*"
+_TOKEN_ENDING = rf"'(?i:s)(?!{_IN_WORD})"
+
+_TOKEN = re.compile(
+    rf"{_TOKEN_ENDING}|{_TOKEN_WORD}(?:(?!{_TOKEN_ENDING})['.\-]{_TOKEN_WORD})*|[^\w\s]"
+)
+
+FUNCTION_WORDS = frozenset(
+    """a about after all also an and any are as at be been before but by can could did do does for
+    from had has have he her him his how i if in into is it its many me more most much my no not of
+    off on one or other our out over 's she so some such than that the their them then there these
+    they this those to under up us was we were what when where which while who whom whose why will
+    with would you your""".split()  # noqa: SIM905 - words read better as words
+)
+
+
+def entity_key(surface: str) -> str:
+    """The normalised form that surfaces of one entity share.
+
+    Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
+    "Thames" are one river. The article stays where nothing informative is left without it ("The
+    Who"). The key is empty for a surface that has nothing else.
+    """
+    key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
+    key = key.removesuffix("'s").rstrip(_EDGES)
+    if key.startswith("the "):
+        bare = key.removeprefix("the ").lstrip(_EDGES)
+        return bare if is_informative(bare) else key
+    return key
+
+
+def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
+    """Whether a key has more than one character and more than function words.
+
+    Args:
+        tokens: The key's tokens, if they are known.
+    """
+    if len(key) < 2:
+        return False
+    return not FUNCTION_WORDS.issuperset(tokenise(key) if tokens is None else tokens)
+
+
+HEADING_JOINT = " > "
+"""Separates the headings in a chunk's title; the first is the document's title."""
+
+
+def title_names(title: str) -> tuple[str, ...]:
+    """The names in a title: the title itself, and without a final "(…)"; none if it is empty.
+
+    Of a chunk's headings only the first is used, the document's title.
+    """
+    whole = title.partition(HEADING_JOINT)[0].strip()
+    return tuple(name for name in dict.fromkeys((whole, PARENTHETICAL.sub("", whole))) if name)
+
+
+def title_keys(title: str) -> tuple[str, ...]:
+    """Entity keys of the names in a passage's title, each once."""
+    keys = dict.fromkeys(entity_key(name) for name in title_names(title))
+    return tuple(key for key in keys if key)
+
+
+def tokenise(text: str) -> list[str]:
+    """Tokens of a text, case kept."""
+    plain = _plain(text)
+    # Most names are letters and blanks alone: splitting at blanks is faster.
+    if plain.isascii() and plain.replace(" ", "").isalnum():
+        return plain.split()
+    return _TOKEN.findall(plain)
+
+
+def stretch(text: str, start: int, length: int) -> str:
+    """The text of `length` tokens from token `start` on."""
+    found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
+    return _plain(text)[found[0].start() : found[-1].end()]
+
+
+def _plain(text: str) -> str:
+    """The text with precomposed accented letters (NFC) and straight quotes."""
+    if text.isascii():
+        return text
+    text = normalised(text, "NFC")
+    for curly, straight in _STRAIGHT:
+        text = text.replace(curly, straight)
+    return text
+
+
+def normalised(text: str, form: Literal["NFC", "NFKD"]) -> str:
+    """A text in a normal form of Unicode; of a row of combining marks, the first 30 stay.
+
+    Python's own function takes time that is quadratic in the length of such a row, seconds for
+    32,000 marks. No language needs more than 30.
+
+    Source: Unicode Standard Annex 15, "Stream-Safe Text Format".
+    """
+    if len(text) > _MARKS_IN_A_ROW:
+        text = _row_of_marks().sub(_first_marks, text)
+    return unicodedata.normalize(form, text)
+
+
+_MARKS_IN_A_ROW = 30
+
+
+@cache
+def _row_of_marks() -> re.Pattern[str]:
+    """Matches rows that may have too many marks.
+
+    Only of the first 65,536 characters it knows which are marks: `re` is slow with sets of others.
+    """
+    marks = "".join(chr(code) for code in range(0x10000) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{marks}\U00010000-\U0010ffff]{{{_MARKS_IN_A_ROW + 1},}}")
+
+
+def _first_marks(row: re.Match[str]) -> str:
+    """A row without the marks that follow on 30 others."""
+    kept, marks = [], 0
+    for character in row[0]:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MARKS_IN_A_ROW:
+            kept.append(character)
+    return "".join(kept)
+
+
+def starts_like_a_name(token: str) -> bool:
+    """Whether a token begins with a capital letter or a digit."""
+    return token[0].isupper() or token[0].isdigit()
+
+
+# Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]")
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+
+# As _WORD for folded ASCII text, in a third of the time.
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
+_POSSESSIVE_ENDING = "s"
+_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+
+_STOPWORDS = """
+    a an and are as at be been being between both but by did do does for from had has have how if
+    in into is it no not of on or same such than that the their then there these they this to was
+    were what when where which who whom whose why will with
+"""
+
+STOPWORDS = tuple(_STOPWORDS.split())
+"""English function and question words. Question words are rare in passages, so their idf is high
+although they say nothing about the subject; leaving them out raises every measure."""
+
+_FUNCTION_TERMS = frozenset(STOPWORDS)
+
+# A text is searched for words of so many letters together; for more, splitting it once is faster.
+# Some texts make a search slow, so letters times characters have a bound, and so has how often a
+# word may be found inside others.
+_MOST_LETTERS = 512
+_MOST_COMPARED = 2**22
+_MOST_INSIDE = 256
+
+
+def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:
+    """Terms of a text in order, repeats kept.
+
+    Compatibility forms are unified (NFKD), case and accents are folded, and a possessive 's is
+    dropped. Words are runs of letters and digits, so an identifier is split at its underscores; a
+    Chinese character or a kana is a word of its own. Emoji and punctuation are not words.
+
+    Args:
+        stemmer: "s" or "none".
+        stopwords: Words to leave out, compared before stemming.
+    """
+    words = words_before_stemming(text)
+    kept = [word for word in words if word not in stopwords] if stopwords else words
+    return [singular(word) for word in kept] if stemmer == "s" else kept
+
+
+def forms(term: str) -> frozenset[str]:
+    """The words that the S stemmer reduces to a term."""
+    tried = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
+    return frozenset(word for word in tried if singular(word) == term)
+
+
+def occurrences(text: str, sought: Sequence[frozenset[str]]) -> list[bool]:
+    """Whether a text has one of the words of each set, such as the `forms` of a term.
+
+    Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
+    search for a string tells ten times faster than splitting the text does, if they are few.
+    """
+    folded = _fold(text)
+    letters = sum(map(len, chain.from_iterable(sought)))
+    found = None
+    # A lone s may belong to a possessive.
+    if (
+        letters <= _MOST_LETTERS
+        and letters * len(folded) <= _MOST_COMPARED
+        and _POSSESSIVE_ENDING not in chain.from_iterable(sought)
+    ):
+        found = _searched(folded, sought)
+    if found is None:
+        own = set(_words_of(folded))
+        found = [not words.isdisjoint(own) for words in sought]
+    return found
+
+
+def content_terms(text: str) -> list[str]:
+    """Terms of a text without English function and question words."""
+    return terms(text, "s", _FUNCTION_TERMS)
+
+
+def _is_joined(letter: str) -> bool:
+    """Whether a character belongs to the word that it touches."""
+    return letter.isalnum() and not _UNSPACED_WORD.match(letter)
+
+
+def _searched(folded: str, sought: Sequence[frozenset[str]]) -> list[bool] | None:
+    """`occurrences` by searching; None once words were found inside others too often."""
+    found, inside = [False] * len(sought), 0
+    for place, words in enumerate(sought):
+        for word in words:
+            start = folded.find(word)
+            while start >= 0 and not found[place]:
+                end = start + len(word)
+                beside = folded[start - 1 : start], folded[end : end + 1]
+                if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
+                    inside += 1
+                    if inside > _MOST_INSIDE:
+                        return None
+                    start = folded.find(word, end)  # what begins inside this one follows a letter
+                else:
+                    found[place] = True
+            if found[place]:
+                break
+    return found
+
+
+def words_before_stemming(text: str) -> list[str]:
+    """Folded words of a text, stop words and plurals among them."""
+    return _words_of(_fold(text))
+
+
+def _words_of(folded: str) -> list[str]:
+    if "'s" in folded or "\u2019s" in folded:
+        folded = _POSSESSIVE.sub("", folded)
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # ASCII and other characters do not affect each other in folding.
+    parts = _BEYOND_ASCII.split(text)
+    parts[::2] = [part.lower() for part in parts[::2]]
+    parts[1::2] = [_FOLDED[part] for part in parts[1::2]]
+    return "".join(parts)
+
+
+class _Folded(dict[str, str]):
+    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` short ones are cached.
+
+    A whole text in another script can be one run.
+    """
+
+    def __missing__(self, stretch: str) -> str:
+        folded = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
+        if len(self) < _REMEMBERED and len(stretch) <= _LONGEST_REMEMBERED:
+            self[stretch] = folded
+        return folded
+
+
+_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 64
+_FOLDED = _Folded()
+
+
+class _WithoutMarks(dict[int, int | None]):
+    """Translation table that drops combining marks; filled on demand."""
+
+    def __missing__(self, code: int) -> int | None:
+        kept = None if unicodedata.combining(chr(code)) else code
+        self[code] = kept
+        return kept
+
+
+_WITHOUT_MARKS = _WithoutMarks()
+
+
+def singular(word: str) -> str:
+    """The S stemmer: the first rule whose ending matches applies (Harman 1991, table 1)."""
+    if len(word) <= 3 or word[-1] != "s":
+        return word
+    if word.endswith("ies"):
+        return word if word[-4] in "ae" else word[:-3] + "y"
+    if word.endswith("es"):
+        return word if word[-3] in "aeo" else word[:-1]
+    return word if word[-2] in "us" else word[:-1]

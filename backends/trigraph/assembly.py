@@ -1,0 +1,250 @@
+"""Assembles the Tri-Graph of a corpus."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from wye.backends.numerics import distinct, sums, without
+from wye.backends.store.snapshot import Corpus
+from wye.backends.strings import Strings, ascending, places
+from wye.backends.trigraph.graph import MentionGraph, TriGraph
+from wye.backends.trigraph.graph_sources import Ground, NameStarts, Spellings
+from wye.backends.trigraph.lists import PlainLists
+from wye.backends.trigraph.names import (
+    DisplayNames,
+    NameTrie,
+    NameWords,
+    NormalisedCorpus,
+    normalise,
+)
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.types import Int32, Int64, Mask
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+# A noun phrase links passages if it recurs, and says nothing if it is everywhere.
+MIN_PHRASE_PASSAGES = 2
+MAX_PHRASE_PASSAGES = 20
+MAX_PHRASE_SHARE = 0.02
+
+# "auto" includes noun phrases below this ratio of named entities to noun phrases.
+FEW_ENTITIES = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Entity numbers of the names in a corpus; -1 for a name that is no entity."""
+
+    keys: Strings
+    surface: Int64  # of each named-entity surface
+    phrase: Int64  # of each noun phrase
+    title_passage: Int64  # passage of each title
+    title_entity: Int64  # its entity
+
+
+def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = None) -> TriGraph:
+    """Build the Tri-Graph of a corpus.
+
+    Args:
+        room: Folder for the tokenised sentences; None to hold them in memory.
+    """
+    sizes = len(corpus.entities.code), len(corpus.phrases.code)
+    wanted = wants_phrases(settings, *sizes)
+    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted, room=room)
+    frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
+    numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
+    rows = NameWords.of(numbers.keys, normalised.words)
+    size = len(numbers.keys)
+    named = np.zeros(size, bool)
+    named[numbers.surface[numbers.surface >= 0]] = True
+    named[numbers.title_entity] = True
+    trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
+    tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
+    titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
+    tagged_pairs = _pairs(titled, size)
+    del titled  # in a large corpus each of these takes a tenth of a gigabyte
+    found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
+    if settings.link_text:
+        found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
+    found_pairs = without(_pairs(found, size), tagged_pairs)
+    del found
+    mentions = _matrix(
+        np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
+    )
+    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, found_pairs, size))
+    return TriGraph(
+        keys=numbers.keys,
+        is_phrase=~named,
+        passages=PlainLists(counts.indptr, counts.indices, counts.data),
+        totals=sums(counts.indices, counts.data, len(corpus)),
+        mentions=MentionGraph.of(mentions),
+        titled=_titled(corpus, numbers, size),
+        names=trie,
+        display_names=DisplayNames(
+            corpus,
+            numbers.keys,
+            numbers.surface,
+            np.stack([numbers.title_passage, numbers.title_entity]),
+        ),
+        kept=_ground(corpus, numbers, normalised, frequency),
+    )
+
+
+def _ground(
+    corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
+) -> Ground:
+    mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
+    # Entities are numbered in key order; a name that is no entity has the empty key.
+    by_key = np.argsort(numbers.surface, kind="stable")
+    phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
+    phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
+    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
+    return Ground(
+        numbers.keys,
+        normalised.words,
+        normalised.sentences,
+        NameStarts.of(normalised.sentences, len(normalised.words)),
+        Spellings(
+            normalised.surfaces,
+            numbers.surface.astype(np.int32),
+            mentioned.astype(np.int32),
+            by_key.astype(np.int32),
+        ),
+        Spellings(normalised.phrases, phrase, frequency.astype(np.int32), phrases),
+        PlainLists.from_lengths(titles, numbers.title_entity),
+    )
+
+
+def _number(
+    corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus, recurs: Mask
+) -> _Numbers:
+    phrases = normalised.phrases
+    kept = phrases.where(recurs) if phrases else Strings(())
+    title_passage: list[int] = []
+    titles: list[str] = []
+    if settings.title_entities:
+        for passage, keys_of in enumerate(normalised.titles):
+            for key in keys_of:
+                title_passage.append(passage)
+                titles.append(key)
+    named = Strings(titles)
+    keys = ascending(normalised.surfaces, named, kept)
+    phrase = np.full(len(corpus.phrases.names), -1, np.int64)
+    if phrases:
+        phrase[:] = np.where(places(phrases, kept) >= 0, places(phrases, keys), -1)
+    return _Numbers(
+        keys,
+        places(normalised.surfaces, keys),
+        phrase,
+        np.array(title_passage, np.int64),
+        places(named, keys),
+    )
+
+
+def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
+    """Whether noun phrases are entities, given the numbers of mentions of either kind."""
+    if settings.noun_phrases == "auto":
+        return entities < FEW_ENTITIES * phrases
+    return settings.noun_phrases == "on"
+
+
+def phrase_frequency(corpus: Corpus) -> Int64:
+    """(m,) number of passages with each noun phrase."""
+    passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
+    pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
+    return np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
+
+
+def recurring(frequency: Int64, passages: int) -> Mask:
+    """Mask of the noun phrases that occur in more than one passage, and not in too many."""
+    most = most_passages(passages)
+    found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    return found
+
+
+def most_passages(passages: int) -> float:
+    """In how many of `passages` passages a noun phrase may occur at most."""
+    return max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
+
+
+def _entries(sentence: Int32, entity: Int64) -> Int64:
+    """(2, m) sentence and entity of the mentions whose name is an entity."""
+    known = entity >= 0
+    return np.stack([sentence[known].astype(np.int64), entity[known]])
+
+
+def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
+    """(2, m) sentence and entity for titles: every sentence mentions its passage's title."""
+    first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
+    last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
+    length = last - first
+    start = np.repeat(first - np.cumsum(length) + length, length)
+    return np.stack(
+        [start + np.arange(len(start), dtype=np.int64), np.repeat(numbers.title_entity, length)]
+    )
+
+
+def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int64:
+    """(2, m) sentence and entity of names that occur word for word, tagged or not."""
+    sentence, entity = trie.find_all(normalised.sentences)
+    linked = rows.linked[entity]
+    return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
+
+
+def _pairs(entries: Int64, size: int) -> Int64:
+    """Distinct (sentence, entity) pairs, ascending, each as the number sentence * size + entity."""
+    return distinct(entries[0] * size + entries[1])
+
+
+def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
+
+    where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
+    return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
+
+
+def _counts(
+    corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
+) -> "sparse.csc_array":
+    """C: tagged mentions, the title once, and one per sentence in which a name was found."""
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
+
+    owner = corpus.sentence_passage.astype(np.int64)
+    rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
+    columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
+    where = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))
+    ones = np.ones(len(where[0]), np.float32)
+    counts = sparse.csc_array((ones, where), shape=(len(corpus), size))
+    counts.sum_duplicates()
+    return counts
+
+
+def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
+    """Add a column for each pair of consecutive chunks of one document."""
+    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
+
+    if not corpus.chunks.any():
+        return counts
+    order = sorted(range(len(corpus)), key=lambda i: (corpus.documents[i], corpus.chunks[i]))
+    pairs = [
+        (a, b)
+        for a, b in pairwise(order)
+        if corpus.documents[a] == corpus.documents[b] and corpus.chunks[b] == corpus.chunks[a] + 1
+    ]
+    rows = np.array(pairs, np.int32).reshape(-1, 2)
+    columns = np.repeat(np.arange(len(rows), dtype=np.int32), 2)
+    ones = np.ones(len(columns), np.float32)
+    chunk_edges = sparse.csc_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
+    return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
+
+
+def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> PlainLists:
+    pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
+    entity, passage = np.divmod(pairs, max(len(corpus), 1))
+    lengths = np.bincount(entity, minlength=size)
+    return PlainLists.from_lengths(lengths, passage.astype(np.int32))

@@ -1,0 +1,124 @@
+"""Settings of the graph arm: how the graph is assembled, entered and walked."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblySettings:
+    """What counts as an entity, and as mentioning one.
+
+    Attributes:
+        title_entities: A passage's title is an entity of the passage and of each of its sentences.
+        link_text: A sentence mentions every known entity whose name it contains word for word,
+            tagged or not.
+        noun_phrases: Whether recurring noun phrases are also entities: "on", "off", or "auto",
+            which is on in a corpus with fewer than one named entity to four noun phrases
+            (technical texts have one to ten, encyclopaedic ones two to three).
+    """
+
+    title_entities: bool = True
+    link_text: bool = True
+    noun_phrases: Literal["auto", "on", "off"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSettings:
+    """How a question's words become entities.
+
+    Attributes:
+        vocabulary: Names of known entities are found in the question word for word, tagged or not.
+        lower_case_word: Value of a single word found this way that is not written like a name,
+            since web questions are typed without capitals.
+        lower_case_name: Value of several such words.
+        noun_phrase: Value of a noun phrase of the question that is an entity of the graph.
+        nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
+            vector, as in LinearRAG. This needs an index with entity vectors, which took a third of
+            the indexing time and changed no result measurably, so it is off by default.
+        similarity_floor: The least similarity for `nearest`.
+    """
+
+    vocabulary: bool = True
+    lower_case_word: float = 0.3
+    lower_case_name: float = 0.8
+    noun_phrase: float = 0.3
+    nearest: bool = False
+    similarity_floor: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class TriGraphSettings:
+    """How the graph is built and walked. Symbols are those of LinearRAG, section 3.
+
+    Attributes:
+        assembly: What counts as an entity and as a mention.
+        seeds: How a question's mentions become entities.
+        activation: How entities are activated. "bridging" goes from the names in the question along
+            the sentences most similar to it; "eq5" goes along all sentences, as LinearRAG's
+            equation 5 is printed; "facts" starts from the entities of the most similar sentences
+            of the whole corpus, as EA-GraphRAG's graph arm does.
+        steps: T, the most steps of bridging; the seeds count as the first.
+        threshold: δ, the least value that activates an entity.
+        sentences_per_entity: k, the sentences through which each active entity passes on its value.
+        summed: An entity reached repeatedly restarts the walk with the sum of its values rather
+            than the largest.
+        similarity_weight: λ, weight of the passage's similarity in its prior.
+        lexical_weight: Weight of BM25 relative to similarity in the prior, if no seed is a title.
+        lexical_weight_titled: The same if a seed is the title of a passage.
+        passage_weight: W_p, weight of the passages' restart mass relative to the entities'.
+        degree_power: An entity's restart mass is divided by its number of passages to this power.
+        title_weight: Restart mass that an activated title gives its passages, in units of its
+            squared value times the passage's similarity.
+        promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
+            the first that mentions its title; less if many others mention it.
+        damping: Probability of following an edge instead of restarting.
+        tolerance: Largest relative error of a full walk.
+        walk: "full" iterates over the whole graph; "local" expands only where the mass is, at a
+            cost that hardly grows with the corpus; "auto" is local in a large corpus.
+        local_from: Passages from which "auto" is local; with fewer, a batch of full walks takes
+            no longer.
+    """
+
+    assembly: AssemblySettings = field(default_factory=AssemblySettings)
+    seeds: SeedSettings = field(default_factory=SeedSettings)
+    activation: Literal["bridging", "eq5", "facts"] = "bridging"
+    steps: Annotated[int, Field(ge=1)] = 3
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
+    sentences_per_entity: int = 1
+    summed: bool = True
+    similarity_weight: float = 4.0
+    lexical_weight: float = 1.0
+    lexical_weight_titled: float = 0.3
+    passage_weight: float = 0.05
+    degree_power: float = 1.0
+    title_weight: float = 4.0
+    promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
+    damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    tolerance: float = 1e-3
+    walk: Literal["auto", "full", "local"] = "auto"
+    local_from: int = 20_000
+
+    @property
+    def weighs_lexical(self) -> bool:
+        """Whether BM25 counts in the prior."""
+        return bool(self.lexical_weight or self.lexical_weight_titled)
+
+
+# LinearRAG as its public code runs by default, but without its edges between neighbours in the
+# file: in published corpora these are each other's gold evidence.
+PUBLISHED = TriGraphSettings(
+    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
+    seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
+    steps=3,
+    threshold=0.5,
+    similarity_weight=1.5,
+    lexical_weight=0.0,
+    lexical_weight_titled=0.0,
+    degree_power=0.0,
+    title_weight=0.0,
+    promotion=0.0,
+)
+
+PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}

@@ -1,0 +1,85 @@
+"""Strings in little memory, vocabularies, and sentences of word numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wye.backends.strings
+from wye.backends.strings import (
+    END,
+    SentenceWords,
+    Strings,
+    StringTable,
+    Words,
+    ascending,
+    joined,
+    places,
+)
+from wye.backends.text import starts_like_a_name, tokenise
+
+texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
+
+
+@given(texts)
+def test_each_word_is_its_number_with_a_mark_for_a_name(sentences: list[str]) -> None:
+    words = Words()
+    found = SentenceWords.of(sentences, words)
+    expected: list[int] = []
+    for sentence in sentences:
+        for token in tokenise(sentence):
+            expected.append(2 * words.find(token.casefold()) + starts_like_a_name(token))
+        expected.append(END)
+    assert found.packed.tolist() == expected
+    assert found.lengths.tolist() == [len(tokenise(sentence)) + 1 for sentence in sentences]
+    assert found.packed.dtype == found.lengths.dtype == np.int32
+
+
+def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
+    words = Words()
+    assert [words.number(word) for word in ("a", "b", "a", "A")] == [0, 1, 0, 2]
+    assert (words.find("b"), words.find("c"), len(words)) == (1, -1, 3)
+    found = SentenceWords.of(["STRASSE straße"], words)
+    assert (found.packed >> 1).tolist() == [3, 3, -1]
+
+
+@given(st.lists(st.text(), unique=True), st.text(), st.integers(0, 1))
+def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if not hashed:  # all fall into one place
+            patch.setattr(wye.backends.strings, "_hash", lambda _: 7)
+        table = StringTable.of(Strings(texts))
+        places = {text: place for place, text in enumerate(texts)}
+        for text in [*texts, other, "\ud800"]:
+            assert table.find(text) == places.get(text, -1)
+    assert [*table] == texts
+    assert len(table) == len(texts)
+
+
+def test_words_of_a_table_are_those_of_a_list_and_take_new_ones() -> None:
+    texts = ["b", "a", "ß"]
+    words, others = Words(StringTable.of(Strings(texts))), Words(texts)
+    assert [words.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
+    assert (len(words), [*words]) == (len(others), [*others])
+    assert words.number("a") == 1
+    assert words.number("c") == 3
+    assert [*words.table] == [*words] == ["b", "a", "ß", "c"]
+    assert [*others.table] == texts
+
+
+short_texts = st.lists(st.text(max_size=3))
+
+
+@given(short_texts, short_texts, st.sampled_from([0, 2**31]))
+def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
+    some: list[str], more: list[str], short: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wye.backends.strings, "_SHORT", short)
+        known = ascending(Strings(some), Strings(more))
+        assert [*known] == sorted({*some, *more} - {""})
+        assert places(Strings(more), known).tolist() == [known.find(text) for text in more]
+        back = np.arange(len(some) + len(more))[::-1].copy()
+        assert [*joined(Strings(some), Strings(more), back)] == [*some, *more][::-1]
+    mask = np.arange(len(some)) % 2 == 0
+    assert [*Strings(some).where(mask)] == some[::2]
