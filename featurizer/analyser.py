@@ -5,8 +5,10 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +24,6 @@ from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_s
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
-from wye.featurizer.stopwatch import Stopwatch
 from wye.featurizer.threads import OneThread
 from wye.featurizer.types import (
     EntityMention,
@@ -75,6 +76,22 @@ class AnalyserSettings:
     title_in_text: bool = False
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
+
+
+class Stopwatch:
+    """Adds up the wall time of stages in `seconds`, failed ones included."""
+
+    def __init__(self, *stages: str) -> None:
+        self.seconds = dict.fromkeys(stages, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time that the body takes to a stage."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
 class Analyser:

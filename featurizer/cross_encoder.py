@@ -50,11 +50,11 @@ class CrossEncoder:
                 "model.safetensors and tokenizer.json. Nothing is downloaded."
             )
         try:
-            self._pairs: _ByOpenVino | _ByPyTorch = _ByOpenVino(folder)
+            self._pairs: _OpenVinoPairs | _TorchPairs = _OpenVinoPairs(folder)
             self.engine = "openvino"
         except UnsupportedModelError as reason:
             log.warning("The cross-encoder in %s runs in PyTorch: %s.", folder, reason)
-            self._pairs = _ByPyTorch(folder)
+            self._pairs = _TorchPairs(folder)
             self.engine = "pytorch"
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise ModelError(
@@ -67,7 +67,7 @@ class CrossEncoder:
         return self._pairs.score(question, texts)
 
 
-class _ByOpenVino:
+class _OpenVinoPairs:
     def __init__(self, folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         check_architecture(config, ("bert",))
@@ -106,7 +106,7 @@ def _graph(tensors: Tensors, config: dict[str, Any]) -> "Model":
     return openvino.Model([first], inputs, "cross-encoder")
 
 
-class _ByPyTorch:
+class _TorchPairs:
     def __init__(self, folder: Path) -> None:
         try:
             from sentence_transformers import CrossEncoder as Model  # noqa: PLC0415 - an extra

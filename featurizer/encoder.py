@@ -264,7 +264,7 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _ByPyTorch":
+def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _TorchEncoder":
     # Importing Tokenizers and OpenVINO takes a tenth of a second; `wye --help` needs neither.
     from wye.featurizer.bert import Bert  # noqa: PLC0415
 
@@ -276,14 +276,14 @@ def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _ByPyTorch":
             folder,
             reason,
         )
-        return _ByPyTorch(folder)
+        return _TorchEncoder(folder)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(
             f"The encoder in {folder} cannot be loaded: {error}. Copy it again from its source."
         ) from error
 
 
-class _ByPyTorch:
+class _TorchEncoder:
     """Any encoder that sentence-transformers can load, in float32; used like `bert.Bert`."""
 
     dtype = "float32"

@@ -1,20 +1,84 @@
 """A parsed sentence as plans use it, and the descriptions in it that contain a name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wye.featurizer.constituency.tree import Tree
-from wye.featurizer.feature import words
-from wye.featurizer.plan_nouns import (
-    APPOSED,
-    EMPTY,
-    MAKERS,
-    OFFICES,
-    PREPOSITIONS,
-    UNNAMED,
-    wanted,
-)
+from wye.featurizer.question import words
 from wye.featurizer.types import Token
+
+OFFICES = words(
+    "ambassador archbishop bishop captain ceo chairman chairwoman chancellor chief coach emperor "
+    "empress governor head king leader manager mayor minister monarch owner pope premier president "
+    "principal queen ruler secretary senator sultan tsar"
+)
+MAKERS = words(
+    "animator architect artist author builder composer creator designer developer director "
+    "discoverer drummer editor engineer explorer founder guitarist illustrator inventor librettist "
+    "lyricist musician narrator novelist painter performer photographer playwright poet producer "
+    "protagonist sculptor singer songwriter screenwriter translator vocalist writer"
+)
+_PEOPLE = words(
+    "aunt brother child cousin daughter father grandfather grandmother grandson husband mother "
+    "nephew niece parent partner sibling sister son spouse stepfather stepmother uncle widow "
+    "widower wife actor actress astronaut athlete bassist boxer character comedian cyclist dancer "
+    "driver figure footballer friend general girl boy heir host historian killer lady lawyer man "
+    "mentor model murderer person philosopher physicist pianist player politician predecessor "
+    "prince princess professor pupil rapper rival runner scholar scientist soldier star student "
+    "successor swimmer teacher violinist winner woman victim chemist mathematician economist "
+    "golfer"
+)
+TYPES: Mapping[str, frozenset[str]] = {
+    "person": OFFICES | MAKERS | _PEOPLE,
+    "place": words(
+        "archipelago area arena beach birthplace border borough bridge building canal canyon "
+        "capital castle cathedral cemetery church city coast colony commune continent country "
+        "county desert district homeland hometown hospital house island isle lake location "
+        "mountain "
+        "municipality museum nation neighborhood neighbourhood ocean palace park peak peninsula "
+        "place port prison province region republic resort river sea seat settlement site stadium "
+        "state station strait street suburb temple territory theater theatre tower town township "
+        "valley venue village volcano waterfall"
+    ),
+    "date": words("century date day decade month season year"),
+    "work": words(
+        "adaptation album anthem autobiography ballet biography book cartoon comic documentary "
+        "drama essay fairytale film franchise game journal magazine manga movie musical newspaper "
+        "novel novella opera painting picture play poem prequel program programme sculpture sequel "
+        "series show single sitcom song soundtrack story symphony tale track work"
+    ),
+    "organisation": words(
+        "academy agency airline army association band bank brand broadcaster channel choir "
+        "club college company conglomerate corporation distributor employer ensemble firm "
+        "foundation group institute institution label league maker manufacturer mater network "
+        "orchestra organisation organization party publisher school society studio "
+        "subsidiary team troupe university"
+    ),
+    "number": words("age amount height length number population size weight"),
+}
+"""Nouns by the type of thing that they ask for. A noun of two types has the first."""
+
+# "The island of Oahu": with these nouns, "of" and a name is no description but the name itself.
+APPOSED = words(
+    "archipelago battle bay borough church city commune continent county desert district duchy "
+    "gulf island isle kingdom lake month mount municipality peninsula port province region "
+    "republic state strait territory town township university valley village year college house "
+    "museum order sea street"
+)
+# Nouns of things without a name of their own.
+EMPTY = words(
+    "case end beginning fact kind lot meaning middle moment name number one other part people "
+    "reason rest side sort thing time title top type way age amount height length population size "
+    "weight border season"
+)
+# Prepositions that can describe a thing of a type; clauses can describe any.
+PREPOSITIONS: Mapping[str, frozenset[str]] = {
+    "person": words("of for in at behind to from on"),
+    "place": words("of"),
+    "date": words("of"),
+    "work": words("of by from to"),
+    "organisation": words("of behind"),
+}
+UNNAMED = words("CARDINAL ORDINAL DATE TIME PERCENT MONEY QUANTITY NORP LANGUAGE")
 
 BE = words("is are was were 's be")
 ASKING = words("who whom whose what which where when how")
@@ -25,11 +89,16 @@ POLITE = words("please me us about can could you i want to know would like the o
 _QUOTES = {'"': '"', "“": "”", "\u2018": "\u2019", "``": "''", "«": "»", "„": "“"}
 _CLOSING = frozenset({*_QUOTES.values(), ")"})
 # Labels that end the base of a noun phrase.
-_AFTER = words("PP SBAR VP S PRN CC ADVP WHNP SINV SQ")
+_AFTER = words("PP SBAR VP CC")
 _STRANDED = ("IN", "RP", "TO")
 _BEFORE_OFFICES = (["the"], ["prime"], ["vice"], ["first"])
 _NAMING = words("name kind title type sort")
 _NO_ARTICLE = words("any every each some all no which what whose his her its their this that")
+
+
+def type_of_noun(noun: str) -> str:
+    """The type that a noun asks for, given its lemma in lower case; "free" if it is unknown."""
+    return next((name for name, nouns in TYPES.items() if noun in nouns), "free")
 
 
 @dataclass(slots=True)
@@ -62,28 +131,6 @@ class Base:
     head: int
 
 
-def flattened(tree: Tree) -> list[Node]:
-    """All nodes above the words, parents first, from left to right."""
-    found: list[Node] = []
-    place = 0
-    # A stack instead of recursion: a node is pushed again, without its tree, to set its end.
-    pending: list[tuple[Tree | None, Node]] = [(tree, Node("", 0))]
-    while pending:
-        tree_, node = pending.pop()
-        if tree_ is None:
-            node.end = place
-            continue
-        made = Node(tree_.label, place)
-        node.children.append(made)
-        found.append(made)
-        pending.append((None, made))
-        if tree_.is_preterminal:
-            place += 1
-        else:
-            pending.extend((child, made) for child in reversed(tree_.children))
-    return found
-
-
 class ParsedSentence:
     """One sentence; all positions are among its own tokens.
 
@@ -95,22 +142,21 @@ class ParsedSentence:
         named: Whether each token is part of a name.
     """
 
-    def __init__(self, tokens: Sequence[Token], tree: Tree) -> None:
-        self.tokens = tokens
-        self.nodes = flattened(tree)
+    def __init__(self, tokens: Sequence[Token], nodes: Sequence[Node]) -> None:
+        self.tokens, self.nodes = tokens, nodes
         self.lower = [token.text.lower() for token in tokens]
         self.tags = [token.tag for token in tokens]
         self.end = self.trimmed(len(tokens))
         self.quoted = _quoted(tokens)
-        self.named = [self._is_named(place) for place in range(len(tokens))]
+        self.named = [self._is_named(position) for position in range(len(tokens))]
         if any(self.named):
             self._join_titles()
         else:
             self._name_plain_nouns()
 
-    def lemma(self, place: int) -> str:
+    def lemma(self, position: int) -> str:
         """Lemma of a token, in lower case."""
-        return self.tokens[place].lemma.lower()
+        return self.tokens[position].lemma.lower()
 
     def trimmed(self, end: int) -> int:
         """The end of a phrase without final punctuation and possessive mark."""
@@ -141,56 +187,56 @@ class ParsedSentence:
             head -= 1
         return head
 
-    def _is_named(self, place: int) -> bool:
-        token, word = self.tokens[place], self.lower[place]
-        if self.quoted[place]:
+    def _is_named(self, position: int) -> bool:
+        token, word = self.tokens[position], self.lower[position]
+        if self.quoted[position]:
             return True
-        if token.tag == "POS" or (place == 0 and word in ORDERS | ASKING | BE):
+        if token.tag == "POS" or (position == 0 and word in ORDERS | ASKING | BE):
             return False
-        before, after = self.lower[place - 1 : place], self.lower[place + 1 : place + 2]
+        before, after = self.lower[position - 1 : position], self.lower[position + 1 : position + 2]
         if word == "ceo" or (word in OFFICES and before in _BEFORE_OFFICES and after == ["of"]):
             return False
         if token.entity and token.entity not in UNNAMED and token.tag not in ("DT", "JJ"):
             return True
         if not token.text[0].isupper() or (token.tag == "JJ" and token.entity == "NORP"):
             return False
-        return token.tag in ("NNP", "NNPS") or (place > 0 and token.tag[0] in "NFVRM")
+        return token.tag in ("NNP", "NNPS") or (position > 0 and token.tag[0] in "NFVRM")
 
     def _join_titles(self) -> None:
         """Extend names by what belongs to them: "The" of "The Silent Orchard", "(1984 Film)"."""
-        for place in range(len(self.tokens) - 2, 0, -1):
-            token = self.tokens[place]
-            beside = self.named[place + 1] or self.named[place - 1]
-            capital = token.text[0].isupper() and self.lower[place] not in OFFICES
-            self.named[place] |= capital and beside and token.entity != "NORP"
-            if token.text == "(" and self.named[place - 1] and ")" in self.lower[place:]:
-                end = self.lower.index(")", place) + 1
-                self.named[place:end] = [True] * (end - place)
+        for position in range(len(self.tokens) - 2, 0, -1):
+            token = self.tokens[position]
+            beside = self.named[position + 1] or self.named[position - 1]
+            capital = token.text[0].isupper() and self.lower[position] not in OFFICES
+            self.named[position] |= capital and beside and token.entity != "NORP"
+            if token.text == "(" and self.named[position - 1] and ")" in self.lower[position:]:
+                end = self.lower.index(")", position) + 1
+                self.named[position:end] = [True] * (end - position)
 
     def _name_plain_nouns(self) -> None:
         """Take nouns without an article for names, in a sentence that has no other names."""
         for node in self.nodes:
             if node.label == "NP" and all(
-                self.tags[place] in ("NN", "NNP", "FW", "CD")
-                and self.lemma(place) not in EMPTY
-                and wanted(self.lemma(place)) == "free"
-                for place in range(node.start, node.end)
+                self.tags[position] in ("NN", "NNP", "FW", "CD")
+                and self.lemma(position) not in EMPTY
+                and type_of_noun(self.lemma(position)) == "free"
+                for position in range(node.start, node.end)
             ):
                 self.named[node.start : node.end] = [True] * (node.end - node.start)
 
 
 def _quoted(tokens: Sequence[Token]) -> list[bool]:
     """Whether each token is in quotation marks, the marks included."""
-    found = [False] * len(tokens)
+    quoted = [False] * len(tokens)
     opened: dict[str, int] = {}
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token.text in opened:
             start = opened[token.text]
-            found[start : place + 1] = [True] * (place + 1 - start)
+            quoted[start : position + 1] = [True] * (position + 1 - start)
             opened.clear()
         elif token.text in _QUOTES:
-            opened.setdefault(_QUOTES[token.text], place)
-    return found
+            opened.setdefault(_QUOTES[token.text], position)
+    return quoted
 
 
 def descriptions(sentence: ParsedSentence) -> list[Phrase]:
@@ -199,15 +245,15 @@ def descriptions(sentence: ParsedSentence) -> list[Phrase]:
     for node in sentence.nodes:
         if node.label == "NP" and (base := _base(sentence, node)):
             ends.setdefault(base, set()).add(node.end)
-    for base in _owned(sentence):
+    for base in _nouns_with_owner(sentence):
         if all(base.head != other.head for other in ends):
             ends[base] = {base.end}
-    phrases = [*_reduced(sentence)]
-    for base, found in ends.items():
-        found.update(node.end for node in sentence.nodes if _tells(sentence, node, base))
-        cut = {_cut(sentence, base, sentence.trimmed(end)) for end in found}
-        made = (_description(sentence, base, end) for end in sorted(cut))
-        phrases += [phrase for phrase in made if phrase][-1:]
+    phrases = [*_clauses_without_pronoun(sentence)]
+    for base, node_ends in ends.items():
+        node_ends.update(node.end for node in sentence.nodes if _modifies(sentence, node, base))
+        cut_ends = {_cut(sentence, base, sentence.trimmed(end)) for end in node_ends}
+        candidates = (_description(sentence, base, end) for end in sorted(cut_ends))
+        phrases += [phrase for phrase in candidates if phrase][-1:]
     return _with_owners(sentence, phrases)
 
 
@@ -226,10 +272,10 @@ def _base(sentence: ParsedSentence, node: Node) -> Base | None:
         end = child.end
     if end == node.start or sentence.tags[end - 1][:2] != "NN" or sentence.whole(end) != end:
         return None
-    return Base(_whole(sentence, node.start), end, end - 1)
+    return Base(_start_of_name(sentence, node.start), end, end - 1)
 
 
-def _whole(sentence: ParsedSentence, start: int) -> int:
+def _start_of_name(sentence: ParsedSentence, start: int) -> int:
     """The start of a phrase, moved to the start of a name that it would cut."""
     while start > 0 and sentence.named[start]:
         before = sentence.tokens[start - 1]
@@ -242,21 +288,21 @@ def _whole(sentence: ParsedSentence, start: int) -> int:
     return start
 
 
-def _owned(sentence: ParsedSentence) -> Iterator[Base]:
-    """Nouns that a name owns, whatever the tree says: "Which country is Tuva's father from?"."""
+def _nouns_with_owner(sentence: ParsedSentence) -> Iterator[Base]:
+    """Nouns that a name owns, whatever the parser says: "Which country is Tuva's father from?"."""
     for mark in range(1, sentence.end - 1):
         if sentence.tags[mark] == "POS" and sentence.named[mark - 1]:
             end = mark + 1
             while end < sentence.end and sentence.tags[end] in ("JJ", "JJS", "NN"):
                 end += 1
             if sentence.tags[end - 1] == "NN" and sentence.whole(end) == end:
-                yield Base(_whole(sentence, mark - 1), end, end - 1)
+                yield Base(_start_of_name(sentence, mark - 1), end, end - 1)
 
 
-def _reduced(sentence: ParsedSentence) -> Iterator[Phrase]:
-    """Clauses without a pronoun, which trees take for appositions: "the city Tuva lives in"."""
+def _clauses_without_pronoun(sentence: ParsedSentence) -> Iterator[Phrase]:
+    """Nouns with a clause without pronoun, which parsers misread: "the city Tuva lives in"."""
     for head in range(1, sentence.end - 2):
-        type_ = wanted(sentence.lemma(head))
+        type_ = type_of_noun(sentence.lemma(head))
         if (
             sentence.lower[head - 1] != "the"
             or sentence.tags[head] != "NN"
@@ -280,59 +326,56 @@ def _reduced(sentence: ParsedSentence) -> Iterator[Phrase]:
             yield Phrase(head - 1, end, "bridge", type_)
 
 
-def _tells(sentence: ParsedSentence, node: Node, base: Base) -> bool:
+def _modifies(sentence: ParsedSentence, node: Node, base: Base) -> bool:
     """Whether a clause, participle or "of" directly after a noun modifies it.
 
-    Trees sometimes attach these too high. A participle may be the question's own verb, as in "When
-    was the novel written by …?", unless there is another verb.
+    Parsers sometimes attach these too high. A participle may be the question's own verb, as in
+    "When was the novel written by …?", unless there is another verb.
     """
     if node.start != base.end or node.label not in ("VP", "SBAR", "PP"):
         return False
+    tags, lower = sentence.tags, sentence.lower
     if node.label == "PP":
-        return sentence.lower[node.start] == "of"
+        return lower[node.start] == "of"
     if node.label == "SBAR":
         return True
     if any(n.label == "NP" and n.start <= base.start and n.end == node.end for n in sentence.nodes):
         return True
-    outside = [*range(base.start), *range(node.end, len(sentence.tokens))]
-    return sentence.tags[node.start] in ("VBN", "VBG") and any(
-        (sentence.tags[place].startswith("VB") and sentence.lemma(place) not in ("be", "do"))
-        or (
-            place > 0
-            and sentence.tags[place] in ("JJ", "RB")
-            and sentence.lower[place - 1] == "how"
-        )
-        for place in outside
+    outside = [*range(base.start), *range(node.end, len(tags))]
+    return tags[node.start] in ("VBN", "VBG") and any(
+        (tags[p].startswith("VB") and sentence.lemma(p) not in ("be", "do"))
+        or (p > 0 and tags[p] in ("JJ", "RB") and lower[p - 1] == "how")
+        for p in outside
     )
 
 
 def _cut(sentence: ParsedSentence, base: Base, end: int) -> int:
-    """The end of a description without the words of the outer question that the tree included.
+    """The end of a description without the words of the outer question that the parser included.
 
     These begin with the outer verb or predicate, after a name or a complete clause: "did the state
     where Oslo is located | become", "was the author of Brand | a citizen".
     """
-    asked = any(sentence.lower[place] in ("do", "does", "did") for place in range(base.start))
-    stranded = end == sentence.end and sentence.tags[end - 1] in _STRANDED
+    tags, lower, named = sentence.tags, sentence.lower, sentence.named
+    has_do = any(word in ("do", "does", "did") for word in lower[: base.start])
+    stranded = end == sentence.end and tags[end - 1] in _STRANDED
     # "Where was the author of Brand | born?"
-    before = sentence.lower[base.start - 1] if base.start else ""
-    told = sentence.end - 1 if before in BE else -1
-    for place in range(base.end + 1, end):
-        if not any(sentence.named[base.start : place]) or sentence.named[place]:
+    predicate = sentence.end - 1 if base.start and lower[base.start - 1] in BE else -1
+    for position in range(base.end + 1, end):
+        if not any(named[base.start : position]) or named[position]:
             continue
-        tag, before = sentence.tags[place], sentence.tags[place - 1]
-        ended = before == "VBN" or sentence.named[place - 1]
-        last = asked and place == sentence.end - 1 and tag in ("NN", "VB", "VBP")
+        word, tag, tag_before = lower[position], tags[position], tags[position - 1]
+        after_name = named[position - 1]
+        is_last = has_do and position == sentence.end - 1 and tag in ("NN", "VB", "VBP")
         if (
-            (sentence.lower[place] == "," and not any(sentence.named[place + 1 : place + 2]))
-            or (sentence.lower[place] == "as" and sentence.named[place - 1])
-            or (tag == "VBN" and sentence.named[place - 1] and (stranded or told == place))
-            or (tag == "VB" and before not in ("MD", "TO", "VB"))
-            or (tag.startswith("VB") and before == "VBN")
-            or (ended and (last or sentence.lower[place] in ("a", "an")))
+            (word == "," and not any(named[position + 1 : position + 2]))
+            or (word == "as" and after_name)
+            or (tag == "VBN" and after_name and (stranded or predicate == position))
+            or (tag == "VB" and tag_before not in ("MD", "TO", "VB"))
+            or (tag.startswith("VB") and tag_before == "VBN")
+            or ((tag_before == "VBN" or after_name) and (is_last or word in ("a", "an")))
         ):
-            return sentence.trimmed(place)
-    while sentence.named[end - 1] and end < sentence.end and sentence.named[end]:
+            return sentence.trimmed(position)
+    while named[end - 1] and end < sentence.end and named[end]:
         end += 1
     return end
 
@@ -341,7 +384,7 @@ def _description(sentence: ParsedSentence, base: Base, end: int) -> Phrase | Non
     """The phrase as a description, unless it is none, or is what the whole question asks for."""
     start, head, tag = base.start, base.head, sentence.tags[base.head]
     noun = sentence.lemma(head)
-    type_ = wanted(noun)
+    type_ = type_of_noun(noun)
     article = sentence.lower[start] in ("the", "a", "an")
     owner = "POS" in sentence.tags[start:head]
     if (
@@ -350,48 +393,49 @@ def _description(sentence: ParsedSentence, base: Base, end: int) -> Phrase | Non
         or noun in EMPTY
         or sentence.lower[start] in _NO_ARTICLE
         or (tag != "NN" and (type_ != "person" or not (owner or article)))
-        or _is_said(sentence, start, end)
-        or _is_asked(sentence, start, end, noun)
+        or _is_predicate(sentence, start, end)
+        or _is_whole_question(sentence, start, end, noun)
     ):
         return None
     if owner:
-        told = type_ != "free" and any(sentence.named[start:head])
-        return Phrase(start, end, "possessive", type_) if told else None
+        names_owner = type_ != "free" and any(sentence.named[start:head])
+        return Phrase(start, end, "possessive", type_) if names_owner else None
     if end <= base.end:
         # "the Nokia founder", "the French president"
         first = start + (sentence.lower[start] == "the")
-        told = noun in OFFICES and sentence.tokens[head - 1].entity == "NORP"
-        told |= noun in OFFICES | MAKERS and all(sentence.named[first:head])
-        return Phrase(start, end, "bridge", type_) if told and first < head else None
-    if any(sentence.named[base.end : end]) and (type_ := _told(sentence, base, end, type_)):
-        return Phrase(start, end, "bridge", type_)
+        describes = noun in OFFICES and sentence.tokens[head - 1].entity == "NORP"
+        describes |= noun in OFFICES | MAKERS and all(sentence.named[first:head])
+        return Phrase(start, end, "bridge", type_) if describes and first < head else None
+    if any(sentence.named[base.end : end]):
+        type_ = _described_type(sentence, base, end, type_)
+        return Phrase(start, end, "bridge", type_) if type_ else None
     return None
 
 
-def _told(sentence: ParsedSentence, base: Base, end: int, type_: str) -> str:
+def _described_type(sentence: ParsedSentence, base: Base, end: int, type_: str) -> str:
     """The type of a description by a preposition, participle or clause; "" if it is none."""
     link, tag = sentence.lower[base.end], sentence.tags[base.end]
     article = sentence.lower[base.start] in ("the", "a", "an")
-    told = article or type_ not in ("free", "person")
+    describes = article or type_ not in ("free", "person")
     if any(node.label == "SBAR" and node.start == base.end for node in sentence.nodes):
         if link == "when":
-            told = type_ == "date"
+            describes = type_ == "date"
         elif link == "where":
-            told &= type_ not in ("person", "date", "work")
+            describes &= type_ not in ("person", "date", "work")
         elif link in ("who", "whose", "whom") and type_ == "free":
             type_ = "person"
     elif tag in ("IN", "TO"):
-        told = link in PREPOSITIONS.get(type_, ()) and (article or link == "of")
-        told |= link in ("in", "of") and "JJS" in sentence.tags[base.start : base.head]
-        apposed = link == "of" and sentence.lemma(base.head) in APPOSED
-        told &= not apposed or not sentence.is_name(base.end + 1, end)
+        describes = link in PREPOSITIONS.get(type_, ()) and (article or link == "of")
+        describes |= link in ("in", "of") and "JJS" in sentence.tags[base.start : base.head]
+        is_apposed = link == "of" and sentence.lemma(base.head) in APPOSED
+        describes &= not is_apposed or not sentence.is_name(base.end + 1, end)
     else:
-        told &= tag.startswith("VB")
-    told &= type_ != "free" or sentence.lower[base.start] == "the"
-    return type_ if told else ""
+        describes &= tag.startswith("VB")
+    describes &= type_ != "free" or sentence.lower[base.start] == "the"
+    return type_ if describes else ""
 
 
-def _is_said(sentence: ParsedSentence, start: int, end: int) -> bool:
+def _is_predicate(sentence: ParsedSentence, start: int, end: int) -> bool:
     """Whether a phrase is a predicate of something else, or contains what is asked for.
 
     "Tuva, who was the founder of …", "known as the founder of …", "plays the mother of …".
@@ -402,15 +446,15 @@ def _is_said(sentence: ParsedSentence, start: int, end: int) -> bool:
         subject = start - 2
         if sentence.named[subject] or sentence.lower[subject] in RELATIVE | {","}:
             return True
-    within = range(start + 1, end)
-    return any(
-        sentence.lower[place] in ("which", "what") and sentence.tags[place + 1][:2] in ("NN", "JJ")
-        for place in within
-        if place + 1 < end and sentence.tags[place + 1] not in ("NNP", "NNPS")
-    ) or (sentence.lower[end - 1] in ASKING)
+    return sentence.lower[end - 1] in ASKING or any(
+        word in ("which", "what") and tag[:2] in ("NN", "JJ") and tag not in ("NNP", "NNPS")
+        for word, tag in zip(
+            sentence.lower[start + 1 : end - 1], sentence.tags[start + 2 : end], strict=True
+        )
+    )
 
 
-def _is_asked(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool:
+def _is_whole_question(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool:
     """Whether a phrase is what the whole question asks for, so that resolving it gains nothing."""
     if end < len(sentence.tokens) and sentence.tags[end] == "POS":
         return False
@@ -418,15 +462,14 @@ def _is_asked(sentence: ParsedSentence, start: int, end: int, noun: str) -> bool
     if before[-3:-2] in (["the"], ["a"]) and before[-2] in _NAMING and before[-1] == "of":
         before = before[:-3]
     later = [node for node in sentence.nodes if node.start >= end and node.label in ("NP", "SBAR")]
-    covered = {place for node in later for place in range(node.start, node.end)}
+    covered = {position for node in later for position in range(node.start, node.end)}
     verbs = (sentence.tags[p][:2] == "VB" for p in range(end, sentence.end) if p not in covered)
     if any(verbs) or sentence.tags[sentence.end - 1] in _STRANDED:
         return False
     if all(word in ORDERS or word in POLITE for word in before):
         return True
-    if before[0] in BE and len(before) > 1 and sentence.named[start - 1]:
-        return True
-    if before[0] == "where" and noun == "place":
+    follows_name = before[0] in BE and len(before) > 1 and sentence.named[start - 1]
+    if follows_name or (before[0] == "where" and noun == "place"):
         return True
     before = [word for word in before if word not in ORDERS and word not in POLITE]
     return len(before) == 2 and before[0] in ("who", "what", "which") and before[1] in BE
@@ -440,18 +483,18 @@ def _with_owners(sentence: ParsedSentence, phrases: list[Phrase]) -> list[Phrase
     for mark in range(1, sentence.end - 1):
         if sentence.tags[mark] != "POS":
             continue
-        of = mark - 1
-        while of > 1 and sentence.is_name(of, mark):
-            of -= 1
+        preposition = mark - 1
+        while preposition > 1 and sentence.is_name(preposition, mark):
+            preposition -= 1
         owned = mark + 1
         while owned + 1 < sentence.end and sentence.tags[owned + 1][:2] == "NN":
             owned += 1
         if (
-            sentence.lower[of] == "of"
-            and of > 0
-            and sentence.lemma(of - 1) in MAKERS
-            and wanted(sentence.lemma(owned)) not in ("work", "organisation")
+            sentence.lower[preposition] == "of"
+            and preposition > 0
+            and sentence.lemma(preposition - 1) in MAKERS
+            and type_of_noun(sentence.lemma(owned)) not in ("work", "organisation")
         ):
-            phrases = [p for p in phrases if not of < p.start < mark < p.end]
-            phrases.append(Phrase(sentence.article(of - 1), mark, "bridge", "person"))
+            phrases = [p for p in phrases if not preposition < p.start < mark < p.end]
+            phrases.append(Phrase(sentence.article(preposition - 1), mark, "bridge", "person"))
     return phrases

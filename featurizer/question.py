@@ -4,13 +4,18 @@ Everything is counted once, in one walk over each tree; a feature then only pick
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.constituency.units import count_units
-from wye.featurizer.feature import words
 from wye.featurizer.types import Syntax, Token
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a space-separated list."""
+    return frozenset(text.split())
+
 
 _CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
 
@@ -45,6 +50,39 @@ class View:
         if start < 0:
             start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
         self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One number that describes a question.
+
+    Attributes:
+        name: In snake case; never reused for another feature.
+        unit: E.g. "words" or "words a clause"; "0 or 1" for a flag.
+        doc: Its meaning in one sentence, with its value when there is nothing to divide by.
+        value: Computes the number from a question's view; finite for any question.
+        group: The group that it is listed in and ablated with.
+        source: Where the definition comes from.
+        version: Raised when the value changes for any question.
+    """
+
+    name: str
+    unit: str
+    doc: str
+    value: Callable[[View], float]
+    group: str
+    source: str
+    version: int = 1
+
+
+def ratio(above: float, below: float) -> float:
+    """The ratio, and 0 when there is nothing to divide by."""
+    return above / below if below else 0.0
+
+
+def mean(values: list[int]) -> float:
+    """The mean; 0 of an empty list."""
+    return sum(values) / len(values) if values else 0.0
 
 
 _NESTED = ("NP", "PP", "SBAR", "VP")

@@ -9,11 +9,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.featurizer.feature import Feature
 from wye.featurizer.features import constituency as constituency_features
 from wye.featurizer.features import dependency, interaction, lexical, relation, semantic
 from wye.featurizer.features import tree as tree_features
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View
 from wye.featurizer.types import Syntax
 
 FEATURES: tuple[Feature, ...] = (

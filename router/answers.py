@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wye.backends.documents import split_sentences
 from wye.backends.text import content_terms
-from wye.featurizer.feature import words
+from wye.featurizer.question import words
 
 LONGEST = 2_000
 """Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks

@@ -22,8 +22,8 @@ import numpy as np
 
 from wye.backends.store.snapshot import Corpus
 from wye.backends.types import Float32, Int64, Mask, Ranking, Source
-from wye.featurizer.feature import words
 from wye.featurizer.plan import Plan, Step, filled, walk
+from wye.featurizer.question import words
 from wye.featurizer.types import Span
 from wye.router.fusion import numbered
 from wye.router.types import Candidate, ChainStep, FusedHit, Route

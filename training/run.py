@@ -12,8 +12,8 @@ import numpy as np
 
 from wye.backends.progress import Progress
 from wye.backends.types import Float64, Mask
+from wye.featurizer.analyser import Stopwatch
 from wye.featurizer.constituency.parser import open_syntax_parser
-from wye.featurizer.stopwatch import Stopwatch
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model import RoutingModel, TrainedRouter, load_router, save_router
 from wye.router.passages import PASSAGE_COLUMNS, load_passage_router, passage_schema

@@ -7,8 +7,7 @@ Journal of Corpus Linguistics 15(4), 2010, table 1.
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, ratio
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, ratio
 
 _LU = "Lu 2010"
 _feature = partial(Feature, group="constituency", source=_LU)

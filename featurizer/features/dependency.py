@@ -4,8 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import log2
 
-from wye.featurizer.feature import Feature, mean, ratio
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, mean, ratio
 
 _DISTANCE = "Liu 2008"
 _LABELS = "ClearNLP labels"

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, ratio
 from wye.featurizer.features.constituency import phrase_count, unit_count
 from wye.featurizer.features.relation import most
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, ratio
 
 _feature = partial(Feature, group="interaction", source="Wye")
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, ratio
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, ratio
 
 _POS = "Universal POS"
 

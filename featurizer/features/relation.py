@@ -8,8 +8,7 @@ two.
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, mean, words
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, mean, words
 
 _SUPERLATIVE = words("first last earliest latest oldest youngest only most least")
 _SHARED = words("both same either also common together shared each")

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, ratio, words
 from wye.featurizer.features.dependency import arc_count
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, ratio, words
 
 _ONTONOTES = "OntoNotes labels"
 _FLAG = "0 or 1"

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from wye.featurizer.feature import Feature, mean, ratio
-from wye.featurizer.question import View
+from wye.featurizer.question import Feature, View, mean, ratio
 
 _feature = partial(Feature, group="tree", source="constituency tree")
 

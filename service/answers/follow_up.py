@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from wye.backends.text import content_terms
-from wye.featurizer.feature import words
+from wye.featurizer.question import words
 from wye.router.answers import names_in
 from wye.service.answers.answer import Message
 from wye.service.api.common import LONGEST_QUESTION

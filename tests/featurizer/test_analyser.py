@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wye.featurizer.analyser
-from wye.featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings
+from wye.featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings, Stopwatch
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError
@@ -466,3 +466,21 @@ def test_every_second_processor_parses_unless_told_otherwise(
     analyser = Analyser(AnalyserSettings(processes=processes), encoder=encoder)
     assert analyser.parser._processes == others
     analyser.close()
+
+
+def test_a_stopwatch_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 1.0, 1.0, 3.0, 3.0, 7.0])
+    monkeypatch.setattr("wye.featurizer.analyser.perf_counter", lambda: next(ticks))
+    clock = Stopwatch("zero", "one")
+    for name in ("two", "one", "two"):
+        with clock.stage(name):
+            pass
+    assert clock.seconds == {"zero": 0, "one": 2, "two": 5}
+    assert [*clock.seconds] == ["zero", "one", "two"]
+
+
+def test_time_is_counted_even_when_a_stage_fails() -> None:
+    clock = Stopwatch()
+    with pytest.raises(KeyError), clock.stage("failing"):
+        raise KeyError
+    assert clock.seconds["failing"] > 0

@@ -2,6 +2,8 @@ import itertools
 import random
 import re
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,13 +15,15 @@ from wye.featurizer.plan import (
     STEPS,
     Plan,
     Step,
+    dependency_nodes,
     filled,
     is_nested,
+    parallel_parts,
     plan_by_dependencies,
     walk,
     with_names,
 )
-from wye.featurizer.plan_nouns import TYPES
+from wye.featurizer.plan_phrases import TYPES, Node, ParsedSentence
 from wye.featurizer.types import Span, Syntax, Token
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
@@ -48,7 +52,39 @@ def test_descriptions_are_steps_from_the_inside_out(questions: SyntaxParser) -> 
     assert (outer[0].inside, outer[0].level, inner[0].level) == (inner, 2, 1)
 
 
-def test_a_hand_made_tree_is_enough(chain: Syntax, choice: Syntax) -> None:
+def leaf_texts(nodes: list[Node], tokens: Sequence[Token]) -> list[str]:
+    return [tokens[node.start].text for node in nodes if not node.children]
+
+
+def test_nodes_have_the_words_in_order(questions: SyntaxParser) -> None:
+    for syntax in questions.parse([NESTED, "Where? Is that it?"]):
+        for start, end in syntax.sentences:
+            tokens = syntax.tokens[start:end]
+            nodes = dependency_nodes(tokens, start)
+            assert leaf_texts(nodes, tokens) == [token.text for token in tokens]
+            assert (nodes[0].label, nodes[0].start, nodes[0].end) == ("ROOT", 0, len(tokens))
+            for node in nodes:
+                children = node.children
+                assert [c.end for c in children[:-1]] == [c.start for c in children[1:]]
+                assert not children or (children[0].start, children[-1].end) == (
+                    node.start,
+                    node.end,
+                )
+
+
+def test_arcs_that_cross_leave_one_phrase(questions: SyntaxParser) -> None:
+    (syntax,) = questions.parse(["a b c d"])
+    heads = (2, 3, 2, 2)
+    crossed = [replace(token, head=head) for token, head in zip(syntax.tokens, heads, strict=True)]
+    nodes = dependency_nodes(crossed, 0)
+    assert leaf_texts(nodes, crossed) == ["a", "b", "c", "d"]
+    assert [child.label for child in nodes[0].children] == ["X"]
+    assert [(node.start, node.end) for node in nodes] == [
+        *((0, 4), (0, 4), (0, 1), (1, 2), (2, 3), (3, 4))
+    ]
+
+
+def test_hand_made_arcs_are_enough(chain: Syntax, choice: Syntax) -> None:
     text = "Who is the father of the director of Winter Lantern ?"
     assert told(text, plan_of(chain).steps) == [
         ("the director of Winter Lantern", "bridge", "person")
@@ -80,6 +116,52 @@ def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) ->
     assert put(text, other, "Steven Spielberg").endswith("Tom Hanks or Steven Spielberg?")
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "wanted"),
+    [
+        (
+            "Which film is older, {A Song of the Sea} or {Red Roses, Red Wine}?",
+            "comparison",
+            "work",
+        ),
+        ("Which writer is older, {Ada Berge}, {Emily Holm} or {Ida Lund}?", "comparison", "person"),
+        ("Are both towns, {Pale Harbour} and {Grey Harbour}, in Ohio?", "comparison", "place"),
+        ("Does {Ada Berge} have the same nationality as {Ida Lund}?", "comparison", "person"),
+        ("Who was born first out of {Ada Berge} and {Ida Lund}?", "comparison", "person"),
+        ("Who {was born in Oslo} and {directed Winter Lantern}?", "intersection", "person"),
+        ("Which actor starred in both {Titanic} and {Inception}?", "intersection", "person"),
+    ],
+)
+def test_parts_stand_side_by_side(
+    questions: SyntaxParser, text: str, kind: str, wanted: str
+) -> None:
+    plain = text.replace("{", "").replace("}", "")
+    (syntax,) = questions.parse([plain])
+    found = parallel_parts(ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0)))
+    marked = plain
+    for part in reversed(found):
+        start, end = syntax.tokens[part.start].span[0], syntax.tokens[part.end - 1].span[1]
+        marked = f"{marked[:start]}{{{marked[start:end]}}}{marked[end:]}"
+    assert marked == text
+    assert {part.kind for part in found} == {kind}
+    assert {part.wanted for part in found} == {wanted}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who composed Romeo and Juliet?",
+        "Who wrote Pride and Prejudice?",
+        "When did Norway and Sweden part?",
+        "Norway and Sweden",
+    ],
+)
+def test_what_belongs_together_has_no_parts(questions: SyntaxParser, text: str) -> None:
+    (syntax,) = questions.parse([text])
+    nodes = dependency_nodes(syntax.tokens, 0)
+    assert parallel_parts(ParsedSentence(syntax.tokens, nodes)) == []
+
+
 def test_there_are_no_more_levels_and_steps_than_is_said(questions: SyntaxParser) -> None:
     deep = "Who is " + "the wife of the teacher of " * 4 + "the director of Jaws?"
     assert len(plan(questions, deep).levels()) == LEVELS
@@ -99,6 +181,7 @@ def test_a_long_question_without_steps_is_open(questions: SyntaxParser) -> None:
 @pytest.mark.parametrize("text", ["", " \n", "?", "wye", "'s", '"', "of of of", "A" * 10_000])
 def test_nothing_is_taken_apart_where_nothing_is_said(questions: SyntaxParser, text: str) -> None:
     assert plan(questions, text).steps == ()
+    assert plan_by_dependencies((), ()).steps == ()
     assert Plan().levels() == ()
 
 
