@@ -47,27 +47,27 @@ def index_folders(
         ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
             to serve.
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for name, folder in _by_name(named):
         if not COLLECTION.fullmatch(name):
             raise ServiceError(
                 f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
             )
-        if name in found:
+        if name in folders:
             raise ServiceError(
                 f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
             )
         if not folder:
             raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
-        found[name] = Path(folder)
-    if not found and fallback is not None:
+        folders[name] = Path(folder)
+    if not folders and fallback is not None:
         return {DEFAULT: fallback}
-    if not found and required:
+    if not folders and required:
         raise ServiceError(
             "Serve what? Give --index DIR, or set WYE_INDEX; or declare an arm with the role "
             '"simple" in the arms file, for a corpus that lives elsewhere.'
         )
-    return found
+    return folders
 
 
 INDEX = "index"
@@ -134,8 +134,8 @@ class Collection:
 
     def _loading(self) -> Problem:
         why = f" ({self.error})" if self.error else ""
-        said = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-        return Problem(503, "loading", said, retry_after=1)
+        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+        return Problem(503, "loading", sentence, retry_after=1)
 
     @property
     def session(self) -> Session:
@@ -152,8 +152,8 @@ class Collection:
     @property
     def error(self) -> str:
         """All present faults in one text; "" for none."""
-        told = dict.fromkeys((self.gone, *self.faults.values()))
-        return " ".join(fault for fault in told if fault)
+        faults = dict.fromkeys((self.gone, *self.faults.values()))
+        return " ".join(fault for fault in faults if fault)
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -324,11 +324,11 @@ def router_settings(
     serve = settings.serve
     routers = _assigned("--router", "MODEL", serve.routers, collections)
     thresholds = _assigned("--thresholds", "FILE", serve.thresholds, collections)
-    found = {}
+    routing = {}
     for name in collections:
-        own = RoutingSettings(routers[name]) if name in routers else settings.router
-        found[name] = replace(own, thresholds=thresholds.get(name, own.thresholds))
-    return found
+        chosen = RoutingSettings(routers[name]) if name in routers else settings.router
+        routing[name] = replace(chosen, thresholds=thresholds.get(name, chosen.thresholds))
+    return routing
 
 
 def check_router(collection: str, routing: RoutingSettings) -> None:
@@ -359,16 +359,16 @@ def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _assigned(
     option: str, what: str, entries: Iterable[str], collections: Sequence[str]
 ) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in _by_name(entries):
         if name not in collections:
             raise ServiceError(
                 f"{option} is for '{name}', which is not a collection; write {option} NAME={what} "
                 f"with one of {', '.join(collections)}."
             )
-        if name in found:
+        if name in values:
             raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
         if not value:
             raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values

@@ -39,7 +39,7 @@ class Refresher:
         self._models = models
         self._ring = ring
         self._key_fault = ""
-        self._told: dict[str, str] = {}
+        self._logged_errors: dict[str, str] = {}
         self._metrics = metrics
         self._loaded = loaded
         self._is_written = asyncio.Event()
@@ -126,14 +126,14 @@ class Refresher:
     @contextmanager
     def _logged(self, what: str) -> Iterator[None]:
         """Log an error instead of raising it, once until it changes; the next round tries again."""
-        told = ""
+        message = ""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - what else is followed is followed still
-            told = repr(error)
-            if told != self._told.get(what):
-                LOG.error("refresh failed", exc_info=error, extra={"of": what, "error": told})
-        self._told[what] = told
+            message = repr(error)
+            if message != self._logged_errors.get(what):
+                LOG.error("refresh failed", exc_info=error, extra={"of": what, "error": message})
+        self._logged_errors[what] = message
 
     def _show(self, collection: Collection) -> None:
         """Tell the metrics which version is searched."""

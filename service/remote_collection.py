@@ -23,7 +23,7 @@ from wye.service.search import SearchParams
 from wye.service.settings import ServiceSettings
 
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
-ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
+ROUTES = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
 """Routes of such a collection: the router's choice, the simple arm, all arms, the graph's arm."""
 
 
@@ -75,11 +75,11 @@ class RemoteCollection(Collection):
         self._load_analyser = analyser
         self._model: RoutingModel | None = None
         self._loaded = False
-        asked = ASKED if has_graph else tuple(one for one in ASKED if one != Route.GRAPH)
+        routes = ROUTES if has_graph else tuple(route for route in ROUTES if route != Route.GRAPH)
         self.unavailable = {
-            route: f"{NO_INDEX.format(name)} Use {', '.join(asked)}."
+            route: f"{NO_INDEX.format(name)} Use {', '.join(routes)}."
             for route in Route
-            if route not in asked
+            if route not in routes
         }
 
     has_index = False
@@ -127,7 +127,7 @@ class RemoteCollection(Collection):
         LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
         return True
 
-    def decide(self, params: SearchParams, asked: ReturnedPassages) -> Decision:
+    def decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
         """Decide which route a question takes, by what the simple arm returned.
 
         `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.
@@ -140,7 +140,7 @@ class RemoteCollection(Collection):
             raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])
         return decide_by_passages(
             self._model,
-            asked,
+            returned,
             explain=params.explain,
             point=params.point,
         )

@@ -126,8 +126,8 @@ class Service:
         indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = open_ledger(settings, ring.keys) if self.arms else None
-        for name, own in self.arms.items():
-            for arm in own:
+        for name, collection_arms in self.arms.items():
+            for arm in collection_arms:
                 arm.use(partial(self._encode, name))
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
@@ -181,11 +181,11 @@ class Service:
     def budget(self) -> Budget | None:
         """What the asking key may spend on remote arms in a day; None if that is not limited."""
         key = ASKING.get()
-        own = key.max_cost_per_day
-        most = self.settings.serve.max_cost_per_day if own is None else own
-        if most is None or self._ledger is None:
+        limit = key.max_cost_per_day
+        limit = self.settings.serve.max_cost_per_day if limit is None else limit
+        if limit is None or self._ledger is None:
             return None
-        return Budget(self._ledger, key.name, most)
+        return Budget(self._ledger, key.name, limit)
 
     async def start(self) -> None:
         """Begin to load and return; `is_ready` tells when loading is done."""

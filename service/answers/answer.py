@@ -85,19 +85,19 @@ class GeneratedAnswer:
     @property
     def segments(self) -> list[Segment]:
         """The text, split after each citation; numbers of no passage stay in the text."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         text, end = self.text, 0
         for mark in _CITATION.finditer(text):
             numbers = [int(number) for number in mark[1].split(",")]
             if not all(1 <= number <= self.shown for number in numbers):
                 continue
             before = text[end : mark.start()]
-            if found and not before:
-                found[-1].passages.extend(numbers)
+            if segments and not before:
+                segments[-1].passages.extend(numbers)
             else:
-                found.append(Segment(text=before, passages=numbers))
+                segments.append(Segment(text=before, passages=numbers))
             end = mark.end()
-        return [*found, Segment(text=text[end:])] if text[end:] else found
+        return [*segments, Segment(text=text[end:])] if text[end:] else segments
 
     def cited(self, passages: Sequence[Passage]) -> list[tuple[int, Passage]]:
         """The passages it cites, with their numbers, in order of first citation."""

@@ -33,9 +33,9 @@ def leans(question: str) -> bool:
     It has a word like "it" or "there", begins like a continuation ("and", "what about"), or has
     fewer than two content words.
     """
-    own = {word.lower() for word in _WORD.findall(question)}
+    words_of_question = {word.lower() for word in _WORD.findall(question)}
     return (
-        not _LEANING.isdisjoint(own)
+        not _LEANING.isdisjoint(words_of_question)
         or _OPENING.match(question) is not None
         or len(content_terms(question)) < 2
     )
@@ -51,11 +51,11 @@ def carried(question: str, history: Sequence[Message]) -> str:
         history: Earlier turns, oldest first.
     """
     last = {turn.role: turn.content for turn in history}
-    asked = question.lower()
+    lower_question = question.lower()
     read = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
     for role, part in read.items():
         text = _CITATION.sub("", last.get(role, "").strip()[part])
-        new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in asked]
+        new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in lower_question]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"
     return question
@@ -63,8 +63,8 @@ def carried(question: str, history: Sequence[Message]) -> str:
 
 def conversation(question: str, history: Sequence[Message]) -> list[Message]:
     """The messages that ask a language model to rewrite a question."""
-    said = [*history[-_TURNS:], Message("user", question)]
-    lines = "\n".join(f"> {turn.role}: {' '.join(turn.content.split())}" for turn in said)
+    turns = [*history[-_TURNS:], Message("user", question)]
+    lines = "\n".join(f"> {turn.role}: {' '.join(turn.content.split())}" for turn in turns)
     return [Message("system", INSTRUCTIONS), Message("user", lines)]
 
 

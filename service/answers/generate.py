@@ -101,11 +101,11 @@ class AnswerGenerator:
             return question
         written = GeneratedAnswer()
         if self._model is not None:
-            asked = follow_up.conversation(question, history)
+            messages = follow_up.conversation(question, history)
             try:
                 async with timeout(_REWRITE_SECONDS):
                     options = {"max_tokens": _REWRITE_TOKENS, "temperature": 0}
-                    async with aclosing(self._model.stream(asked, options, written)) as pieces:
+                    async with aclosing(self._model.stream(messages, options, written)) as pieces:
                         async for piece in pieces:
                             written.pieces.append(piece)
             except (GeneratorError, TimeoutError):

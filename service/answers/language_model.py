@@ -100,11 +100,14 @@ class LanguageModel:
         given_up = fault.begun or fault.lasting or spent
         # An endpoint may repeat the key that it was sent.
         key = settings.key.get_secret_value()
-        told = {"reason": str(fault), "said": fault.said.replace(key, "***") if key else fault.said}
+        facts = {
+            "reason": str(fault),
+            "said": fault.said.replace(key, "***") if key else fault.said,
+        }
         if given_up:
-            LOG.warning("generator failed", extra=told)
+            LOG.warning("generator failed", extra=facts)
             raise fault
-        LOG.warning("generator retry", extra={**told, "wait": round(wait, 2)})
+        LOG.warning("generator retry", extra={**facts, "wait": round(wait, 2)})
         self._metrics.generator_retries.inc()
         await asyncio.sleep(wait)
 
@@ -113,10 +116,10 @@ class LanguageModel:
     ) -> AsyncGenerator[str]:
         """The text of one attempt, whether or not the endpoint streams."""
         limits = [n for name in ("max_tokens", "max_completion_tokens") if (n := options.get(name))]
-        most = min(limits, default=self._settings.max_tokens)
-        room = min(_TOKEN_CHARACTERS * most or _MOST_CHARACTERS, _MOST_CHARACTERS)
+        limit = min(limits, default=self._settings.max_tokens)
+        room = min(_TOKEN_CHARACTERS * limit or _MOST_CHARACTERS, _MOST_CHARACTERS)
         body = {
-            **({"max_tokens": most} if most and not limits else {}),
+            **({"max_tokens": limit} if limit and not limits else {}),
             **options,
             "model": self._settings.model,
             "messages": [{"role": m.role, "content": m.content} for m in messages],
@@ -124,7 +127,7 @@ class LanguageModel:
         }
         silence = self._settings.timeout_seconds
         # Not cast to the client's classes, since endpoints leave out fields that these require.
-        asked = self._client.post(
+        request = self._client.post(
             "/chat/completions",
             cast_to=object,
             body=body,
@@ -132,7 +135,7 @@ class LanguageModel:
             stream=True,
             stream_cls=AsyncStream[object],
         )
-        reply = await asyncio.wait_for(asked, silence)
+        reply = await asyncio.wait_for(request, silence)
         loop = asyncio.get_running_loop()
         streams = "text/event-stream" in reply.response.headers.get("content-type", "")
         finished = not streams

@@ -124,7 +124,7 @@ router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def answer(
-    asked: AnswerRequest, request: Request, response: Response, service: Served
+    body: AnswerRequest, request: Request, response: Response, service: Served
 ) -> AnswerReply | Response:
     """Finds passages, and has the configured language model answer from them and nothing else.
 
@@ -137,12 +137,12 @@ async def answer(
     Without a language model, or if it fails, the answer quotes the sentences that bear most on the
     question, and `note` says why.
     """
-    params = params_of(service.collection(asked.collection).name, asked.route, asked)
-    history = [Message(turn.role, turn.content) for turn in asked.history]
-    question = await service.generator.standalone(asked.question, history)
-    (result,) = await service.search(request, params, [question], asked.deadline_ms)
+    params = params_of(service.collection(body.collection).name, body.route, body)
+    history = [Message(turn.role, turn.content) for turn in body.history]
+    question = await service.generator.standalone(body.question, history)
+    (result,) = await service.search(request, params, [question], body.deadline_ms)
     retrieval = retrieve_reply(result)
-    options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
+    options = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
     answering = AnswerParams(
         question,
         passages_of(result),
@@ -150,9 +150,9 @@ async def answer(
         history=history,
         options=options,
         answerability=retrieval.answerability,
-        abstain_below=asked.abstain_below,
+        abstain_below=body.abstain_below,
     )
-    if asked.stream:
+    if body.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))
     generated = await service.generator.complete(answering)
@@ -206,7 +206,10 @@ def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSen
     spans = (
         (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
     )
-    return [CitedSentence(text=said, start=at, end=at + len(said)) for said, at in spans]
+    return [
+        CitedSentence(text=sentence, start=start, end=start + len(sentence))
+        for sentence, start in spans
+    ]
 
 
 def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:

@@ -156,7 +156,7 @@ async def model_by_name(model: str, service: Served) -> dict[str, Any]:
     operation_id="chat",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def chat(asked: ChatRequest, request: Request, service: Served) -> Response:
+async def chat(body: ChatRequest, request: Request, service: Served) -> Response:
     """Answers the last user message from passages, in OpenAI's protocol, streaming or not.
 
     The last user message is the query, or its last 4,096 characters if it is longer. If it refers
@@ -185,41 +185,43 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     print(reply.choices[0].message.content)
     ```
     """
-    route, collection = _route_of(service, asked.model)
-    turns = _turns_of([(m.role, m.text) for m in asked.messages])
+    route, collection = _route_of(service, body.model)
+    turns = _turns_of([(message.role, message.text) for message in body.messages])
     answering = AnswerParams(
         turns[-1].content,
         (),
         collection,
-        system=[m.text for m in asked.messages if m.role in _SYSTEM and m.text],
+        system=[
+            message.text for message in body.messages if message.role in _SYSTEM and message.text
+        ],
         history=turns[:-1],
-        options=asked.sampling(),
+        options=body.sampling(),
         is_chore=is_chore(turns),
     )
     retrieval: RetrieveReply | None = None
     if not answering.is_chore:
-        said = answering.question.strip()[-LONGEST_QUESTION:]
-        question = await service.generator.standalone(said, answering.history)
-        own = asked.wye
-        params = params_of(collection, route, own)
-        (result,) = await service.search(request, params, [question], own.deadline_ms)
+        last_words = answering.question.strip()[-LONGEST_QUESTION:]
+        question = await service.generator.standalone(last_words, answering.history)
+        options = body.wye
+        params = params_of(collection, route, options)
+        (result,) = await service.search(request, params, [question], options.deadline_ms)
         retrieval = retrieve_reply(result)
         answering = replace(
             answering,
             question=question,
             passages=passages_of(result),
             answerability=retrieval.answerability,
-            abstain_below=own.abstain_below,
+            abstain_below=options.abstain_below,
         )
-    completion = Completion(request_id_of(request), asked.model, answering, retrieval)
-    told = {} if retrieval is None else headers(retrieval)
-    if asked.stream:
-        usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return event_stream(completion.chunks(service.generator, usage=usage), told)
+    completion = Completion(request_id_of(request), body.model, answering, retrieval)
+    head = {} if retrieval is None else headers(retrieval)
+    if body.stream:
+        usage = body.stream_options is not None and body.stream_options.include_usage
+        return event_stream(completion.chunks(service.generator, usage=usage), head)
     generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
-    return JSONResponse(completion.whole(generated), headers=told)
+    return JSONResponse(completion.whole(generated), headers=head)
 
 
 def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
@@ -231,16 +233,18 @@ def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
     Raises:
         Problem: 422; no user message has any text.
     """
-    places = [n for n, (role, text) in enumerate(messages) if role == "user" and not is_blank(text)]
-    if not places:
+    positions = [
+        n for n, (role, text) in enumerate(messages) if role == "user" and not is_blank(text)
+    ]
+    if not positions:
         raise Problem(
             422,
             "no-question",
             "No message of the role user has any text; the last one that does is the question.",
             errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
         )
-    said = messages[: places[-1] + 1]
-    return [Message(role, text) for role, text in said if role in _TURNS and text]
+    messages_until = messages[: positions[-1] + 1]
+    return [Message(role, text) for role, text in messages_until if role in _TURNS and text]
 
 
 def _names(service: Service) -> list[str]:

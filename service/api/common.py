@@ -63,12 +63,12 @@ class Strict(BaseModel):
 
 def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
     """The same fault; for an unknown field it suggests the fields that may have been meant."""
-    said = fault["msg"]
+    message = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         name, known = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
         meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or known
-        said = f"There is no such field.{meant}"
-    kind = PydanticCustomError(fault["type"], said)
+        message = f"There is no such field.{meant}"
+    kind = PydanticCustomError(fault["type"], message)
     return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
 
 
@@ -286,18 +286,18 @@ class WyeOptions(Strict):
     deadline_ms: DeadlineMs = None
 
 
-def params_of(collection: str, route: Route, wanted: SearchRequest | WyeOptions) -> SearchParams:
+def params_of(collection: str, route: Route, options: SearchRequest | WyeOptions) -> SearchParams:
     """The search parameters of a request."""
     return SearchParams(
         collection,
         route,
-        wanted.k,
-        wanted.filter,
-        wanted.explain,
-        wanted.max_latency_ms,
-        wanted.min_relevance,
-        point=wanted.point,
-        max_cost=wanted.max_cost,
+        options.k,
+        options.filter,
+        options.explain,
+        options.max_latency_ms,
+        options.min_relevance,
+        point=options.point,
+        max_cost=options.max_cost,
     )
 
 
@@ -416,8 +416,13 @@ class DocumentsRequest(Strict):
 
     def values(self) -> list[DocumentValue]:
         """The documents of the request, one or several."""
-        one = {"id": self.id, "title": self.title, "text": self.text, "metadata": self.metadata}
-        return self.documents or [DocumentValue.model_validate(one)]
+        document = {
+            "id": self.id,
+            "title": self.title,
+            "text": self.text,
+            "metadata": self.metadata,
+        }
+        return self.documents or [DocumentValue.model_validate(document)]
 
 
 class RecentQuestion(BaseModel):

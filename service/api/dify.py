@@ -116,10 +116,10 @@ class DifyRequest(BaseModel):
         condition = self.metadata_condition
         if condition is None or not condition.conditions:
             return None
-        parts = [each.filter() for each in condition.conditions]
-        found = {"type": condition.logical_operator, "filters": parts}
-        parse_filter(found)
-        return found
+        filters = [each.filter() for each in condition.conditions]
+        combined = {"type": condition.logical_operator, "filters": filters}
+        parse_filter(combined)
+        return combined
 
 
 class DifyRecord(BaseModel):
@@ -147,22 +147,22 @@ router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 
 @router.post("/dify/retrieval", summary="Dify's external knowledge", operation_id="dify_retrieval")
 async def dify(
-    wanted: DifyRequest, request: Request, response: Response, service: Served
+    body: DifyRequest, request: Request, response: Response, service: Served
 ) -> DifyReply:
     """Returns passages as Dify's records. In Dify, enter the address of the server and `/v1/dify`.
 
     `score_threshold` is a lower bound on relevance, so it means the same for every question. A
     bound above 0 is refused if relevance is unknown.
     """
-    filter_ = wanted.filter()
-    name = service.collection(wanted.knowledge_id).name
-    if is_blank(wanted.query):
+    filter_ = body.filter()
+    name = service.collection(body.knowledge_id).name
+    if is_blank(body.query):
         return DifyReply(records=[])
-    setting = wanted.retrieval_setting
+    setting = body.retrieval_setting
     params = SearchParams(
         name, DEFAULT_ROUTE, setting.top_k, filter_, min_relevance=setting.score_threshold
     )
-    (result,) = await service.search(request, params, [wanted.query], None)
+    (result,) = await service.search(request, params, [body.query], None)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
     best = max((passage.score for passage in reply.passages), default=0.0)

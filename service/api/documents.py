@@ -245,7 +245,7 @@ async def add(
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
         done = await service.writers[target.name].store(passages, partial(gone, request))
-    return _told(service, target, done, 201)
+    return _reply_to_write(service, target, done, 201)
 
 
 @router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
@@ -287,14 +287,14 @@ async def listed(
     summary="Delete by filter or by many ids",
     operation_id="delete_documents",
 )
-async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
+async def delete_many(body: DeleteRequest, service: Served) -> DeletedReply:
     """Deletes all passages that a metadata filter lets through or that are named, in one commit.
 
     After the reply, no new question to this process finds them; other processes follow within a
     second. The request is refused (409) while a job is to write one of them.
     """
-    removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
-    return await delete_from(service, wanted.collection, removal, dry_run=wanted.dry_run)
+    removal = Removal(tuple(body.ids), tuple(body.documents), body.filter)
+    return await delete_from(service, body.collection, removal, dry_run=body.dry_run)
 
 
 @router.put(
@@ -318,7 +318,7 @@ async def put(
     target = service.collection(collection)
     passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
     done = await service.writers[target.name].store(passages, partial(gone, request))
-    return _told(service, target, done, 200)
+    return _reply_to_write(service, target, done, 200)
 
 
 @router.get(
@@ -326,12 +326,12 @@ async def put(
 )
 async def get(document: KnownId, service: Served, collection: Named = None) -> DocumentReply:
     """Returns a document of the newest version with its passages."""
-    found = await read_from(service, collection, document)
+    stored = await read_from(service, collection, document)
     return DocumentReply(
-        id=found.id,
-        title=found.title,
-        metadata=found.passages[0].metadata,
-        passages=[StoredPassage(id=passage.id, text=passage.text) for passage in found.passages],
+        id=stored.id,
+        title=stored.title,
+        metadata=stored.passages[0].metadata,
+        passages=[StoredPassage(id=passage.id, text=passage.text) for passage in stored.passages],
     )
 
 
@@ -366,16 +366,16 @@ async def read_from(service: Service, collection: str | None, document: str) -> 
     target = service.collection(collection)
     folder = target.session.folder
     fixed = ASKING.get().within(None)
-    found = await service.writers[target.name].off_loop(
+    stored = await service.writers[target.name].off_loop(
         lambda: read_document(folder, document, fixed)
     )
-    if found is None:
+    if stored is None:
         raise Problem(
             404,
             "no-such-document",
             f"There is no document '{document:.80}' in '{target.name}'; /v1/documents lists them.",
         )
-    return found
+    return stored
 
 
 async def delete_from(
@@ -396,18 +396,20 @@ async def delete_from(
     )
 
 
-def _told(service: Service, target: Collection, done: WriteResult | Job, replaced: int) -> Response:
+def _reply_to_write(
+    service: Service, target: Collection, outcome: WriteResult | Job, replaced: int
+) -> Response:
     """The reply to stored documents: 202 for a job, 201 if all are new, else `replaced`."""
-    if isinstance(done, Job):
+    if isinstance(outcome, Job):
         service.jobs.wake()
-        headers = {"location": f"/v1/jobs/{done.id}"}
-        return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
-    report = done.report
+        headers = {"location": f"/v1/jobs/{outcome.id}"}
+        return JSONResponse(job_value(outcome).model_dump(mode="json"), 202, headers)
+    report = outcome.report
     reply = WrittenReply(
         **asdict(report),
         collection=target.name,
         index_version=report.version,
-        documents=list(done.documents),
+        documents=list(outcome.documents),
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)

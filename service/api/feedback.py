@@ -62,7 +62,7 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
         503: {"description": "The request log cannot be written."},
     },
 )
-async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
+async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
     """Writes a rating to the request log, where the request id joins it to the decision.
 
     Nothing checks that the id exists: the reply may be of another worker, or of yesterday. A
@@ -75,13 +75,13 @@ async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
             "This server keeps no request log, so feedback would be lost. Set "
             "WYE_SERVE__REQUEST_LOG to a file.",
         )
-    values = said.model_dump(exclude={"request_id"})
-    if not service.log(FEEDBACK, said.request_id, lambda: values):
+    values = body.model_dump(exclude={"request_id"})
+    if not service.log(FEEDBACK, body.request_id, lambda: values):
         raise Problem(
             503,
             "not-logged",
             f"The request log cannot be written now ({service.log_fault}). Send it again later.",
             retry_after=30,
         )
-    service.metrics.feedback.labels(said.rating).inc()
-    return FeedbackReply(request_id=said.request_id)
+    service.metrics.feedback.labels(body.rating).inc()
+    return FeedbackReply(request_id=body.request_id)

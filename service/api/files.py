@@ -132,16 +132,16 @@ async def listed(
 ) -> FileList:
     """Lists the files that the asking key uploaded, by default the newest first."""
     staged = staged_files(service)
-    found = await asyncio.to_thread(staged.files)
-    found = [file for file in found if purpose in (None, file.purpose)]
+    files = await asyncio.to_thread(staged.files)
+    files = [file for file in files if purpose in (None, file.purpose)]
     if order == "desc":
-        found.reverse()
-    ids = [file.id for file in found]
+        files.reverse()
+    ids = [file.id for file in files]
     start = ids.index(after) + 1 if after in ids else 0
-    page = [_value(staged, file) for file in found[start : start + limit]]
+    page = [_value(staged, file) for file in files[start : start + limit]]
     return FileList(
         data=page,
-        has_more=start + limit < len(found),
+        has_more=start + limit < len(files),
         first_id=page[0].id if page else None,
         last_id=page[-1].id if page else None,
     )
@@ -165,9 +165,9 @@ async def retrieve(file: Id, service: Served) -> FileObject:
 async def content(file: Id, service: Served) -> FileResponse:
     """Returns the bytes that were uploaded."""
     staged = staged_files(service)
-    found = await file_of(staged, file)
+    stored = await file_of(staged, file)
     return FileResponse(
-        staged.content(found), media_type="application/octet-stream", filename=found.name
+        staged.content(stored), media_type="application/octet-stream", filename=stored.name
     )
 
 
@@ -187,14 +187,14 @@ def staged_files(service: Service) -> StagedFiles:
 
 async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
     """An upload of the key by id, or a `Problem` 404."""
-    found = await asyncio.to_thread(staged.file, id_)
-    if found is None:
+    stored = await asyncio.to_thread(staged.file, id_)
+    if stored is None:
         raise Problem(
             404,
             "no-such-file",
             f"This key has no uploaded file '{id_:.80}'; they are kept only for a while.",
         )
-    return found
+    return stored
 
 
 def _value(staged: StagedFiles, file: StagedFile) -> FileObject:

@@ -33,13 +33,13 @@ async def ready(service: Served) -> Response:
     is meant for load balancers: a process that stops closes its port and finishes its requests.
     """
     fault, facts = service.fault, await _facts(service)
-    is_gone = any(collection.gone for collection in service.collections.values())
-    if service.is_ready and not fault and not is_gone:
+    is_unreadable = any(collection.gone for collection in service.collections.values())
+    if service.is_ready and not fault and not is_unreadable:
         return JSONResponse({"status": "ready", **facts})
-    said = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
-    if is_gone:
-        said = {"status": "unavailable"}
-    return JSONResponse({**said, **facts}, 503, headers={"retry-after": "1"})
+    state = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
+    if is_unreadable:
+        state = {"status": "unavailable"}
+    return JSONResponse({**state, **facts}, 503, headers={"retry-after": "1"})
 
 
 @router.get(
@@ -71,6 +71,6 @@ async def _facts(service: Service) -> dict[str, Any]:
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
     faults = await service.jobs.faults()
-    if own := {name: fault for name, fault in faults.items() if name in service.collections}:
-        facts["jobs"] = own
+    if own_faults := {name: fault for name, fault in faults.items() if name in service.collections}:
+        facts["jobs"] = own_faults
     return facts

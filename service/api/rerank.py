@@ -124,7 +124,7 @@ router = APIRouter(tags=["connectors"], dependencies=READ)
     response_model_exclude_none=True,
 )
 async def rerank(
-    wanted: RerankRequest,
+    body: RerankRequest,
     request: Request,
     service: Served,
     collection: Annotated[CollectionName, Query()] = None,
@@ -139,37 +139,37 @@ async def rerank(
       -d '{"query": "Who designed it?", "documents": ["Ada designed it.", "It rained."]}'
     ```
     """
-    texts = [RerankText(text=own) if isinstance(own, str) else own for own in wanted.documents]
-    passages = [Passage("-", own.title, own.text) for own in texts]
+    texts = [RerankText(text=text) if isinstance(text, str) else text for text in body.documents]
+    passages = [Passage("-", text.title, text.text) for text in texts]
     target = service.collection(collection)
     session = target.session
     target.require_route(Route.HYBRID)
     reranker = session.reranker
-    most = min(wanted.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
+    limit_ms = min(body.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
     with service.reranks.taken():
         try:
-            async with asyncio.timeout(most / 1000):
-                work = _ranked(service, reranker, wanted.query, passages)
+            async with asyncio.timeout(limit_ms / 1000):
+                work = _ranked(service, reranker, body.query, passages)
                 ranked = await unless_gone(gone(request), work)
         except TimeoutError:
             raise Problem(
                 504,
                 "deadline",
-                f"{len(texts)} texts could not be read within {most} ms. Send fewer, or give more "
-                "time with deadline_ms.",
+                f"{len(texts)} texts could not be read within {limit_ms} ms. Send fewer, or give "
+                "more time with deadline_ms.",
                 retry_after=1,
             ) from None
-    words = sum(len(text.split()) for text in (wanted.query, *(own.text for own in texts)))
+    words = sum(len(text.split()) for text in (body.query, *(text.text for text in texts)))
     return RerankReply(
         id=f"rerank-{request_id_of(request)}",
         model=MODEL,
         results=[
             RerankResult(
-                index=one.place,
-                relevance_score=one.relevance,
-                document=texts[one.place] if wanted.return_documents else None,
+                index=ranking.place,
+                relevance_score=ranking.relevance,
+                document=texts[ranking.place] if body.return_documents else None,
             )
-            for one in ranked[: wanted.top_n]
+            for ranking in ranked[: body.top_n]
         ],
         usage=RerankUsage(prompt_tokens=words, total_tokens=words),
         calibrated=reranker.relevance is not None,

@@ -279,7 +279,7 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
     response_description="Passages and how they were found.",
 )
 async def retrieve(
-    wanted: RetrieveRequest, request: Request, response: Response, service: Served
+    body: RetrieveRequest, request: Request, response: Response, service: Served
 ) -> RetrieveReply:
     r"""Finds passages by the requested route, or by the one that suits the question's score.
 
@@ -291,8 +291,8 @@ async def retrieve(
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
     """
-    params = params_of(service.collection(wanted.collection).name, wanted.route, wanted)
-    (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
+    params = params_of(service.collection(body.collection).name, body.route, body)
+    (result,) = await service.search(request, params, [body.question], body.deadline_ms)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
     return reply
@@ -383,12 +383,14 @@ def _passages(result: SearchResult) -> list[PassageValue]:
     """The passages of a result, best first."""
     ranking, relevance = result.reply.ranking, result.reply.relevance
     values = []
-    for place, hit in enumerate(ranking.hits):
+    for position, hit in enumerate(ranking.hits):
         passage = result.passages[hit.id]
         sources = (
             [
-                SourceValue(arm=s.retriever, rank=s.rank, score=s.score, share=s.share)
-                for s in hit.sources
+                SourceValue(
+                    arm=source.retriever, rank=source.rank, score=source.score, share=source.share
+                )
+                for source in hit.sources
             ]
             if isinstance(hit, FusedHit)
             else [SourceValue(arm=str(ranking.retriever), rank=hit.rank, score=hit.score)]
@@ -398,7 +400,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
                 id=hit.id,
                 rank=hit.rank,
                 score=hit.score,
-                relevance=relevance[place] if relevance else None,
+                relevance=relevance[position] if relevance else None,
                 title=passage.title,
                 text=passage.text,
                 metadata=dict(passage.metadata),
@@ -428,8 +430,8 @@ def route_value(
         without: Names of features that the router lacked.
     """
     if decision is None:
-        said = (fallback or f"Route {asked} was asked for.") if explain else ""
-        return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=said)
+        summary = (fallback or f"Route {asked} was asked for.") if explain else ""
+        return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=summary)
     return RouteValue(
         path=path,
         asked=asked,
@@ -448,7 +450,7 @@ def route_value(
 
 def headers(retrieval: RetrieveReply) -> dict[str, str]:
     """Headers with facts that proxies and logs can use without reading the body."""
-    found = {
+    values = {
         "x-wye-route": str(retrieval.route.path),
         "x-wye-collection": retrieval.index.collection,
         "x-wye-index-version": str(retrieval.index.version),
@@ -457,8 +459,8 @@ def headers(retrieval: RetrieveReply) -> dict[str, str]:
         ),
     }
     if retrieval.route.score is not None:
-        found["x-wye-score"] = f"{retrieval.route.score:.4f}"
+        values["x-wye-score"] = f"{retrieval.route.score:.4f}"
     if retrieval.degraded:
         line = " ".join(retrieval.degraded.split())
-        found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
-    return found
+        values["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
+    return values

@@ -74,30 +74,30 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")
 async def route(
-    wanted: RouteRequest, request: Request, response: Response, service: Served
+    body: RouteRequest, request: Request, response: Response, service: Served
 ) -> RouteReply:
     """Scores a question and returns the route that it would take, but no passages."""
-    name = service.collection(wanted.collection).name
+    name = service.collection(body.collection).name
     params = SearchParams(
         name,
         Route.AUTO,
         1,
-        wanted.filter,
-        wanted.explain,
-        wanted.max_latency_ms,
-        point=wanted.point,
+        body.filter,
+        body.explain,
+        body.max_latency_ms,
+        point=body.point,
         only_route=True,
     )
-    decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
+    decision = await service.decide(request, params, body.question, body.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
         request_id=request_id_of(request),
-        question=wanted.question,
+        question=body.question,
         route=route_value(
             decision,
             path=decision.route,
             asked=Route.AUTO,
-            explain=wanted.explain,
+            explain=body.explain,
             without=() if service.collection(name).has_index else INDEX_SIGNALS,
         ),
     )

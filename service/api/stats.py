@@ -179,7 +179,7 @@ async def stats(service: Served) -> StatsReply:
     Questions are listed only if the server writes a request log, and only for admins.
     """
     seen, now = service.collections, time.time()
-    recent = [one for one in service.recent if one.collection in seen]
+    recent = [answer for answer in service.recent if answer.collection in seen]
     trusted = service.request_log is not None and ASKING.get().may(Scope.ADMIN)
     budget = service.budget
     arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
@@ -189,10 +189,10 @@ async def stats(service: Served) -> StatsReply:
         uptime_seconds=int(now) - service.started,
         answered=sum(service.answered[name] for name in seen),
         remembered=len(recent),
-        last_minute=sum(now - one.time <= _MINUTE for one in recent),
+        last_minute=sum(now - answer.time <= _MINUTE for answer in recent),
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
-        degraded=Counter(one.degraded for one in recent if one.degraded),
+        degraded=Counter(answer.degraded for answer in recent if answer.degraded),
         collections=[
             _scores(each, recent, await asyncio.to_thread(_files, each)) for each in seen.values()
         ],
@@ -221,25 +221,25 @@ def _files(collection: Collection) -> FilesValue | None:
     if ASKING.get().filter or not (collection.is_ready and collection.has_index):
         return None
     try:
-        found = collection.session.files()
+        counts = collection.session.files()
     except BackendError:  # /ready says what is wrong
         return None
-    if found is None:
+    if counts is None:
         return None
     mapped = mapped_bytes(collection.session.folder / FOLDER)
-    return FilesValue.model_validate({**found, "mapped_bytes": mapped})
+    return FilesValue.model_validate({**counts, "mapped_bytes": mapped})
 
 
 def _scores(
     collection: Collection, recent: Sequence[RecentQuestion], files: FilesValue | None
 ) -> ScoresValue:
     policy = collection.policy
-    own = [one for one in recent if one.collection == collection.name]
+    answers = [answer for answer in recent if answer.collection == collection.name]
     return ScoresValue(
         collection=collection.name,
         router=collection.router_name,
-        routes=route_times(own),
-        scores=[one.score for one in own if one.score is not None],
+        routes=route_times(answers),
+        scores=[answer.score for answer in answers if answer.score is not None],
         thresholds=None if policy is None else asdict(policy.thresholds),
         simple=None if policy is None else policy.simple,
         latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
@@ -251,17 +251,17 @@ def _scores(
 def route_times(recent: Sequence[RecentQuestion]) -> dict[Route, RouteTimesValue]:
     """Shares and times by the route that answered, in the order of `Route`."""
     times: dict[Route, list[float]] = {}
-    for one in recent:
-        times.setdefault(one.route, []).append(one.ms)
+    for answer in recent:
+        times.setdefault(answer.route, []).append(answer.ms)
     return {
         route: RouteTimesValue(
-            count=len(own),
-            share=len(own) / len(recent),
-            p50_ms=np.quantile(own, 0.5, method="inverted_cdf"),
-            p95_ms=np.quantile(own, 0.95, method="inverted_cdf"),
+            count=len(milliseconds),
+            share=len(milliseconds) / len(recent),
+            p50_ms=np.quantile(milliseconds, 0.5, method="inverted_cdf"),
+            p95_ms=np.quantile(milliseconds, 0.95, method="inverted_cdf"),
         )
         for route in Route
-        if (own := times.get(route))
+        if (milliseconds := times.get(route))
     }
 
 
@@ -276,22 +276,22 @@ _ANONYMOUS = re.compile(r"^Anonymous: +(\d+) kB", re.MULTILINE)
 
 def mapped_bytes(folder: Path) -> int | None:
     """Bytes mapped from files in or below a folder; None where the system does not report it."""
-    listed, inside = _told("maps"), f"{folder.resolve()}/"
+    maps, inside = _proc_text("maps"), f"{folder.resolve()}/"
     spans = [
         int(end, 16) - int(start, 16)
-        for start, end, path in _MAPPED.findall(listed or "")
+        for start, end, path in _MAPPED.findall(maps or "")
         if path.startswith(inside)
     ]
-    return None if listed is None else sum(spans)
+    return None if maps is None else sum(spans)
 
 
 def own_bytes() -> int | None:
     """Bytes of memory not backed by a file; None where the system does not report it."""
-    found = _ANONYMOUS.search(_told("smaps_rollup") or "")
-    return 1024 * int(found[1]) if found else None
+    match = _ANONYMOUS.search(_proc_text("smaps_rollup") or "")
+    return 1024 * int(match[1]) if match else None
 
 
-def _told(name: str) -> str | None:
+def _proc_text(name: str) -> str | None:
     try:
         return Path(_LISTED, name).read_text(encoding="utf-8", errors="replace")
     except OSError:  # not a Linux

@@ -146,8 +146,8 @@ async def files(
 )
 async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
     """Returns the passages of a document, in order."""
-    found = await read_from(service, store, document)
-    return StoreFileContent(data=[StoreText(text=passage.text) for passage in found.passages])
+    stored = await read_from(service, store, document)
+    return StoreFileContent(data=[StoreText(text=passage.text) for passage in stored.passages])
 
 
 @router.get(
@@ -175,7 +175,7 @@ async def delete_file(store: StoreId, document: FileId, service: Served) -> Stor
 @router.post(
     "/{store}/files", summary="Attach a file", operation_id="create_store_file", dependencies=WRITE
 )
-async def attach(store: StoreId, wanted: Attach, request: Request, service: Served) -> StoreFile:
+async def attach(store: StoreId, body: Attach, request: Request, service: Served) -> StoreFile:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
     A file that is `completed` is searched. One that cannot be read is `failed`, and `last_error`
@@ -183,10 +183,10 @@ async def attach(store: StoreId, wanted: Attach, request: Request, service: Serv
     """
     target = service.collection(store)
     staged, writer = staged_files(service), service.writers[target.name]
-    metadata = clean_metadata(wanted.attributes)
-    file = await file_of(staged, wanted.file_id)
-    attachment = Attachment(wanted.attributes or {})
-    done: Job | WriteResult | None = None
+    metadata = clean_metadata(body.attributes)
+    file = await file_of(staged, body.file_id)
+    attachment = Attachment(body.attributes or {})
+    outcome: Job | WriteResult | None = None
     try:
         passages = await _passages(service, staged, file, metadata)
     except Problem as problem:
@@ -194,13 +194,13 @@ async def attach(store: StoreId, wanted: Attach, request: Request, service: Serv
             raise
         attachment = replace(attachment, error=problem.detail)
     else:
-        done = await writer.store(iter(passages), partial(gone, request))
-    if isinstance(done, Job):
+        outcome = await writer.store(iter(passages), partial(gone, request))
+    if isinstance(outcome, Job):
         service.jobs.wake()
-        attachment = replace(attachment, job=done.id)
+        attachment = replace(attachment, job=outcome.id)
     await asyncio.to_thread(staged.attach, file.id, target.name, attachment)
-    if isinstance(done, WriteResult):
-        await service.refresher.catch_up(target, done.report.version)
+    if isinstance(outcome, WriteResult):
+        await service.refresher.catch_up(target, outcome.report.version)
     return await _state(service, target, file.id)
 
 

@@ -165,9 +165,9 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 @router.get("", summary="List collections", operation_id="list_vector_stores")
 async def stores(service: Served) -> StoreList:
     """Lists every collection that is served, with its router in `metadata`."""
-    found = [await _store(service, collection) for collection in service.collections.values()]
-    names = [store.id for store in found] or [""]
-    return StoreList(data=found, first_id=names[0], last_id=names[-1])
+    data = [await _store(service, collection) for collection in service.collections.values()]
+    names = [store.id for store in data] or [""]
+    return StoreList(data=data, first_id=names[0], last_id=names[-1])
 
 
 @router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
@@ -193,19 +193,17 @@ for _address, _methods in (("", ["POST"]), ("/{store}", ["POST", "DELETE"])):
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
 async def search(
     store: StoreId,
-    wanted: StoreSearchRequest,
+    body: StoreSearchRequest,
     request: Request,
     response: Response,
     service: Served,
 ) -> StorePage:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
-    queries = [wanted.query] if isinstance(wanted.query, str) else list(wanted.query)
-    options = wanted.ranking_options
+    queries = [body.query] if isinstance(body.query, str) else list(body.query)
+    options = body.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    params = SearchParams(
-        service.collection(store).name, route, wanted.max_num_results, wanted.filters
-    )
+    params = SearchParams(service.collection(store).name, route, body.max_num_results, body.filters)
     results = await service.search(request, params, queries, None)
     replies = [retrieve_reply(result) for result in results]
     rankings = [result.reply.ranking for result in results]
@@ -215,7 +213,7 @@ async def search(
         search_query=queries,
         data=[
             _result(passage)
-            for passage in _merged(replies, rankings, wanted.max_num_results)
+            for passage in _merged(replies, rankings, body.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
     )
@@ -276,10 +274,10 @@ async def _store(service: Service, collection: Collection) -> Store:
 
 def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
     """Metadata as OpenAI's attributes: a list becomes one text, separated by commas."""
-    found: dict[str, str | float | bool] = {}
+    attributes: dict[str, str | float | bool] = {}
     for key, value in metadata.items():
         if isinstance(value, str | int | float | bool):
-            found[key] = value
+            attributes[key] = value
         elif value is not None:
-            found[key] = ", ".join(str(part) for part in value)
-    return found
+            attributes[key] = ", ".join(str(part) for part in value)
+    return attributes

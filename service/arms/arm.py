@@ -250,17 +250,17 @@ class RemoteArm:
         is_trial = self.breaker.enter()
         started = perf_counter()
         calls = _Calls(started + seconds)
-        reason, outcome, found = "", "ok", RemoteHits(())
+        reason, outcome, answer = "", "ok", RemoteHits(())
         try:
             async with asyncio.timeout(seconds), self._places:
                 calls.begun = True
-                found = await self._tries(question, k, filter_, calls, max_cost)
+                answer = await self._tries(question, k, filter_, calls, max_cost)
         except TimeoutError:
-            given = f"{1000 * seconds:.0f} ms"
+            limit = f"{1000 * seconds:.0f} ms"
             if calls.begun:
-                reason, outcome = f"gave no answer within {given}", "timeout"
+                reason, outcome = f"gave no answer within {limit}", "timeout"
             else:
-                reason, outcome = f"had no free call for {given}", "busy"
+                reason, outcome = f"had no free call for {limit}", "busy"
             if calls.begun and seconds >= self._patience:
                 self.breaker.fail()
         except ArmError as error:
@@ -284,10 +284,10 @@ class RemoteArm:
             self.name,
             self.config.kind,
             self.breaker.state,
-            found.hits,
+            answer.hits,
             reason,
             outcome,
-            found.note,
+            answer.note,
             calls.made,
             spent,
             calls.cost,
@@ -308,15 +308,15 @@ class RemoteArm:
             calls.made += 1
             calls.cost += price
             try:
-                found = await self._kind.search(question, k, filter_)
+                answer = await self._kind.search(question, k, filter_)
             except ArmError as error:
                 calls.made -= not error.charged
                 calls.cost -= 0.0 if error.charged else price
                 raise
-            cost = price if found.cost is None else found.cost
+            cost = price if answer.cost is None else answer.cost
             calls.cost += cost - price
             self._costs.append(cost)
-            return found
+            return answer
 
         def affords() -> bool:
             cost = calls.cost + self.config.price
@@ -324,7 +324,7 @@ class RemoteArm:
 
         for attempt in range(self.config.retries + 1):
             try:
-                return _kept(await call(), filter_)
+                return _passing(await call(), filter_)
             except ArmError as error:
                 least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
                 in_time = perf_counter() + least < calls.end
@@ -353,16 +353,16 @@ def usable(seconds: float) -> float:
     return seconds - min(RESERVE * seconds, MOST_RESERVE)
 
 
-def _kept(found: RemoteHits, filter_: object | None) -> RemoteHits:
+def _passing(answer: RemoteHits, filter_: object | None) -> RemoteHits:
     """Drop duplicates, and hits that do not pass the filter although the arm sent them."""
     first: dict[str, RemoteHit] = {}
-    for hit in found.hits:
+    for hit in answer.hits:
         first.setdefault(hit.id, hit)
     hits = list(first.values())
     if filter_ is None:
         return RemoteHits(tuple(hits))
     mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in hits]))
-    kept = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
-    lost = len(hits) - len(kept)
-    note = f"{lost} of its passages were left out by the filter" if lost else ""
-    return RemoteHits(kept, note)
+    passing = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
+    removed = len(hits) - len(passing)
+    note = f"{removed} of its passages were left out by the filter" if removed else ""
+    return RemoteHits(passing, note)

@@ -49,7 +49,7 @@ def read_arms(
     """
     if path is None:
         return {}
-    found: dict[str, tuple[RemoteArm, ...]] = {}
+    arms: dict[str, tuple[RemoteArm, ...]] = {}
     collections = [*indexes, *names_without_index(path, indexes)]
     for name, table in _tables(path).items():
         where = f"{path}: [arms.{name}]"
@@ -60,19 +60,19 @@ def read_arms(
                 f"{where} collection: there is no collection '{collection}'; use one of "
                 f"{', '.join(collections)}."
             )
-        others = found.get(collection, ())
+        others = arms.get(collection, ())
         if arm.is_simple and collection in indexes:
             raise ServiceError(
                 f"{where} role: '{collection}' has an index, whose own arms are the simple ones; "
                 "make this one a list."
             )
-        place = _SINGLE.get(arm.config.role)
-        if place and any(other.config.role == arm.config.role for other in others):
+        duty = _SINGLE.get(arm.config.role)
+        if duty and any(other.config.role == arm.config.role for other in others):
             raise ServiceError(
-                f"{where} role: another arm {place} '{collection}' already; make this one a list."
+                f"{where} role: another arm {duty} '{collection}' already; make this one a list."
             )
-        found[collection] = (*others, arm)
-    return found
+        arms[collection] = (*others, arm)
+    return arms
 
 
 def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str, ...]:
@@ -113,7 +113,9 @@ def _tables(path: Path) -> dict[str, Any]:
         instead = removed.FIELDS.get(unknown, "Write tables [arms.NAME].")
         raise ServiceError(f"{path}: there is no '{unknown}'. {instead}")
     tables = content.get("arms", {})
-    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+    if not isinstance(tables, dict) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise ServiceError(f"{path}: arms: write a table [arms.NAME] for each.")
     return tables
 
@@ -126,32 +128,34 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
         )
     word = table.get("kind")
     if not isinstance(word, str) or word not in KINDS:
-        meant = suggestion(str(word), KINDS) if word is not None else ""
-        said = f"'{word}' is not a kind" if word is not None else "it is missing"
+        hint = suggestion(str(word), KINDS) if word is not None else ""
+        fault_text = f"'{word}' is not a kind" if word is not None else "it is missing"
         if instead := removed.KINDS.get(str(word)):
             raise ServiceError(f"{where} kind: '{word}' was removed. {instead}")
-        raise ServiceError(f"{where} kind: {said}.{meant} Use one of {', '.join(KINDS)}.")
+        raise ServiceError(f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}.")
     kind = KINDS[word]
     try:
         config = kind.Config.model_validate(table)
     except ValidationError as error:
-        said = " ".join(_said(fault, where, kind.Config.model_fields) for fault in error.errors())
-        raise ServiceError(said) from None
+        fault_text = " ".join(
+            _fault_text(fault, where, kind.Config.model_fields) for fault in error.errors()
+        )
+        raise ServiceError(fault_text) from None
     try:
         return RemoteArm(name, kind(config), deadline)
     except ServiceError as error:
         raise ServiceError(f"{where} {error}.") from None
 
 
-def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydantic
+def _fault_text(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydantic
     """Describe a fault and its place; the value is not repeated, since it may be a secret."""
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        meant = suggestion(key, known) or f" The keys are {', '.join(known)}."
-        meant = " " + removed.FIELDS[key] if key in removed.FIELDS else meant
-        return f"{where} {key}: there is no such key.{meant}"
+        hint = suggestion(key, known) or f" The keys are {', '.join(known)}."
+        hint = " " + removed.FIELDS[key] if key in removed.FIELDS else hint
+        return f"{where} {key}: there is no such key.{hint}"
     if fault["type"] == "missing":
         return f"{where} {key}: it is missing."
-    said = str(fault["msg"]).removeprefix("Value error, ")
-    said = said if not key else f"{key}: {said[:1].lower()}{said[1:]}"
-    return f"{where} {said}."
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = message if not key else f"{key}: {message[:1].lower()}{message[1:]}"
+    return f"{where} {message}."

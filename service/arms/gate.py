@@ -25,7 +25,7 @@ Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Query:
     """A question in progress, with its limits; times are `monotonic` seconds.
 
     Attributes:
@@ -73,11 +73,11 @@ def wanted(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
     Raises:
         FilterError: One of them cannot apply the filter.
     """
-    found = [arm for arm in arms if arm.suits(params.route)]
+    suited = [arm for arm in arms if arm.suits(params.route)]
     if params.filter is not None:
-        for arm in found:
+        for arm in suited:
             arm.check_filter(params.filter)
-    return found
+    return suited
 
 
 async def search(
@@ -111,15 +111,15 @@ async def search(
         budget = None
     left = None if budget is None else await budget.left()
     ends = now + seconds, now + usable(seconds)
-    asked = _Asked(params, item, version, by_scores, now, *ends, budget, left)
-    skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
+    query = _Query(params, item, version, by_scores, now, *ends, budget, left)
+    skipped = {arm.name: call for arm in arms if (call := _skipped(arm, query))}
     asking = [arm for arm in arms if arm.name not in skipped]
     if not asking:
         result, remote = await find(params, seconds), RemoteOutcome()
     elif params.route == Route.AUTO:
-        result, remote = await _routed(asking, asked, find)
+        result, remote = await _routed(asking, query, find)
     else:
-        result, remote = await _forced(asking, asked, find)
+        result, remote = await _forced(asking, query, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
     total = perf_counter() - started
@@ -138,16 +138,16 @@ async def ask(
     if not arm.config.price:
         budget = None
     left = None if budget is None else await budget.left()
-    asked = _Asked(params, item, 0, False, now, now + seconds, now + usable(seconds), budget, left)
-    return _skipped(arm, asked) or (await _ask([arm], asked))[arm.name]
+    query = _Query(params, item, 0, False, now, now + seconds, now + usable(seconds), budget, left)
+    return _skipped(arm, query) or (await _ask([arm], query))[arm.name]
 
 
-def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
+def _skipped(arm: RemoteArm, query: _Query) -> ArmCall | None:
     """The outcome of an arm that cannot be asked from the start; None if it can be."""
-    if asked.params.min_relevance > 0:
+    if query.params.min_relevance > 0:
         reason = "relevance: that of its passages is unknown, and min_relevance is given"
         return arm.skipped(reason, "budget")
-    if reason := arm.over_budget(asked.money(asked.today), asked.left_ms()):
+    if reason := arm.over_budget(query.money(query.today), query.left_ms()):
         return arm.skipped(reason, "budget")
     if reason := arm.closed():
         return arm.skipped(reason, "open")
@@ -155,57 +155,57 @@ def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
 
 
 async def _routed(
-    arms: Sequence[RemoteArm], asked: _Asked, find: Find
+    arms: Sequence[RemoteArm], query: _Query, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
     """Decide first, and ask the arms only if the route takes them."""
-    params = asked.params
-    result = await find(_deeper(params, arms), asked.left)
+    params = query.params
+    result = await find(_deeper(params, arms), query.left)
     if not _is_costly(params.route, result):
         # Without a decision something failed, so nothing was saved by choice.
         saved = {arm.name: arm.usual_cost for arm in arms if result.reply.decision}
         return result, RemoteOutcome(saved_by=saved)
-    calls = await _ask(arms, asked)
-    return await _merged(arms, calls, asked, result, find)
+    calls = await _ask(arms, query)
+    return await _merged(arms, calls, query, result, find)
 
 
 async def _forced(
-    arms: Sequence[RemoteArm], asked: _Asked, find: Find
+    arms: Sequence[RemoteArm], query: _Query, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
     """Ask the arms and our own concurrently; for the route graph, only the arm that replaces it."""
-    params = asked.params
+    params = query.params
     if params.route == Route.GRAPH:
-        calls = await _ask(arms, asked)
+        calls = await _ask(arms, query)
         (call,) = calls.values()
         if not call.reason:
-            return _alone(arms[0], call, asked), RemoteOutcome(calls)
+            return _alone(arms[0], call, query), RemoteOutcome(calls)
         money = None if params.max_cost is None else max(0.0, params.max_cost - call.spent)
-        result = await find(replace(params, route=Route.FUSION, max_cost=money), asked.left)
+        result = await find(replace(params, route=Route.FUSION, max_cost=money), query.left)
         return result, RemoteOutcome(calls)
-    asking = asyncio.ensure_future(_ask(arms, asked))
+    asking = asyncio.ensure_future(_ask(arms, query))
     try:
-        result = await find(_deeper(params, arms), asked.left)
-        return await _merged(arms, await asking, asked, result, find)
+        result = await find(_deeper(params, arms), query.left)
+        return await _merged(arms, await asking, query, result, find)
     finally:
         asking.cancel()
 
 
-async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
+async def _ask(arms: Sequence[RemoteArm], query: _Query) -> dict[str, ArmCall]:
     """Ask the arms concurrently, within the budget and `max_cost`."""
-    budget, most = asked.budget, sum(arm.most_cost for arm in arms)
+    budget, most = query.budget, sum(arm.most_cost for arm in arms)
     if budget is None or not most:
-        return await _calls(arms, asked, asked.money(None))
+        return await _calls(arms, query, query.money(None))
     taken = await budget.take(most)
-    calls = await _calls(arms, asked, asked.money(taken[0]))
+    calls = await _calls(arms, query, query.money(taken[0]))
     await budget.settle(taken, sum(call.spent for call in calls.values()))
     return calls
 
 
 async def _calls(
-    arms: Sequence[RemoteArm], asked: _Asked, money: Mapping[str, float]
+    arms: Sequence[RemoteArm], query: _Query, money: Mapping[str, float]
 ) -> dict[str, ArmCall]:
     """Ask the arms within some money: first the price of each, then the cost of retries."""
-    params, left_ms = asked.params, asked.left_ms()
-    seconds = asked.usable - monotonic()
+    params, left_ms = query.params, query.left_ms()
+    seconds = query.usable - monotonic()
     if left_ms is not None:
         seconds = min(seconds, left_ms / 1000)
     skipped = {}
@@ -222,7 +222,7 @@ async def _calls(
         if arm.name not in skipped:
             most = min(arm.most_cost, arm.config.price + spare)
             spare -= most - arm.config.price
-            text, depth = asked.item.text, asked.depth(arm)
+            text, depth = query.item.text, query.depth(arm)
             asking.append(arm.search(text, depth, params.filter, seconds, most))
     calls = skipped | {call.name: call for call in await asyncio.gather(*asking)}
     return {arm.name: calls[arm.name] for arm in arms}
@@ -231,32 +231,35 @@ async def _calls(
 async def _merged(
     arms: Sequence[RemoteArm],
     calls: Mapping[str, ArmCall],
-    asked: _Asked,
+    query: _Query,
     result: SearchResult,
     find: Find,
 ) -> tuple[SearchResult, RemoteOutcome]:
     """Merge the lists that arrived; if the arm that replaces the graph failed, ask our graph."""
     remote = RemoteOutcome(calls)
-    came = [arm for arm in arms if not calls[arm.name].reason]
-    if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in came):
-        result = await _with_own_graph(result, asked, find)
-    if not came:
+    answering = [arm for arm in arms if not calls[arm.name].reason]
+    if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in answering):
+        result = await _with_own_graph(result, query, find)
+    if not answering:
         return result, remote
-    own = result.reply
+    reply = result.reply
     lists: list[RemoteList] = []
     passages: dict[str, Passage] = {}
-    for arm in came:
-        found, texts = named(arm, calls[arm.name])
-        lists.append(found)
+    for arm in answering:
+        remote_list, texts = named(arm, calls[arm.name])
+        lists.append(remote_list)
         passages |= texts
     # Passages that are also in our index are shown as they are there.
     passages |= result.passages
-    fused = fuse_remote(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
+    fused = fuse_remote(reply.ranking, lists, query.params.k, by_scores=query.by_scores)
     reply = replace(
-        own,
+        reply,
         route=Route.FUSION,
         ranking=fused,
-        arms={**own.arms, **{one.ranking.retriever: one.ranking for one in lists}},
+        arms={
+            **reply.arms,
+            **{remote_list.ranking.retriever: remote_list.ranking for remote_list in lists},
+        },
         relevance=(),
         answerability=None,
     )
@@ -278,25 +281,25 @@ def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]
     return RemoteList(ranking, config.scores, config.weight), passages
 
 
-async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> SearchResult:
+async def _with_own_graph(result: SearchResult, query: _Query, find: Find) -> SearchResult:
     """Our own fusion with the graph; the present answer if there is no time for that."""
-    params = replace(asked.params, route=Route.FUSION, k=result.params.k)
+    params = replace(query.params, route=Route.FUSION, k=result.params.k)
     try:
         # Leave time to send the present answer if this takes too long.
-        own = await find(params, _MOST_OF_IT * asked.left)
+        fused = await find(params, _MOST_OF_IT * query.left)
     except Problem:
         return result
-    return replace(own, reply=replace(own.reply, decision=result.reply.decision))
+    return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))
 
 
-def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
+def _alone(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
     """The arm's list as the answer; our own arms were not asked."""
-    found, passages = named(arm, call)
-    ranking = found.ranking
-    shown = replace(ranking, hits=ranking.hits[: asked.params.k])
-    entry = Entry(asked.item, asked.end, size=1)
-    reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
-    return SearchResult(asked.params, entry, reply, passages, "", {arm.name: call.seconds})
+    remote_list, passages = named(arm, call)
+    ranking = remote_list.ranking
+    shown = replace(ranking, hits=ranking.hits[: query.params.k])
+    entry = Entry(query.item, query.end, size=1)
+    reply = Reply(query.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, query.version)
+    return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 
 def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:

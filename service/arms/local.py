@@ -22,11 +22,11 @@ from wye.service.arms.file import read_arms
 from wye.service.arms.types import ArmConfig
 from wye.service.collections import DEFAULT
 from wye.service.errors import ServiceError
-from wye.service.remote_collection import ASKED, read_passage_router
+from wye.service.remote_collection import ROUTES, read_passage_router
 from wye.service.search import QueuedQuestion, SearchParams
 from wye.service.settings import LONGEST_DEADLINE_MS, load_settings
 
-_LISTED = ", ".join(ASKED)
+_LISTED = ", ".join(ROUTES)
 _LOOK = 0.1
 # Keys of an arm's table that do not affect its answers.
 _MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
@@ -47,33 +47,35 @@ def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "
 
 
 def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteArm, ...]]:
-    found = read_arms(path, [name] if has_index else [], LONGEST_DEADLINE_MS / 1000)
-    if name not in found:
-        named = ", ".join(found) or "none"
+    arms = read_arms(path, [name] if has_index else [], LONGEST_DEADLINE_MS / 1000)
+    if name not in arms:
+        named = ", ".join(arms) or "none"
         raise ServiceError(
             f"{path} has no arms of collection '{name}'; its collections are {named}."
         )
-    if not has_index and not any(arm.is_simple for arm in found[name]):
+    if not has_index and not any(arm.is_simple for arm in arms[name]):
         raise ServiceError(
             f"{path} has no simple arm for '{name}': name an index, or declare one with the role "
             '"simple".'
         )
-    return found
+    return arms
 
 
 def arm_facts(arm: RemoteArm) -> ArmFacts:
     """Facts about an arm, known without asking it."""
-    own = arm.config
-    told = {key: value for key, value in own.model_dump(mode="json").items() if key not in _MANNERS}
-    content = json.dumps(told, sort_keys=True).encode()
+    config = arm.config
+    settings = {
+        key: value for key, value in config.model_dump(mode="json").items() if key not in _MANNERS
+    }
+    content = json.dumps(settings, sort_keys=True).encode()
     return ArmFacts(
         arm.name,
-        own.role,
+        config.role,
         hashlib.blake2b(content, digest_size=16).hexdigest(),
-        own.price,
-        own.depth,
-        own.scores,
-        own.weight,
+        config.price,
+        config.depth,
+        config.scores,
+        config.weight,
         arm.prefix,
     )
 
@@ -108,7 +110,10 @@ class LocalArms:
         wait.
         """
         loop = self._runner.get_loop()
-        waiting = {loop.create_task(self._ask(place, one)) for place, one in enumerate(questions)}
+        waiting = {
+            loop.create_task(self._ask(position, question))
+            for position, question in enumerate(questions)
+        }
         try:
             while waiting:
                 first = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -120,22 +125,24 @@ class LocalArms:
             if waiting:
                 self._runner.run(asyncio.wait(waiting))
 
-    async def _ask(self, place: int, asked: ArmQuestion) -> tuple[int, ArmAnswer]:
-        arm = self._arms[asked.arm]
-        if asked.filter is not None:
-            arm.check_filter(asked.filter)
+    async def _ask(self, position: int, question: ArmQuestion) -> tuple[int, ArmAnswer]:
+        arm = self._arms[question.arm]
+        if question.filter is not None:
+            arm.check_filter(question.filter)
         config, patience = arm.config, arm.config.open_seconds + 1
         while arm.closed() and patience > 0:
             await asyncio.sleep(_LOOK)
             patience -= _LOOK
-        call = await arm.search(asked.text, config.depth, asked.filter, LONGEST_DEADLINE_MS / 1000)
+        call = await arm.search(
+            question.text, config.depth, question.filter, LONGEST_DEADLINE_MS / 1000
+        )
         hits = tuple(ArmHit(hit.id, hit.title, hit.text, hit.score) for hit in call.hits)
-        return place, ArmAnswer(hits, 1000 * call.seconds, call.spent, call.reason)
+        return position, ArmAnswer(hits, 1000 * call.seconds, call.spent, call.reason)
 
     async def _encode(self, question: str) -> Sequence[float]:
         analyser = self._models.analyser(load_settings().analyser)
-        found: Sequence[float] = analyser.encode_questions([question])[0].tolist()
-        return found
+        vector: Sequence[float] = analyser.encode_questions([question])[0].tolist()
+        return vector
 
     async def _close(self) -> None:
         for arm in self._arms.values():
@@ -175,17 +182,17 @@ class LocalSearch(LocalArms):
             FilterError: An arm cannot apply the filter.
         """
         check([question], k)
-        asked = route_named(route)
-        if asked not in ASKED:
+        chosen = route_named(route)
+        if chosen not in ROUTES:
             raise ServiceError(
-                f"Route '{asked}' needs an index, and there is none here; use one of {_LISTED}."
+                f"Route '{chosen}' needs an index, and there is none here; use one of {_LISTED}."
             )
-        params = SearchParams("", asked, k, filter, explain, max_latency_ms, point=point)
+        params = SearchParams("", chosen, k, filter, explain, max_latency_ms, point=point)
         wanted = gate.wanted(list(self._arms.values()), params)
         others = [arm for arm in wanted if not arm.is_simple]
-        if asked == Route.GRAPH and not others:
+        if chosen == Route.GRAPH and not others:
             raise ServiceError("No arm has the role graph.")
-        found = self._runner.run(
+        result = self._runner.run(
             without_index.search(
                 self._simple,
                 others,
@@ -195,13 +202,15 @@ class LocalSearch(LocalArms):
                 decide=self._decide,
             )
         )
-        reply = replace(found.reply, ranking=replace(found.reply.ranking, degraded=found.degraded))
-        shown = [(hit, found.passages[hit.id]) for hit in reply.ranking.hits]
+        reply = replace(
+            result.reply, ranking=replace(result.reply.ranking, degraded=result.degraded)
+        )
+        pairs = [(hit, result.passages[hit.id]) for hit in reply.ranking.hits]
         hits = [
-            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, None)
-            for hit, own in shown
+            Hit(hit.id, hit.rank, hit.score, passage.title, passage.text, passage.metadata, None)
+            for hit, passage in pairs
         ]
-        return Hits(hits, replace(reply, seconds=found.seconds))
+        return Hits(hits, replace(reply, seconds=result.seconds))
 
     def route(self, question: str, *, explain: bool = True, point: str = "") -> Decision:
         """Decide which route `search` would take; this asks the simple arm."""
@@ -227,5 +236,5 @@ def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
     """
     settings = settings or load_settings()
     model = read_passage_router(settings.router)
-    found = _read(path, DEFAULT, has_index=False)
-    return LocalSearch(found[DEFAULT], model)
+    arms = _read(path, DEFAULT, has_index=False)
+    return LocalSearch(arms[DEFAULT], model)

@@ -41,16 +41,16 @@ def at(value: object, pointer: str) -> object:
 
 def found_at(value: object, pointer: str) -> object:
     """The value at an optional pointer; None if it is missing or the pointer is empty."""
-    found = at(value, pointer) if pointer else None
-    return None if found is MISSING else found
+    part = at(value, pointer) if pointer else None
+    return None if part is MISSING else part
 
 
 def list_at(value: object, pointer: str) -> list[object]:
     """The list at a pointer, or `Garbled` if there is none."""
-    found = at(value, pointer)
-    if not isinstance(found, list):
+    hits = at(value, pointer)
+    if not isinstance(hits, list):
         raise Garbled(f"there is no list at {pointer or 'its top'}")
-    return found
+    return hits
 
 
 def names_in(template: object) -> set[str]:

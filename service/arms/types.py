@@ -203,31 +203,31 @@ def remote_hit(
             number = math.inf
         if not math.isfinite(number):
             raise Garbled("a score is not finite")
-    said = title if isinstance(title, str) else ""
-    return RemoteHit(_clean(str(id_)), _clean(text), _clean(said), number, flat(metadata))
+    title_text = title if isinstance(title, str) else ""
+    return RemoteHit(_clean(str(id_)), _clean(text), _clean(title_text), number, flat(metadata))
 
 
 def flat(metadata: object) -> Metadata:
     """The entries of an object that filters and replies support: scalars and lists of them."""
     if not isinstance(metadata, Mapping):
         return {}
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, value in metadata.items():
         if isinstance(value, list):
-            if all(_is_scalar(one) for one in value):
-                found[_clean(str(key))] = [_cleaned(one) for one in value]
+            if all(_is_scalar(item) for item in value):
+                entries[_clean(str(key))] = [_cleaned(item) for item in value]
         elif _is_scalar(value):
-            found[_clean(str(key))] = _cleaned(value)
-    return found
+            entries[_clean(str(key))] = _cleaned(value)
+    return entries
 
 
 def parsed(body: bytes) -> object:
     """Parse a body as JSON; `Garbled` if it is not JSON."""
     try:
-        found: object = json.loads(body)
+        content: object = json.loads(body)
     except (ValueError, RecursionError):
         raise Garbled("it is not JSON") from None
-    return found
+    return content
 
 
 def _is_scalar(value: object) -> bool:

@@ -153,8 +153,8 @@ def _refuse(reply: httpx2.Response) -> None:
     if 300 <= status < 400:
         raise ArmError(f"redirects ({status}), which is not followed", charged=False)
     if status in _BUSY:
-        asked = reply.headers.get("retry-after", "")
-        wait = float(asked) if asked.isdecimal() else None
+        retry_after = reply.headers.get("retry-after", "")
+        wait = float(retry_after) if retry_after.isdecimal() else None
         raise ArmError(
             f"is busy ({status})", outcome="refused", retry=True, charged=False, wait=wait
         )
@@ -215,11 +215,11 @@ class Embedder:
             ServiceError: The variable with the key is not set.
         """
         self.encode: Encode | None = None
-        self._config = given = config.embeddings
+        self._config = endpoint = config.embeddings
         self._web: WebClient | None = None
-        if given is not None:
+        if endpoint is not None:
             values = config.model_dump(include={"role", "kind", "timeout_ms", "max_concurrency"})
-            self._web = WebClient(WebConfig(**values, url=given.url, key_env=given.key_env))
+            self._web = WebClient(WebConfig(**values, url=endpoint.url, key_env=endpoint.key_env))
 
     async def vector(self, question: str) -> list[float]:
         """Encode a question; an `ArmError` if the endpoint gives no vector or no encoder is set."""
@@ -229,7 +229,7 @@ class Embedder:
             return list(map(float, await self.encode(question)))
         body = {"model": self._config.model, "input": question, "encoding_format": "float"}
         try:
-            found = at(await self._web.ask("/embeddings", body), "/data/0/embedding")
+            vector = at(await self._web.ask("/embeddings", body), "/data/0/embedding")
         except ArmError as error:
             raise ArmError(
                 f"has no vector of the question: the embeddings endpoint {error}",
@@ -239,9 +239,11 @@ class Embedder:
                 fault=error.fault,
                 wait=error.wait,
             ) from None
-        if not isinstance(found, list) or not all(isinstance(one, int | float) for one in found):
+        if not isinstance(vector, list) or not all(
+            isinstance(number, int | float) for number in vector
+        ):
             raise Garbled("there is no vector of the question")
-        return [float(one) for one in found]
+        return [float(number) for number in vector]
 
     async def close(self) -> None:
         """Close its connections."""

@@ -52,28 +52,28 @@ async def search(
     if params.filter is not None:
         simple.check_filter(params.filter)
     started = perf_counter()
-    own = _SimpleSearch(simple, params, item, seconds, decide, budget)
+    simple_search = _SimpleSearch(simple, params, item, seconds, decide, budget)
     left = params.max_cost
     if left is not None and params.route != Route.GRAPH:
         # First the price of each arm, then the simple arm's retries, then those of the others.
         price = simple.config.price
         spare = max(0.0, left - price - sum(arm.config.price for arm in others))
         most = min(left, simple.most_cost, price + spare)
-        own.params = replace(params, max_cost=most)
+        simple_search.params = replace(params, max_cost=most)
         left -= most
     result = await gate.search(
         others,
         replace(params, max_cost=left),
         item,
         seconds,
-        own.find,
+        simple_search.find,
         version=0,
         by_scores=simple.config.scores == "cosine",
         budget=budget,
     )
     remote = result.remote or RemoteOutcome()
-    if own.call is not None:
-        calls = {simple.name: own.call, **remote.calls}
+    if simple_search.call is not None:
+        calls = {simple.name: simple_search.call, **remote.calls}
         without = INDEX_SIGNALS if result.reply.decision else ()
         remote = replace(remote, calls=calls, without=without)
     return replace(result, params=params, remote=remote, total=perf_counter() - started)
@@ -95,8 +95,8 @@ async def route(
     """
     if params.filter is not None:
         simple.check_filter(params.filter)
-    own = SearchParams(params.collection, Route.AUTO, FIRST_PASSAGES, params.filter)
-    call = await gate.ask(simple, own, item, seconds, budget)
+    simple_params = SearchParams(params.collection, Route.AUTO, FIRST_PASSAGES, params.filter)
+    call = await gate.ask(simple, simple_params, item, seconds, budget)
     decision = await _decided(decide, params, item.text, call)
     return decision, RemoteOutcome({simple.name: call})
 
@@ -124,22 +124,22 @@ class _SimpleSearch:
         return replace(await self._asking, params=params)
 
     async def _find(self) -> SearchResult:
-        own, arm, now = self.params, self.arm, monotonic()
+        params, arm, now = self.params, self.arm, monotonic()
         # It replaces our text arms, so it is asked to the depth of hybrid search.
-        asking = replace(own, route=Route.HYBRID)
-        self.call = await gate.ask(arm, asking, self.item, self.seconds, self.budget)
-        found, passages = named(arm, self.call)
+        hybrid = replace(params, route=Route.HYBRID)
+        self.call = await gate.ask(arm, hybrid, self.item, self.seconds, self.budget)
+        remote_list, passages = named(arm, self.call)
         decision = None
-        if own.route == Route.AUTO:
-            decision = await _decided(self.decide, own, self.item.text, self.call)
-        entry, arms = Entry(self.item, now + self.seconds, size=1), {arm.name: found.ranking}
+        if params.route == Route.AUTO:
+            decision = await _decided(self.decide, params, self.item.text, self.call)
+        entry, arms = Entry(self.item, now + self.seconds, size=1), {arm.name: remote_list.ranking}
         text = self.item.text
-        reply = Reply(text, Route.HYBRID, found.ranking, arms, {}, 0, decision=decision)
-        return SearchResult(own, entry, reply, passages, "", {arm.name: self.call.seconds})
+        reply = Reply(text, Route.HYBRID, remote_list.ranking, arms, {}, 0, decision=decision)
+        return SearchResult(params, entry, reply, passages, "", {arm.name: self.call.seconds})
 
 
 async def _decided(decide: Decide, params: SearchParams, question: str, call: ArmCall) -> Decision:
     if call.reason:
         return Decision(Route.HYBRID, None, None, None, NOTHING)
-    found = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
-    return await decide(params, ReturnedPassages(question, found))
+    texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
+    return await decide(params, ReturnedPassages(question, texts))

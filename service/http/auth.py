@@ -96,17 +96,17 @@ class Key:
         """Whether it may see a collection, or the part that its filter lets through."""
         return not self.collections or collection in self.collections
 
-    def within(self, own: object | None) -> object | None:
-        """The request's filter `own` combined with the key's; None if there is neither."""
+    def within(self, filter_: object | None) -> object | None:
+        """The request's filter combined with the key's; None if there is neither."""
         if not self.filter:
-            return own
+            return filter_
         fixed = json.loads(self.filter)
-        return Fixed(fixed) if own is None else Fixed(fixed, own)
+        return Fixed(fixed) if filter_ is None else Fixed(fixed, filter_)
 
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope, or one that includes it."""
         order = list(Scope)
-        return any(order.index(own) >= order.index(scope) for own in self.scopes)
+        return any(order.index(held) >= order.index(scope) for held in self.scopes)
 
 
 # The key of every request to a server without keys, which only this machine can reach.
@@ -167,11 +167,11 @@ def parse_key(line: str, where: str) -> Key:
         ServiceError: It describes none. The message does not repeat the line, which may be a
             secret.
     """
-    found = _LINE.fullmatch(line.strip())
-    scopes = found["scopes"].split("+") if found else []
-    if found is None or not set(scopes) <= set(Scope):
+    match = _LINE.fullmatch(line.strip())
+    scopes = match["scopes"].split("+") if match else []
+    if match is None or not set(scopes) <= set(Scope):
         raise ServiceError(f"{where} is not a hashed API key; {MADE_BY}.")
-    filter_ = unquote(found["filter"] or "")
+    filter_ = unquote(match["filter"] or "")
     try:
         if filter_:
             parse_filter(json.loads(filter_))
@@ -179,10 +179,10 @@ def parse_key(line: str, where: str) -> Key:
         raise ServiceError(f"{where} has a filter that cannot be read; {MADE_BY}.") from None
     if filter_ and set(scopes) != {Scope.READ}:
         raise ServiceError(f"{where} has a filter, so its only scope can be read; {MADE_BY}.")
-    collections = tuple(found["collections"].split("+")) if found["collections"] else ()
-    most = None if found["cost"] is None else float(found["cost"])
-    bounds = collections, filter_, most
-    return Key(found["name"], frozenset(map(Scope, scopes)), found["digest"], *bounds)
+    collections = tuple(match["collections"].split("+")) if match["collections"] else ()
+    limit = None if match["cost"] is None else float(match["cost"])
+    bounds = collections, filter_, limit
+    return Key(match["name"], frozenset(map(Scope, scopes)), match["digest"], *bounds)
 
 
 def append_key(path: Path, key: Key) -> None:
@@ -202,7 +202,7 @@ def append_key(path: Path, key: Key) -> None:
                     f"Others on this machine can write {path}, so it may contain a key of theirs. "
                     f"Check it, then `chmod 600 {path}`."
                 )
-            if any(one.name == key.name for one in known):
+            if any(other.name == key.name for other in known):
                 raise ServiceError(
                     f"{path} already has a key called '{key.name}'; choose another name."
                 )
@@ -302,11 +302,11 @@ class KeyRing:
     def find(self, secret: str) -> Key | None:
         """The key with this secret, or None; takes the same time in every case."""
         digest = _digest(secret)
-        found = None
+        match = None
         for key in self.keys:
             if hmac.compare_digest(key.digest, digest):
-                found = key
-        return found
+                match = key
+        return match
 
 
 def _digest(secret: str) -> str:

@@ -153,9 +153,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        own = self._registry
-        counter, gauge = _remembering(Counter, own), _remembering(Gauge, own)
-        histogram = _remembering(Histogram, own)
+        registry = self._registry
+        counter, gauge = _remembering(Counter, registry), _remembering(Gauge, registry)
+        histogram = _remembering(Histogram, registry)
         seconds = partial(histogram, buckets=_TIMES)
         self.requests = counter(
             "wye_http_requests", "Replies by address and status.", ["path", "status"]
@@ -212,8 +212,8 @@ class Metrics:
             "Passages of the index that is searched.",
             ["collection"],
         )
-        self.documents = DocumentMetrics(own)
-        self.arms = ArmMetrics(own)
+        self.documents = DocumentMetrics(registry)
+        self.arms = ArmMetrics(registry)
 
     def listed(self) -> list[tuple[str, str, str]]:
         """Name, type and description of every metric, ascending by name."""

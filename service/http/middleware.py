@@ -103,10 +103,10 @@ class BodyLimit:
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
-        most = self._uploads if is_upload else self._parsed
-        said = headers.get("content-length", "")
-        seen = int(said) if said.isdigit() else 0
-        _refuse_beyond(most, seen)
+        limit = self._uploads if is_upload else self._parsed
+        length_header = headers.get("content-length", "")
+        seen = int(length_header) if length_header.isdigit() else 0
+        _refuse_beyond(limit, seen)
         seen, values = 0, JsonValues()
 
         async def limited() -> Message:
@@ -115,7 +115,7 @@ class BodyLimit:
             if message["type"] == "http.request":
                 block = message.get("body", b"")
                 seen += len(block)
-                _refuse_beyond(most, seen)
+                _refuse_beyond(limit, seen)
                 if not is_upload and values.add(block) > MOST_VALUES:
                     raise HTTPException(
                         413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
@@ -125,12 +125,12 @@ class BodyLimit:
         return limited
 
 
-def _refuse_beyond(most: int, length: int) -> None:
-    if length > most:
+def _refuse_beyond(limit: int, length: int) -> None:
+    if length > limit:
         # An HTTPException, since FastAPI reports other exceptions as unreadable JSON.
         raise HTTPException(
             413,
-            f"A body may have {most:,} bytes here. Send less at a time, or documents as files or "
+            f"A body may have {limit:,} bytes here. Send less at a time, or documents as files or "
             "application/x-ndjson.",
         )
 
@@ -229,8 +229,8 @@ class _Visit:
     def __init__(self, scope: Scope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
         self.headers = Headers(scope=scope)
         self.key = ""
-        given = self.headers.get(REQUEST_ID, "")
-        self.request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(12)
+        sent_id = self.headers.get(REQUEST_ID, "")
+        self.request_id = sent_id if _GIVEN_ID.fullmatch(sent_id) else secrets.token_hex(12)
         scope[NOTED_ID] = self.request_id
         self._scope = scope
         self._send = send
@@ -247,12 +247,12 @@ class _Visit:
             if self._status in _REFUSED and (seconds := self._pace.delay()):
                 await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
-            given = {name for name, _ in message["headers"]}
-            own = _SAFETY_V1 if self._scope["path"].startswith(("/v1/", "/v2/")) else _SAFETY
+            names = {name for name, _ in message["headers"]}
+            safety = _SAFETY_V1 if self._scope["path"].startswith(("/v1/", "/v2/")) else _SAFETY
             message["headers"] = [
                 *message["headers"],
                 (_REQUEST_ID, self.request_id.encode()),
-                *(header for header in own if header[0] not in given),
+                *(header for header in safety if header[0] not in names),
             ]
         await self._send(message)
 

@@ -87,8 +87,8 @@ def _schema(
         parts = schema["components"]["schemas"]
         models: list[type[BaseModel]] = [ProblemValue, *bodies]
         for model in models:
-            own = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts |= {**own.pop("$defs", {}), model.__name__: own}
+            definition = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= {**definition.pop("$defs", {}), model.__name__: definition}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
         for part in parts.values():

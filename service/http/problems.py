@@ -137,17 +137,17 @@ def reason_of(error: BaseException, folder: Path | None = None, name: str = "") 
         return "not enough memory"
     if isinstance(error, SourceError):  # names documents, whose ids may look like paths
         return str(error)
-    said = getattr(error, "strerror", None) or f"{error}" or type(error).__name__
-    return _FOLDERS.sub("", said if folder is None else said.replace(str(folder), name))
+    message = getattr(error, "strerror", None) or f"{error}" or type(error).__name__
+    return _FOLDERS.sub("", message if folder is None else message.replace(str(folder), name))
 
 
-def not_writable(what: str, error: OSError, place: str = "a disk") -> Problem:
+def not_writable(what: str, error: OSError, where: str = "a disk") -> Problem:
     """The problem (503) for a write that the disk refuses; paths are only in the log."""
     LOG.warning("not writable", exc_info=error)
     return Problem(
         503,
         "not-writable",
-        f"{what}: {reason_of(error)}. Give the server {place} with free space and write "
+        f"{what}: {reason_of(error)}. Give the server {where} with free space and write "
         "permission.",
         retry_after=30,
     )
@@ -236,11 +236,11 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 def _of_validation(error: RequestValidationError) -> Problem:
     """The faults by place, without the values that were sent: they may be long, or secrets."""
-    found = islice(_by_place(error.errors(), error.body), SHOWN_FAULTS)
-    faults = [{"at": _place(at), "says": says} for at, says in found]
-    said = " ".join(f"{fault['at']}: {fault['says']}" for fault in faults)
+    located = islice(_by_place(error.errors(), error.body), SHOWN_FAULTS)
+    faults = [{"at": _place(at), "says": says} for at, says in located]
+    summary = " ".join(f"{fault['at']}: {fault['says']}" for fault in faults)
     return Problem(
-        422, "validation", f"{said} See /openapi.json for what is accepted.", errors=faults
+        422, "validation", f"{summary} See /openapi.json for what is accepted.", errors=faults
     )
 
 
@@ -249,18 +249,18 @@ def _by_place(faults: Iterable[Mapping[str, Any]], body: object) -> Iterator[tup
 
     Pydantic has a fault for each type. If the value is of one of them, only those of it are told.
     """
-    found: dict[tuple[_Location, bool], list[str]] = {}
-    told: set[_Location] = set()
+    sentences: dict[tuple[_Location, bool], list[str]] = {}
+    explained: set[_Location] = set()
     for fault in faults:
         at, is_type = _located(fault, body)
         is_type = is_type and fault["type"].endswith("_type")
-        found.setdefault((at, is_type), []).append(_what(fault))
-        told |= {at[:length] for length in range(len(at) + (not is_type))}
-    for (at, is_type), says in found.items():
+        sentences.setdefault((at, is_type), []).append(_what(fault))
+        explained |= {at[:length] for length in range(len(at) + (not is_type))}
+    for (at, is_type), says in sentences.items():
         if not is_type:
-            yield from ((at, one) for one in says)
-        elif at not in told:
-            kinds = [one.removeprefix(_SHOULD_BE).removesuffix(".") for one in says]
+            yield from ((at, sentence) for sentence in says)
+        elif at not in explained:
+            kinds = [sentence.removeprefix(_SHOULD_BE).removesuffix(".") for sentence in says]
             yield at, f"{_SHOULD_BE}{' or '.join(kinds)}."
 
 
@@ -310,10 +310,10 @@ def _of_http(error: HTTPException) -> Problem:
 
 def _place(location: _Location) -> str:
     """A location in a request as text, such as `body.filter.type` or `body.messages[2]`."""
-    place = ""
+    path = ""
     for part in location:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
-    return place
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
 
 
 def _sentence(text: str) -> str:

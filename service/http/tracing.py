@@ -36,9 +36,9 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider | 
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-    made = TracerProvider(resource=Resource.create({"service.name": NAME}))
-    made.add_span_processor(BatchSpanProcessor(_exporter(kind)))
-    return made
+    tracers = TracerProvider(resource=Resource.create({"service.name": NAME}))
+    tracers.add_span_processor(BatchSpanProcessor(_exporter(kind)))
+    return tracers
 
 
 def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
@@ -54,7 +54,7 @@ def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     end = time_ns()
     start = end - round(result.total * 1e9)
     name = "wye.retrieve"
-    told: dict[str, str | float] = {
+    attributes: dict[str, str | float] = {
         "wye.request_id": entry.item.request_id,
         "wye.collection": params.collection,
         "wye.asked": str(params.route),
@@ -64,22 +64,22 @@ def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
         "wye.degraded": result.degraded,
     }
     if reply.decision is not None and reply.decision.score is not None:
-        told["wye.score"] = float(reply.decision.score)
+        attributes["wye.score"] = float(reply.decision.score)
     if _OPT_IN[1] in os.environ.get(_OPT_IN[0], "").split(","):
         name = f"retrieval {params.collection}"
-        told["gen_ai.operation.name"] = "retrieval"
-        told["gen_ai.data_source.id"] = params.collection
+        attributes["gen_ai.operation.name"] = "retrieval"
+        attributes["gen_ai.data_source.id"] = params.collection
         if os.environ.get(_CAPTURE, "").lower() in ("true", "span_only", "span_and_event"):
             documents = [{"id": hit.id, "score": hit.score} for hit in reply.ranking.hits]
-            told["gen_ai.retrieval.query.text"] = reply.question
-            told["gen_ai.retrieval.documents"] = json.dumps(documents)
-    span: Span = tracer.start_span(name, start_time=start, attributes=told)
+            attributes["gen_ai.retrieval.query.text"] = reply.question
+            attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
+    span: Span = tracer.start_span(name, start_time=start, attributes=attributes)
     context = trace.set_span_in_context(span)
-    at = start
+    moment = start
     for stage, spent in result.seconds.items():
-        child = tracer.start_span(f"wye.{stage}", context, start_time=at)
-        at += round(spent * 1e9)
-        child.end(at)
+        child = tracer.start_span(f"wye.{stage}", context, start_time=moment)
+        moment += round(spent * 1e9)
+        child.end(moment)
     span.end(end)
 
 

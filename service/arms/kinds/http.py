@@ -79,17 +79,17 @@ class HttpKind(Kind[HttpConfig]):
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k hits, in the reply's order."""
-        own = self.config
-        given: dict[str, object] = {QUESTION: question, K: k}
-        given[FILTER] = MISSING if filter_ is None else filter_
+        config = self.config
+        values: dict[str, object] = {QUESTION: question, K: k}
+        values[FILTER] = MISSING if filter_ is None else filter_
         if VECTOR in self._names:
-            given[VECTOR] = await self._vectors.vector(question)
-        request: Any = filled(own.request, given)
-        if own.method == "GET":
+            values[VECTOR] = await self._vectors.vector(question)
+        request: Any = filled(config.request, values)
+        if config.method == "GET":
             reply = await self._web.ask(method="GET", query=request)
         else:
             reply = await self._web.ask(body=request)
-        return RemoteHits(own.read(reply, k), cost=self._cost(reply))
+        return RemoteHits(config.read(reply, k), cost=self._cost(reply))
 
     async def close(self) -> None:
         """Close its connections."""

@@ -52,21 +52,21 @@ class McpKind(Kind[McpConfig]):
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k hits, in the tool's order."""
         del filter_
-        own = self.config
-        arguments: Any = filled(own.arguments, {QUESTION: question, K: k})
+        config = self.config
+        arguments: Any = filled(config.arguments, {QUESTION: question, K: k})
         try:
-            transport = streamable_http_client(own.url, http_client=self._http)
+            transport = streamable_http_client(config.url, http_client=self._http)
             async with Client(transport) as client:
-                result = await client.call_tool(own.tool, arguments)
+                result = await client.call_tool(config.tool, arguments)
         except Exception as error:  # noqa: BLE001 - several layers have errors of their own
             raise _failure(error) from None
         if result.is_error:
             raise ArmError("says that its tool failed", fault=False)
-        said: object = result.structured_content
-        if said is None:
+        content: object = result.structured_content
+        if content is None:
             texts = [part.text for part in result.content if part.type == "text"]
-            said = parsed("".join(texts).encode("utf-8", "replace"))
-        return RemoteHits(own.read(said, k))
+            content = parsed("".join(texts).encode("utf-8", "replace"))
+        return RemoteHits(config.read(content, k))
 
     async def close(self) -> None:
         """Close its connections."""

@@ -113,7 +113,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
             connection = self._idle.pop()
             if not connection.closed:
                 return connection
-        given = {"password": self._password} if self._password else {}
+        credentials = {"password": self._password} if self._password else {}
         milliseconds = self.config.timeout_ms
         try:
             return await self._psycopg.AsyncConnection.connect(
@@ -121,7 +121,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
                 autocommit=True,
                 connect_timeout=max(2, milliseconds // 1000),
                 options=f"-c default_transaction_read_only=on -c statement_timeout={milliseconds}",
-                **given,
+                **credentials,
             )
         except self._psycopg.Error:
             raise ArmError(
@@ -131,24 +131,24 @@ class PgVectorKind(Kind[PgVectorConfig]):
     def _statement(
         self, vector: list[float], k: int, filter_: object | None
     ) -> "tuple[Composable, list[object]]":
-        sql, own = self._psycopg.sql, self.config
-        title = sql.Identifier(own.title) if own.title else sql.SQL("''")
+        sql, config = self._psycopg.sql, self.config
+        title = sql.Identifier(config.title) if config.title else sql.SQL("''")
         distance = sql.SQL("{} {} %s::vector").format(
-            sql.Identifier(own.vector), sql.SQL(_DISTANCES[own.distance])
+            sql.Identifier(config.vector), sql.SQL(_DISTANCES[config.distance])
         )
         where, values = (sql.SQL("true"), []) if filter_ is None else self.translate(filter_)
-        columns = [sql.Identifier(name) for name in own.columns]
+        columns = [sql.Identifier(name) for name in config.columns]
         near = str(vector)
         statement = sql.SQL(
             "SELECT {id}::text, {text}, {title}, {distance}{columns} FROM {table} "
             "WHERE {where} ORDER BY {distance} LIMIT %s"
         ).format(
-            id=sql.Identifier(own.id),
-            text=sql.Identifier(own.text),
+            id=sql.Identifier(config.id),
+            text=sql.Identifier(config.text),
             title=title,
             distance=distance,
             columns=sql.SQL("").join(sql.SQL(", {}").format(name) for name in columns),
-            table=sql.Identifier(*own.table.split(".", 1)),
+            table=sql.Identifier(*config.table.split(".", 1)),
             where=where,
         )
         return statement, [near, *values, near, k]

@@ -35,13 +35,13 @@ class PythonKind(Kind[PythonConfig]):
 
     def __init__(self, config: PythonConfig) -> None:
         super().__init__(config)
-        found = _loaded(config.target)
-        name = next((name for name in _METHODS if callable(getattr(found, name, None))), "")
+        searcher = _loaded(config.target)
+        name = next((name for name in _METHODS if callable(getattr(searcher, name, None))), "")
         if not name:
             raise ServiceError(f"target: {config.target} has none of {', '.join(_METHODS)}")
         if config.filters and name != "search":
             raise ServiceError("filters: only an object with `search` can take a filter")
-        self._call: Callable[..., Any] = getattr(found, name)
+        self._call: Callable[..., Any] = getattr(searcher, name)
         self._is_search = name == "search"
         # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
         self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
@@ -52,16 +52,16 @@ class PythonKind(Kind[PythonConfig]):
 
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k hits, in the object's order."""
-        given: tuple[object, ...] = (question, k) if self._is_search else (question,)
+        arguments: tuple[object, ...] = (question, k) if self._is_search else (question,)
         if self.config.filters:
-            given = (*given, filter_)
+            arguments = (*arguments, filter_)
         if inspect.iscoroutinefunction(self._call):
-            found = await self._call(*given)
+            results = await self._call(*arguments)
         else:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._threads, self._call, *given)
+            results = await loop.run_in_executor(self._threads, self._call, *arguments)
         try:
-            hits = list(found)[:k]
+            hits = list(results)[:k]
         except TypeError:
             raise Garbled("it is not a list") from None
         return RemoteHits(tuple(map(_hit, hits)))
@@ -74,11 +74,11 @@ class PythonKind(Kind[PythonConfig]):
 def _loaded(target: str) -> object:
     module, _, path = target.partition(":")
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
-        made = inspect.isclass(found) or inspect.isfunction(found)
-        return found() if made else found
+            value = getattr(value, name)
+        is_factory = inspect.isclass(value) or inspect.isfunction(value)
+        return value() if is_factory else value
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything
         raise ServiceError(
             f"target: {target} cannot be loaded ({type(error).__name__}: {error})"
