@@ -35,6 +35,7 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, metadata_json, vector_array
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
+from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -233,7 +234,7 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
         gc.collect()
         before = own_memory(process)
         start = time.perf_counter()
-        session.gateway.search(questions[:1], Route.AUTO, k=10)
+        session.gateway.search(questions[:1], Ask(Route.AUTO, k=10))
         found = {"first auto answer, s": time.perf_counter() - start}
         found |= _milliseconds(session, "fusion", questions[1:], Route.FUSION, None)
         found |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
@@ -249,7 +250,7 @@ def _milliseconds(
     """p50 and p95 of questions asked one by one, without the models' time."""
     seconds = []
     for question in questions:
-        (reply,) = session.gateway.search([question], route, k=10, filter=filter_)
+        (reply,) = session.gateway.search([question], Ask(route, k=10, filter=filter_))
         seconds.append(sum(own for stage, own in reply.seconds.items() if stage not in MODELS))
     p50, p95, _ = harness.percentiles(seconds)
     return {f"{name} p50, ms": p50, f"{name} p95, ms": p95}

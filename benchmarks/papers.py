@@ -28,10 +28,11 @@ from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
-from wye.featurizer.registry import FEATURE_NAMES
+from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
+from wye.router.ask import Ask
+from wye.router.batch import Batch
 from wye.router.evidence import log_share
 from wye.router.fusion import added_up
-from wye.router.reading import QuestionReading
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -143,12 +144,11 @@ class Asked:
 
 def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
     """Questions as queries of the arms."""
-    reading = QuestionReading(texts, lambda: session.analyser)
-    places = range(len(texts))
-    reading.encode()
-    reading.parse(places, tokens=False)
-    reading.find_mentions(places, session.snapshot.graph.needs_vector)
-    return reading.queries
+    batch = Batch(session.snapshot, lambda: session.analyser, texts, session.settings.fusion)
+    batch.encode()
+    batch.parse(range(len(texts)))
+    batch.find_mentions(range(len(texts)))
+    return batch.queries
 
 
 def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> list[Ranking]:
@@ -164,7 +164,7 @@ def by_arm(arm: Callable[[Asked], Retriever], asked: Asked) -> list[Ranking]:
 
 def by_route(route: Route, asked: Asked) -> list[Ranking]:
     """A route's rankings."""
-    return [one.ranking for one in asked.session.gateway.search(asked.texts, route, DEPTH)]
+    return [one.ranking for one in asked.session.gateway.search(asked.texts, Ask(route, DEPTH))]
 
 
 def as_published(asked: Asked) -> list[Ranking] | None:
@@ -282,10 +282,10 @@ def print_times(sets: Sequence[Asked], seed: int) -> None:
     def without_fusion(text: str) -> Ranking:
         (decision,) = gateway.decide([text])
         own = graph_for.get(decision.route, decision.route)
-        return gateway.search([text], own, DEPTH)[0].ranking
+        return gateway.search([text], Ask(own, DEPTH))[0].ranking
 
     def over(route: Route, text: str) -> Ranking:
-        return gateway.search([text], route, DEPTH)[0].ranking
+        return gateway.search([text], Ask(route, DEPTH))[0].ranking
 
     strategies: dict[str, Callable[[str], Ranking]] = {
         "dense": partial(over, Route.DENSE),
@@ -458,7 +458,7 @@ def print_lists(sets: Sequence[Asked], seed: int) -> None:
             [asked.dataset.name, *(f"{name}: gain".rjust(24) for name in names)], width=44
         )
         for route in (Route.FUSION, Route.STEPS):
-            found = asked.session.gateway.search(asked.texts, route, LISTED)
+            found = asked.session.gateway.search(asked.texts, Ask(route, LISTED))
             base = [reply.ranking for reply in found]
             before = asked.measure([with_list(one, one, 0) for one in base], names)
             for name in ("Clue-RAG-0.0", "ZoomRAG", "EA-GraphRAG's graph arm"):
@@ -580,8 +580,8 @@ def routers(asked: Asked) -> dict[str, Router]:
     session = asked.session
 
     def columns(texts: Sequence[str]) -> Float64:
-        reading = QuestionReading(texts, lambda: session.analyser)
-        return reading.features(range(len(texts)), FEATURE_NAMES)
+        parses = session.analyser.parse_questions(texts, tokens=True)
+        return syntax_matrix(session.analyser.syntax_of(parses))
 
     def shipped(texts: Sequence[str]) -> Float64:
         found = session.gateway.decide(texts)

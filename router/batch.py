@@ -1,28 +1,28 @@
-"""A batch of questions against one version of an index; each arm runs at most once a question."""
+"""A batch of questions against one version of an index: each model and arm runs once a question.
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+Here the featurizer's output becomes the backends' input; the two do not know each other.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Protocol
+from functools import cache
+from time import perf_counter
 
 import numpy as np
 
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import (
-    Coverage,
-    Float32,
-    Float64,
-    Mask,
-    NameCoverage,
-    Query,
-    Ranking,
-    Retriever,
-    Scores,
-    WordCoverage,
-)
-from wye.featurizer.registry import FEATURE_NAMES
+from wye.backends.types import Coverage, Float32, Float64, Mention, Query, Ranking, Scores
+from wye.featurizer.analyser import Analyser
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.encoder import EncodedText
+from wye.featurizer.plan import Plan, may_have_plan, plan_by_dependencies, with_names
+from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
+from wye.featurizer.spacy.parser import token_count
+from wye.featurizer.types import Parse, Syntax
+from wye.router.arms import Arms, GraphBatch, TextArm
 from wye.router.evidence import (
     CHEAP_SIGNALS,
     DENSE_SIGNALS,
@@ -33,355 +33,393 @@ from wye.router.evidence import (
     signals,
 )
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.reading import QuestionReading
-from wye.router.steps import Passages
 from wye.router.types import FURTHER, ArmResults, Route
+
+LONGEST_STEPPED = 40
+"""Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
 """Arms that start from the names in a question."""
-
-
-class TextArm(Retriever, Protocol):
-    """A text arm, whose scores also make the graph's prior."""
-
-    @property
-    def deepest(self) -> int:
-        """Up to this k, `rank` of `scores` equals `search`; 0 where it never does."""
-        ...
-
-    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """Scores of each question's passages: all, or those that the arm preselects."""
-        ...
-
-    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """The k passages with the highest scores."""
-        ...
-
-
-class GraphBatch(Protocol):
-    """The graph arm's work on one batch; only the graph has seeds and explanations."""
-
-    def needs_parse(self, place: int) -> bool:
-        """Whether the mentions that a parser finds could change a question's seeds."""
-        ...
-
-    def names(self, place: int) -> list[str]:
-        """Names of entities in a question's words, of several words or spelt as names."""
-        ...
-
-    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
-        """The seeds of some questions, found without walking."""
-        ...
-
-    def names_in(
-        self, places: Sequence[int], ids: Sequence[Sequence[str]]
-    ) -> list[tuple[NameCoverage, ...]]:
-        """How some passages of each question cover the names that are spelt out in it."""
-        ...
-
-    def search(
-        self,
-        places: Sequence[int],
-        k: int,
-        similarities: Mapping[int, Scores],
-        lexical: Mapping[int, Scores],
-    ) -> list[Ranking]:
-        """At most k passages for some questions.
-
-        Args:
-            similarities: The dense arm's scores by position, where known.
-            lexical: The lexical arm's.
-        """
-        ...
-
-    def explain(self, place: int, ranking: Ranking) -> Explanation:
-        """Why the passages of a ranking have their ranks."""
-        ...
-
-
-class GraphArm(Protocol):
-    """The graph arm."""
-
-    def needs_vector(self, mention: str) -> bool:
-        """Whether a tagged mention can only be linked by its vector."""
-        ...
-
-    def batch(self, queries: Sequence[Query], allowed: Mask | None) -> GraphBatch:
-        """Begin a batch, which keeps what is found; a query is read when first needed."""
-        ...
-
-
-class FurtherArm(Retriever, Protocol):
-    """An arm that is asked only where it is named."""
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
-        """Why the passages of a ranking have their ranks."""
-        ...
-
-
-class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `wye.router.session.Snapshot` is one."""
-
-    version: int
-
-    def __len__(self) -> int:
-        """How many passages there are."""
-        ...
-
-    @property
-    def passages(self) -> Passages:
-        """Access to the names and sentences of passages, for steps."""
-        ...
-
-    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Title and text of passages, in the order asked for."""
-        ...
-
-    @property
-    def dense(self) -> TextArm:
-        """The dense arm."""
-        ...
-
-    @property
-    def lexical(self) -> TextArm:
-        """The lexical arm."""
-        ...
-
-    @property
-    def graph(self) -> GraphArm:
-        """The graph arm."""
-        ...
-
-    def further(self, arm: Route) -> FurtherArm:
-        """An arm that is asked only where it is named."""
-        ...
-
-    def allowed(self, filter_: object | None) -> Mask | None:
-        """Mask of the passages that pass a metadata filter; None where all pass."""
-        ...
-
-    def words_in(
-        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
-    ) -> list[tuple[WordCoverage, ...]]:
-        """How some passages of each question cover its content words."""
-        ...
+_UNKNOWN = np.zeros(0, np.float32)
 
 
 class Batch:
-    """Questions that are answered together from one version of an index.
+    """Questions that are answered together, identified by their position.
 
-    Seeds, scores, rankings and walks are kept for the life of the batch, so nothing is computed
-    twice for a question. Questions are identified by their position in the batch (`place`).
+    Parses, vectors, seeds, scores, rankings and walks are kept for the life of the batch, so
+    nothing is computed twice for a question.
 
     Attributes:
-        reading: What the models found in the questions so far.
+        questions: The questions, as they came.
+        queries: The arms' input; vector and mentions are empty until they are known.
+        encoded: The questions with their token states, once they are encoded.
+        seconds: Time of each question by stage. Of work in another thread, only the time spent
+            waiting for it counts.
     """
 
     def __init__(
         self,
         arms: Arms,
-        reading: QuestionReading,
-        filter_: object | None,
+        analyser: Callable[[], Analyser],
+        questions: Sequence[str],
+        fusion: FusionSettings,
+        *,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
         ahead: Sequence[Route] = (),
-        fusion: FusionSettings | None = None,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """Apply the filter; reading and searching wait until they are needed.
+        """Apply the filter; models and arms wait until they are needed.
 
         Args:
+            analyser: Returns the analyser. Not called if no model is needed.
             ahead: Arms that will probably be asked, so that scores they share are kept.
-            fusion: How the text arms are fused; None for the defaults.
+            clock: Returns the seconds by which stages are timed.
 
         Raises:
             FilterError: The filter is not well formed.
         """
-        self.reading = reading
+        self.questions = questions
+        self.queries = [Query(text, _UNKNOWN) for text in questions]
+        self.encoded: list[EncodedText] = []
+        self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self._clock, self._counted = clock, 0.0
         self._arms = arms
-        self._allowed = arms.allowed(filter_)
-        # The graph's prior needs the dense arm's scores.
-        self._ahead = {*ahead, *([Route.DENSE] if Route.GRAPH in ahead else [])}
-        self._fusion = fusion or FusionSettings()
-        self._texts: dict[int, tuple[int, Ranking]] = {}
-        self._covered: dict[int, Coverage] = {}
+        self._analyser = analyser
+        self._fusion = fusion
+        self._allowed = arms.allowed(filter)
+        self._ahead: set[Route] = set()
+        self.expect(ahead)
+        self._encoding: Future[list[EncodedText]] | None = None
+        self._has_vectors = False
+        self._parses: dict[int, Parse] = {}
+        self._syntax: dict[int, Syntax] = {}
+        self._features = np.full((len(questions), len(FEATURE_NAMES)), np.nan)
+        self._names: dict[int, Sequence[str]] = {}
+        self._plans: dict[int, Plan] = {}
+        self._has_mentions: set[int] = set()
         self._graph: GraphBatch | None = None
-        self._starts: dict[int, tuple[SeedStats, ...]] = {}
-        self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
+        self._seeds: dict[int, tuple[SeedStats, ...]] = {}
         self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
-        self._signals = np.full((len(reading.questions), len(CHEAP_SIGNALS)), np.nan)
+        self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
+        self._hybrid: dict[int, tuple[int, Ranking]] = {}
+        self._coverage: dict[int, Coverage] = {}
+        self._signals = np.full((len(questions), len(CHEAP_SIGNALS)), np.nan)
 
-    def prepare(
-        self, places: Sequence[int], arms: Collection[Route], *, tokens: bool = False
-    ) -> None:
-        """Run the models whose output these arms need, where they have not run yet.
+    def take(self, queries: Sequence[Query]) -> None:
+        """Take complete queries in place of the questions', so that no model runs for them."""
+        self.queries, self._has_vectors = [*queries], True
+        self._parses = {row: Parse(query.text, (), (), ()) for row, query in enumerate(queries)}
+        self._has_mentions.update(self._parses)
 
-        Args:
-            tokens: Also keep the tokens of the questions.
+    def expect(self, arms: Collection[Route]) -> None:
+        """Keep the scores that these arms share, because they will probably be searched."""
+        # The graph's prior needs the dense arm's scores.
+        self._ahead = {*arms, *([Route.DENSE] if Route.GRAPH in arms else [])}
+
+    # The models
+
+    def start(self) -> None:
+        """Begin to encode in the encoder's thread, which then scores passages by vector.
+
+        Meanwhile they are scored by words here. Scores are kept only if the graph will probably
+        need them.
         """
-        by_names = _BY_NAMES.intersection(arms)
-        unnamed: Sequence[int] = places if by_names else ()
-        if by_names == {Route.GRAPH}:
-            with self.stage("seeds", places):
-                unnamed = [place for place in places if self._on_graph.needs_parse(place)]
-        if unnamed or tokens:
-            self._read(places if tokens else unnamed, tokens=tokens, vectors=True)
-        if by_names or Route.DENSE in arms:
-            self._begin_encoding()
-            self.reading.encode()
-        if unnamed:
-            self.reading.find_mentions(unnamed, self._arms.graph.needs_vector)
+        if self._has_vectors or self._encoding is not None:
+            return
+        analyser = self._analyser()
 
-    def find_names(self, places: Sequence[int]) -> None:
-        """Tell the reading which names are in the words of some questions, for their plans."""
-        with self.stage("seeds", places):
-            self.reading.named.update((place, self._on_graph.names(place)) for place in places)
+        def encode() -> list[EncodedText]:
+            encoded = analyser.encode_with_states(self.questions)
+            if self._keeps(Route.DENSE):
+                vectors = (text.vector for text in encoded)
+                queries = list(map(Query, self.questions, vectors))
+                scores = self._arms.dense.scores(queries, self._allowed)
+                self._scores[Route.DENSE].update(enumerate(scores))
+            return encoded
+
+        self._encoding = analyser.beside(encode)
+        if self._keeps(Route.LEXICAL):
+            positions = range(len(self.questions))
+            with self.stage(Route.LEXICAL, positions):
+                self._score_missing(Route.LEXICAL, positions)
+
+    def encode(self) -> None:
+        """Have the vector of every question, waiting for the encoder if it runs."""
+        self.start()
+        if self._has_vectors or self._encoding is None:
+            return
+        with self.stage("encoding", range(len(self.questions))):
+            self.encoded = self._encoding.result()
+        vectors = [text.vector for text in self.encoded]
+        self.queries[:] = map(lambda q, v: replace(q, vector=v), self.queries, vectors)
+        self._has_vectors = True
+
+    def parse(self, positions: Sequence[int], *, tokens: bool = False) -> None:
+        """Parse questions that are not parsed yet, or lack tokens that are wanted."""
+        parses = self._parses
+        missing = [p for p in positions if p not in parses or (tokens and not parses[p].tokens)]
+        if missing:
+            with self.stage("parsing", missing):
+                texts = [self.questions[position] for position in missing]
+                new = self._analyser().parse_questions(texts, tokens=tokens)
+            parses.update(zip(missing, new, strict=True))
+
+    def may_have_plans(self, positions: Sequence[int]) -> list[int]:
+        """Those of some questions that may have a plan, by their words, and are not too long."""
+        return [
+            position
+            for position in positions
+            if token_count(self.questions[position]) <= LONGEST_STEPPED
+            and may_have_plan(self.questions[position])
+        ]
+
+    def plans(self, positions: Sequence[int]) -> dict[int, Plan]:
+        """Plans by position, without questions that cannot have one or are too long.
+
+        They come from dependencies, which need no further model; plans from constituency trees find
+        nothing better. Names that the index knows stay whole in them.
+        """
+        likely = self.may_have_plans(positions)
+        if likely:
+            self.start()
+            self.parse(likely, tokens=True)
+            self.find_names(likely)
+        with self.stage("steps", likely):
+            return {position: self.plan(position) for position in likely}
+
+    def plan(self, position: int) -> Plan:
+        """The plan of a question; empty if it was not parsed with its tokens."""
+        parse = self._parses.get(position)
+        if parse is None or not parse.tokens:
+            return Plan()
+        if position not in self._plans:
+            names = self._names.get(position, ())
+            self._plans[position] = plan_of(self.questions[position], parse, names)
+        return self._plans[position]
+
+    def find_names(self, positions: Sequence[int]) -> None:
+        """Find the names of entities in the words of some questions, for their plans."""
+        with self.stage("seeds", positions):
+            self._names.update((p, self._on_graph.names(p)) for p in positions)
+
+    def syntax(self, positions: Sequence[int], *, trees: bool) -> None:
+        """Have the syntax of some questions, which are parsed if needed."""
+        self.parse(positions, tokens=True)
+        known = self._syntax
+        missing = [p for p in positions if p not in known or (trees and not known[p].trees)]
+        if missing:
+            with self.stage("trees" if trees else "features", missing):
+                parses = [self._parses[position] for position in missing]
+                new = self._analyser().syntax_of(parses, trees=trees)
+            known.update(zip(missing, new, strict=True))
+
+    def trees(self, position: int) -> tuple[Tree, ...]:
+        """The trees of a question's sentences; empty if they were not built."""
+        return self._syntax[position].trees if position in self._syntax else ()
+
+    def find_mentions(self, positions: Sequence[int]) -> None:
+        """Add the mentions of parsed questions to their queries."""
+        missing = [position for position in positions if position not in self._has_mentions]
+        names = {entity.text for p in missing for entity in self._parses[p].entities}
+        unlinked = sorted(filter(self._arms.graph.needs_vector, names)) if names else []
+        vectors: dict[str, Float32] = {}
+        if unlinked:
+            with self.stage("encoding", missing):
+                rows = self._analyser().encode_surfaces(unlinked)
+            vectors.update(zip(unlinked, rows, strict=True))
+        for position in missing:
+            mentions = _mentions(self._parses[position], vectors)
+            self.queries[position] = replace(self.queries[position], mentions=mentions)
+        self._has_mentions.update(missing)
+
+    # The router's input
 
     def columns(
-        self, places: Sequence[int], names: Sequence[str], *, trees: bool = False
+        self,
+        positions: Sequence[int],
+        names: Sequence[str],
+        *,
+        trees: bool = False,
+        may_step: bool = False,
     ) -> Float64:
-        """The router's input, (len(places), len(NAMES)); NaN in columns nobody asked for yet.
+        """The router's input, (len(positions), len(COLUMNS)); NaN in columns not computed yet.
 
         Args:
             names: Columns that the router needs next.
             trees: Also build the trees of questions that are parsed.
+            may_step: Whether questions with a plan may go in steps.
         """
         wanted = _wanted(tuple(names))
+        if wanted.coverage or (wanted.syntax and (wanted.signals or self._ahead)):
+            self.start()
         if wanted.syntax:
-            self._read(places, tokens=True, vectors=bool(wanted.signals or self._ahead))
-        features = self.reading.features(places, wanted.syntax, trees=trees)
-        if wanted.coverage and self._begin_encoding():
-            with self.stage("routing", places):
-                for place in places:
-                    self._on_graph.needs_parse(place)  # finds the names, which are kept
-            if self.reading.states:  # some may go in steps
-                self.reading.parse_meanwhile()
+            self.syntax(positions, trees=trees or not TREE_FEATURES.isdisjoint(wanted.syntax))
+            with self.stage("features", positions):
+                syntaxes = [self._syntax[position] for position in positions]
+                matrix = syntax_matrix(syntaxes, wanted.syntax)
+            for position, row in zip(positions, matrix, strict=True):
+                np.copyto(self._features[position], row, where=~np.isnan(row))
+        if wanted.coverage and not self._has_vectors:
+            self._while_encoding(positions, may_step=may_step)
         if wanted.signals:
             depth = self._fusion.depth
-            evidence = self.results(wanted.arms, places, depth, seeds=wanted.seeds)
+            evidence = self.results(wanted.arms, positions, depth, seeds=wanted.seeds)
             if wanted.coverage:
-                covered = zip(evidence, self.coverage(places), strict=True)
-                evidence = [replace(one, coverage=coverage) for one, coverage in covered]
-            with self.stage("routing", places):
-                found = signals(evidence, wanted.signals)
-                self._signals[np.ix_(places, wanted.columns)] = found
-        return np.concatenate([features, self._signals[places]], axis=1)
+                pairs = zip(evidence, self.coverage(positions), strict=True)
+                evidence = [replace(results, coverage=coverage) for results, coverage in pairs]
+            with self.stage("routing", positions):
+                values = signals(evidence, wanted.signals)
+                self._signals[np.ix_(positions, wanted.columns)] = values
+        return np.concatenate([self._features[positions], self._signals[positions]], axis=1)
 
-    def hybrid(self, places: Sequence[int], k: int) -> list[Ranking]:
-        """The fused rankings of the text arms for some questions."""
-        missing = [place for place in places if self._texts.get(place, (0,))[0] < k]
-        if missing:
-            results = self.results(_TEXT, missing, max(k, self._fusion.depth))
-            with self.stage("fusing", missing):
-                found = fuse_text(results, self._fusion, k)
-            self._texts.update((p, (k, one)) for p, one in zip(missing, found, strict=True))
-        return [_cut(self._texts[place][1], k) for place in places]
+    def _while_encoding(self, positions: Sequence[int], *, may_step: bool) -> None:
+        """What takes little time or none while the encoder runs in its thread.
 
-    def coverage(self, places: Sequence[int]) -> list[Coverage]:
+        A single question that may have a plan is parsed, unless the parser is not loaded yet. With
+        several questions the encoder keeps all processors busy, and it is better to parse only
+        those that turn out to need it.
+        """
+        with self.stage("routing", positions):
+            for position in positions:
+                self._on_graph.needs_parse(position)  # finds the names, and keeps them
+        if may_step and len(self.questions) == 1 and self._analyser().has_parser:
+            self.parse(self.may_have_plans(positions), tokens=True)
+
+    def coverage(self, positions: Sequence[int]) -> list[Coverage]:
         """How the first passages of the text arms cover some questions."""
-        missing = [place for place in places if place not in self._covered]
+        missing = [position for position in positions if position not in self._coverage]
         rankings = self.hybrid(missing, FIRST_SCORES)
         with self.stage("routing", missing):
             ids = [ranking.ids(FIRST_PASSAGES) for ranking in rankings]
             scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
-            words = self._arms.words_in([self.reading.questions[p] for p in missing], ids)
+            words = self._arms.words_in([self.questions[position] for position in missing], ids)
             names = self._on_graph.names_in(missing, ids)
-            self._covered.update(zip(missing, map(Coverage, scores, words, names), strict=True))
-        return [self._covered[place] for place in places]
+            covered = map(Coverage, scores, words, names)
+            self._coverage.update(zip(missing, covered, strict=True))
+        return [self._coverage[position] for position in positions]
 
-    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+    # The arms
+
+    def prepare(self, positions: Sequence[int], arms: Collection[Route]) -> None:
+        """Run the models whose output these arms need, where they have not run yet."""
+        by_names = _BY_NAMES.intersection(arms)
+        if not by_names and Route.DENSE not in arms:
+            return
+        self.start()
+        unnamed: Sequence[int] = positions if by_names else ()
+        if by_names == {Route.GRAPH}:
+            with self.stage("seeds", positions):
+                unnamed = [p for p in positions if self._on_graph.needs_parse(p)]
+        self.parse(unnamed)
+        self.encode()
+        self.find_mentions(unnamed)
+
+    def seeds(self, positions: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, found without walking."""
-        self.prepare(places, (Route.GRAPH,))
-        with self.stage("seeds", places):
-            self._starts.update(zip(places, self._on_graph.seeds(places), strict=True))
-        return [self._starts[place] for place in places]
+        self.prepare(positions, (Route.GRAPH,))
+        with self.stage("seeds", positions):
+            self._seeds.update(zip(positions, self._on_graph.seeds(positions), strict=True))
+        return [self._seeds[position] for position in positions]
 
-    def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
+    def search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
         """An arm's rankings for some questions, cut to `depth`; earlier ones are used again."""
         known = self._rankings.setdefault(arm, {})
-        missing = [place for place in places if known.get(place, (0,))[0] < depth]
+        missing = [position for position in positions if known.get(position, (0,))[0] < depth]
         if missing:
             self.prepare(missing, (arm,))
             with self.stage(arm, missing):
-                found = self._ask(arm, missing, depth)
-            known.update((p, (depth, ranking)) for p, ranking in zip(missing, found, strict=True))
-        return [_cut(known[place][1], depth) for place in places]
+                rankings = self._search(arm, missing, depth)
+            known.update((p, (depth, new)) for p, new in zip(missing, rankings, strict=True))
+        return [_cut(known[position][1], depth) for position in positions]
 
     def results(
-        self, arms: Sequence[Route], places: Sequence[int], depth: int, *, seeds: bool = False
+        self, arms: Sequence[Route], positions: Sequence[int], depth: int, *, seeds: bool = False
     ) -> list[ArmResults]:
         """Rankings of some arms for some questions, with seeds where the graph is among them.
 
         Args:
             seeds: Find seeds even if the graph is not among them.
         """
-        starts = self.seeds(places) if seeds or Route.GRAPH in arms else [()] * len(places)
-        found = {arm: self.search(arm, places, depth) for arm in arms}
-        queries = self.reading.queries
+        starts = self.seeds(positions) if seeds or Route.GRAPH in arms else [()] * len(positions)
+        rankings = {arm: self.search(arm, positions, depth) for arm in arms}
         return [
-            ArmResults(queries[p], starts[row], {arm: of[row] for arm, of in found.items()})
-            for row, p in enumerate(places)
+            ArmResults(
+                self.queries[position],
+                starts[row],
+                {arm: rows[row] for arm, rows in rankings.items()},
+            )
+            for row, position in enumerate(positions)
         ]
 
-    def arms_of(self, place: int) -> dict[str, Ranking]:
-        """Each arm's ranking for one question, by name, to the depth that it was asked for."""
-        return {
-            str(arm): of_arm[place][1] for arm, of_arm in self._rankings.items() if place in of_arm
-        }
+    def hybrid(self, positions: Sequence[int], k: int) -> list[Ranking]:
+        """The fused rankings of the text arms for some questions."""
+        known = self._hybrid
+        missing = [position for position in positions if known.get(position, (0,))[0] < k]
+        if missing:
+            results = self.results(_TEXT, missing, max(k, self._fusion.depth))
+            with self.stage("fusing", missing):
+                rankings = fuse_text(results, self._fusion, k)
+            known.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
+        return [_cut(known[position][1], k) for position in positions]
 
-    def explain(self, place: int, ranking: Ranking) -> Explanation | None:
-        """Explain a ranking by the graph or a further arm; None if neither was asked."""
-        walked = [arm for arm in (Route.GRAPH, *FURTHER) if place in self._rankings.get(arm, {})]
-        if not walked:
+    def arms_of(self, position: int) -> dict[str, Ranking]:
+        """Each arm's ranking for one question, by name, to the depth that it was searched to."""
+        rankings = self._rankings.items()
+        return {str(arm): rows[position][1] for arm, rows in rankings if position in rows}
+
+    def explain(self, position: int, ranking: Ranking) -> Explanation | None:
+        """Explain a ranking by the graph or a further arm; None if neither was searched."""
+        arms = [a for a in (Route.GRAPH, *FURTHER) if position in self._rankings.get(a, {})]
+        if not arms:
             return None
-        with self.stage("explaining", [place]):
-            if walked[0] == Route.GRAPH:
-                return self._on_graph.explain(place, ranking)
-            query = self.reading.queries[place]
-            return self._arms.further(walked[0]).explain(query, ranking, self._allowed)
+        with self.stage("explaining", [position]):
+            if arms[0] == Route.GRAPH:
+                return self._on_graph.explain(position, ranking)
+            further = self._arms.further(arms[0])
+            return further.explain(self.queries[position], ranking, self._allowed)
 
-    def stage(self, name: str, places: Sequence[int]) -> AbstractContextManager[None]:
-        """Time the block under a stage's name, in equal shares for these questions."""
-        return self.reading.stage(str(name), places)
+    @contextmanager
+    def stage(self, name: str, positions: Sequence[int]) -> Iterator[None]:
+        """Time the block under a stage's name, in equal shares for these questions.
+
+        The time of a stage within another counts only for the inner one.
+        """
+        start, before = self._clock(), self._counted
+        yield
+        spent = self._clock() - start - (self._counted - before)
+        self._counted += spent
+        share = spent / max(len(positions), 1)
+        for position in positions:
+            seconds = self.seconds[position]
+            seconds[str(name)] = seconds.get(str(name), 0.0) + share
 
     @property
     def _on_graph(self) -> GraphBatch:
         if self._graph is None:
-            self._graph = self._arms.graph.batch(self.reading.queries, self._allowed)
+            self._graph = self._arms.graph.batch(self.queries, self._allowed)
         return self._graph
 
-    def _read(self, places: Sequence[int], *, tokens: bool, vectors: bool) -> None:
-        """Parse; encode in parallel if vectors will be needed too."""
-        if vectors:
-            self.reading.encode_beside(partial(self._score, _TEXT))
-        self.reading.parse(places, tokens=tokens)
+    def _search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
+        if arm == Route.GRAPH:
+            dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
+            return self._on_graph.search(positions, depth, dense, lexical)
+        queries = [self.queries[position] for position in positions]
+        if arm in FURTHER:
+            return self._arms.further(arm).search(queries, depth, self._allowed)
+        retriever, scores = self._text_arm(arm), self._scores[arm]
+        if self._keeps(arm):
+            self._score_missing(arm, positions)
+        if depth <= retriever.deepest and all(position in scores for position in positions):
+            return [retriever.rank(scores[p], depth, self._allowed) for p in positions]
+        return retriever.search(queries, depth, self._allowed)
 
-    def _begin_encoding(self) -> bool:
-        """Encode in parallel, and score by words meanwhile, if the graph will probably follow.
-
-        Returns:
-            Whether it was begun now.
-        """
-        score = partial(self._score, (Route.DENSE,))
-        if not (self._keeps(Route.LEXICAL) and self.reading.encode_beside(score)):
-            return False
-        places = range(len(self.reading.questions))
-        with self.stage(Route.LEXICAL, places):
-            self._score_missing(Route.LEXICAL, places)
-        return True
-
-    def _score(self, arms: Sequence[Route], vectors: Float32) -> None:
-        """Score passages with text arms in the encoder's thread, for the graph's prior."""
-        for arm in filter(self._keeps, arms):
-            queries = list(map(Query, self.reading.questions, vectors))
-            found = self._text_arm(arm).scores(queries, self._allowed)
-            self._scores[arm].update(enumerate(found))
-
-    def _score_missing(self, arm: Route, places: Sequence[int]) -> None:
+    def _score_missing(self, arm: Route, positions: Sequence[int]) -> None:
         """Score passages with a text arm, for the questions without scores."""
-        kept = self._scores[arm]
-        missing = [place for place in places if place not in kept]
-        queries = [self.reading.queries[place] for place in missing]
+        missing = [position for position in positions if position not in self._scores[arm]]
+        queries = [self.queries[position] for position in missing]
         scores = self._text_arm(arm).scores(queries, self._allowed)
-        kept.update(zip(missing, scores, strict=True))
+        self._scores[arm].update(zip(missing, scores, strict=True))
 
     def _keeps(self, arm: Route) -> bool:
         """Whether to keep an arm's scores, because the graph will probably need them."""
@@ -390,20 +428,15 @@ class Batch:
     def _text_arm(self, arm: Route) -> TextArm:
         return self._arms.dense if arm == Route.DENSE else self._arms.lexical
 
-    def _ask(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
-        if arm == Route.GRAPH:
-            dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
-            return self._on_graph.search(places, depth, dense, lexical)
-        queries = self.reading.queries
-        if arm in FURTHER:
-            asked = [queries[place] for place in places]
-            return self._arms.further(arm).search(asked, depth, self._allowed)
-        retriever, kept = self._text_arm(arm), self._scores[arm]
-        if self._keeps(arm):
-            self._score_missing(arm, places)
-        if depth <= retriever.deepest and all(place in kept for place in places):
-            return [retriever.rank(kept[place], depth, self._allowed) for place in places]
-        return retriever.search([queries[place] for place in places], depth, self._allowed)
+
+def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:
+    """The plan of a question parsed with its tokens, in which names, in their order, stay whole."""
+    plan, spans = plan_by_dependencies(parse.tokens, parse.token_sentences), []
+    end = 0
+    for name in names:
+        if (start := question.find(name, end)) >= 0:
+            spans.append((start, end := start + len(name)))
+    return with_names(plan, question, spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +447,7 @@ class _Wanted:
         syntax: Features of the question.
         signals: Signals of the corpus, in order.
         columns: Indices of these signals in `CHEAP_SIGNALS`.
-        arms: Arms that have to be asked.
+        arms: Arms that have to be searched.
         seeds: Whether seeds are needed.
         coverage: Whether the coverage of the first passages is needed.
     """
@@ -429,14 +462,23 @@ class _Wanted:
 
 @cache
 def _wanted(names: tuple[str, ...]) -> _Wanted:
-    own = tuple(name for name in CHEAP_SIGNALS if name in names)
+    signals_ = tuple(name for name in CHEAP_SIGNALS if name in names)
     coverage, dense, seeds = (
         not set(group).isdisjoint(names) for group in (TEXT_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS)
     )
     arms = _TEXT if coverage else (Route.DENSE,) if dense else ()
-    columns = [CHEAP_SIGNALS.index(name) for name in own]
-    return _Wanted(
-        frozenset(names).intersection(FEATURE_NAMES), own, columns, arms, seeds, coverage
+    columns = [CHEAP_SIGNALS.index(name) for name in signals_]
+    syntax = frozenset(names).intersection(FEATURE_NAMES)
+    return _Wanted(syntax, signals_, columns, arms, seeds, coverage)
+
+
+def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ...]:
+    """Named entities, then noun phrases, each once."""
+    entities = dict.fromkeys(entity.text for entity in parse.entities)
+    phrases = dict.fromkeys(phrase.key for phrase in parse.phrases)
+    return (
+        *(Mention(text, "entity", vectors.get(text)) for text in entities),
+        *(Mention(key, "phrase") for key in phrases),
     )
 
 

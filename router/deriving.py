@@ -12,8 +12,8 @@ from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER
 from wye.backends.store.index import PassageStore
 from wye.featurizer.threads import end_with_parent
-from wye.router.session import Snapshot
 from wye.router.settings import Settings
+from wye.router.snapshot import Snapshot
 
 LOCK = ".lock"
 

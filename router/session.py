@@ -1,34 +1,20 @@
 """An opened index with its models: here the settings become parts that work together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock
 from typing import Self
 
-from wye.backends.dense import DenseRetriever
 from wye.backends.errors import IndexDamagedError
-from wye.backends.filters import Columns, LayeredColumns, parse_filter
-from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
-from wye.backends.papers.units import refine
 from wye.backends.progress import Progress
-from wye.backends.store.derived import DerivedFiles, most_on_top
 from wye.backends.store.documents import stored_files, waits
-from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
-from wye.backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
-from wye.backends.trigraph.assembly import assemble
-from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.local_walk import LocalWalk
-from wye.backends.trigraph.overlay import overlay
-from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.types import Mask, Passage, Retriever, TextScorer, WordCoverage
+from wye.backends.types import Passage
 from wye.featurizer.analyser import Analyser, AnalyserSettings
-from wye.router.batch import FurtherArm
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import Gateway
@@ -37,19 +23,8 @@ from wye.router.policy import Policy
 from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
-from wye.router.steps import CorpusPassages
-from wye.router.types import ARMS, Route
-
-FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
-    Route.CLUE: lambda graph: import_module("wye.backends.papers.clue").ClueRetriever(graph),
-    Route.ZOOM: lambda graph: import_module("wye.backends.papers.zoom").ZoomRetriever(graph),
-}
-"""Makes each further arm from the graph arm; see `types.FURTHER`."""
-
-_LEXICAL = "lexical"
-_DENSE = "dense"
-_GRAPH = "graph"
-_WALK = "walk"
+from wye.router.snapshot import Snapshot, later_files
+from wye.router.types import ARMS
 
 
 class ModelCache:
@@ -102,271 +77,6 @@ class ModelCache:
             self._routers.clear()
             while self._analysers:
                 self._analysers.popitem()[1].close()
-
-
-class Snapshot:
-    """Everything derived from one version of an index; later writes do not change it.
-
-    A version that differs little from a base is layered: all versions on top of the base share its
-    arms.
-    """
-
-    _extracted: ExtractedStore | None = None
-
-    def __init__(
-        self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
-    ) -> None:
-        """Take the version that an index has in view.
-
-        Args:
-            before: An earlier snapshot of this index with these settings; its base is used again.
-        """
-        base = before.base if before else None
-        below = before.corpus if before else None
-        if below is not None and below.two is not None:
-            below = below.two.base
-        files = _later_files(index, settings, base) if base else index.derived.latest()
-        if files is not None and (kept := kept_corpus(index, files)) is not None:
-            base, below = Snapshot.of(kept, files, settings), kept
-        self._begin(read_corpus(index, below), index.derived, settings, base)
-        self._extracted = ExtractedStore(index.path, index.fingerprint)
-
-    @classmethod
-    def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
-        """The snapshot of a corpus that is not layered."""
-        self = cls.__new__(cls)
-        self._begin(corpus, files, settings, None)
-        return self
-
-    @classmethod
-    def derive(cls, index: PassageStore, settings: Settings) -> None:
-        """Derive everything from the version in view and write it to disk for later versions."""
-        corpus, keep = read_whole(index)
-        for arm in ARMS:  # a snapshot each, so that an arm maps what the others wrote
-            cls.of(corpus, index.derived, settings).retriever(arm)
-        keep()  # last: where the passages are there, so is all the rest
-
-    def _begin(
-        self, corpus: Corpus, files: DerivedFiles, settings: Settings, base: "Snapshot | None"
-    ) -> None:
-        self.corpus, self._files, self._settings = corpus, files, settings
-        self.version = corpus.version
-        self._base = base if corpus.two else None
-        self._building = RLock()
-        self._dense: DenseRetriever | None = None
-        self._lexical: LexicalRetriever | None = None
-        self._graph: TriGraphRetriever | None = None
-        self._assembled: tuple[TriGraph, LocalWalk | None] | None = None
-        self._further: dict[Route, FurtherArm] = {}
-
-    @property
-    def on_top(self) -> int:
-        """Number of passages added or deleted since the base."""
-        two = self.corpus.two
-        return len(two.passages.added) + len(two.passages.gone) if two else 0
-
-    @property
-    def outgrown(self) -> int:
-        """`on_top` if it is so large that a new base is due, else 0."""
-        return self.on_top if self.on_top > most_on_top(len(self)) else 0
-
-    @property
-    def base(self) -> "Snapshot":
-        """The snapshot that later versions are layered on."""
-        return self._base or self
-
-    def __len__(self) -> int:
-        """How many passages there are."""
-        return len(self.corpus)
-
-    def retriever(self, arm: Route) -> Retriever:
-        """An arm by name; the first call builds it.
-
-        Raises:
-            ValueError: The route is not a single arm.
-        """
-        match arm:
-            case Route.DENSE:
-                return self.dense
-            case Route.LEXICAL:
-                return self.lexical
-            case Route.GRAPH:
-                return self.graph
-        if arm in FURTHER_ARMS:
-            return self.further(arm)
-        raise ValueError(f"'{arm}' is not a single arm")
-
-    @property
-    def passages(self) -> CorpusPassages:
-        """Names and sentences of passages, for steps."""
-        return CorpusPassages(self.corpus)
-
-    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Title and text of passages, in the order asked for."""
-        rows = self.corpus.rows(ids)
-        return list(
-            zip([self.corpus.titles[row] for row in rows], self.corpus.texts(rows), strict=True)
-        )
-
-    @property
-    def dense(self) -> DenseRetriever:
-        """The dense arm."""
-        with self._building:
-            if self._dense is None:
-                base = self._base.dense if self._base else None
-                ids, vectors, settings = self.corpus.ids, self.corpus.vectors, self._settings.dense
-                kept = None if base else self._files.read(_DENSE)
-                codes = kept["codes"] if kept else None
-                self._dense = DenseRetriever(ids, vectors, settings, codes, base)
-                if codes is None and self._dense.codes is not None:
-                    self._files.write(_DENSE, {"codes": self._dense.codes})
-            return self._dense
-
-    @property
-    def lexical(self) -> LexicalRetriever:
-        """The lexical arm."""
-        with self._building:
-            if self._lexical is None:
-                two, base = self.corpus.two, self._base
-                self._lexical = (
-                    LayeredLexicalRetriever(
-                        self.corpus.ids, two.passages, base.lexical, _texts(two.added)
-                    )
-                    if two and base
-                    else self._own_lexical()
-                )
-            return self._lexical
-
-    @property
-    def graph(self) -> TriGraphRetriever:
-        """The graph arm, over extracted facts if it is set to use them and there are any."""
-        with self._building:
-            if self._graph is None and self._settings.graph.activation == "facts":
-                self._graph = self._refined("facts")
-            if self._graph is None:
-                # The lexical arm takes time and memory to build, so only if its scores count.
-                lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
-                graph, walk = self.assembled or self._assemble()
-                settings = self._settings.graph
-                self._graph = TriGraphRetriever(
-                    self.corpus,
-                    settings,
-                    lexical,
-                    graph,
-                    walk,
-                    near=self.dense.scores,
-                    scorer=self._scorer,
-                )
-                if self._settings.dense.compresses(len(self)):
-                    _ = self._graph.far_vectors  # read now, so that no question waits for it
-                local = self._graph.local_walk
-                if walk is None and self._base is None and local is not None:
-                    self._files.write(_WALK, local.to_arrays(), settings.assembly)
-                self._assembled = graph, local
-            return self._graph
-
-    @property
-    def assembled(self) -> tuple[TriGraph, LocalWalk | None] | None:
-        """The graph and its local walk, if they were built or are on disk."""
-        with self._building:
-            settings = self._settings.graph.assembly
-            if self._assembled is None and self._base is None:
-                arrays = self._files.read(_GRAPH, settings)
-                if arrays is not None:
-                    graph = TriGraph.from_arrays(self.corpus, arrays)
-                    walk = self._files.read(_WALK, settings)
-                    local = LocalWalk.from_arrays(graph.passages, walk) if walk else None
-                    self._assembled = graph, local
-            return self._assembled
-
-    def further(self, arm: Route) -> FurtherArm:
-        """An arm that is asked only where it is named; the first call builds it."""
-        with self._building:
-            if arm not in self._further:
-                refined = self._refined("units") if arm is Route.CLUE else None
-                self._further[arm] = FURTHER_ARMS[arm](refined or self.graph)
-            return self._further[arm]
-
-    def _refined(self, kind: Kind) -> TriGraphRetriever | None:
-        """The graph arm over what a language model extracted; None if nothing was."""
-        corpus = refine(self.corpus, self._extracted, kind) if self._extracted else None
-        if corpus is None:
-            return None
-        settings = self._settings.graph
-        if kind == "units":
-            settings = replace(settings, activation="bridging")
-        lexical = self.lexical.score if settings.weighs_lexical else None
-        return TriGraphRetriever(corpus, settings, lexical, scorer=self._scorer)
-
-    @cached_property
-    def _scorer(self) -> TextScorer | None:
-        own = self._settings.reranker
-        return import_module("wye.router.text_scorer").open_scorer(own) if own.model else None
-
-    def _own_lexical(self) -> LexicalRetriever:
-        settings = self._settings.lexical
-        if arrays := self._files.read(_LEXICAL, settings):
-            return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings)
-        found = LexicalRetriever(self.corpus.ids, _texts(self.corpus), settings)
-        self._files.write(_LEXICAL, found.to_arrays(), settings)
-        return found
-
-    def _assemble(self) -> tuple[TriGraph, LocalWalk | None]:
-        """Build the graph, as a layer over the base's graph if there is a base."""
-        settings, known = self._settings.graph.assembly, self._base and self._base.assembled
-        if self.corpus.two and known:
-            laid = overlay(self.corpus.two, *known, settings)
-            if laid is not None:
-                return laid
-        if self._base:
-            return assemble(self.corpus, settings), None
-        graph = assemble(self.corpus, settings, self._files.room())
-        self._files.write(_GRAPH, graph.to_arrays(), settings)
-        return self.assembled or (graph, None)  # memory-mapped if it was written
-
-    def allowed(self, filter_: object | None) -> Mask | None:
-        """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.
-
-        Raises:
-            FilterError: The filter is not well formed, or `filters.check` refuses it.
-        """
-        if filter_ is None:
-            return None
-        parsed = parse_filter(filter_)
-        with self._building:
-            return self.columns.passing(parsed)
-
-    def words_in(
-        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
-    ) -> list[tuple[WordCoverage, ...]]:
-        """How some passages of each question cover its content words."""
-        rows, titles = [self.corpus.rows(own) for own in ids], self.corpus.titles
-        return [
-            self.lexical.words_in(text, own, [titles[row] for row in own])
-            for text, own in zip(texts, rows, strict=True)
-        ]
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The metadata of all passages, for filters."""
-        if self._base and self.corpus.two:
-            two = self.corpus.two
-            return LayeredColumns(two.passages, self._base.columns, Columns(two.added.metadata))
-        return Columns(self.corpus.metadata)
-
-
-def _later_files(index: PassageStore, settings: Settings, base: Snapshot) -> DerivedFiles | None:
-    """Derived files of a version later than a base, if its lexical and graph arms are on disk."""
-    files = index.derived.latest()
-    if files is None or files.version <= base.version:
-        return None
-    has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, settings.graph.assembly)
-    return files if has_all else None
-
-
-def _texts(corpus: Corpus) -> Iterator[str]:
-    """The text of each passage that the lexical arm matches."""
-    return (f"{title}\n{text}" for title, text in corpus.iter_texts())
 
 
 class Session:
@@ -638,7 +348,7 @@ class Session:
             if newest.fault and newest.version < self.index.version:
                 raise IndexDamagedError(newest.fault)
         base = self._snapshot.base if self._snapshot else None
-        files = _later_files(newest, self.settings, base) if base else None
+        files = later_files(newest, self.settings, base) if base else None
         later_base = files.version if files else 0
         # A base that could not be read is not tried again.
         if newest is self.index and later_base <= self._later_base:

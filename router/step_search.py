@@ -18,9 +18,9 @@ from wye.backends.types import Float32, Query, Ranking
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.types import Span
-from wye.router.batch import Arms, Batch
+from wye.router.arms import Arms
+from wye.router.batch import Batch
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, lists_of, numbered
-from wye.router.reading import QuestionReading
 from wye.router.steps import InnerResult, StepSettings, SubQuestion
 from wye.router.types import ArmResults, Route
 
@@ -74,8 +74,9 @@ class StepSearch:
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
         """Rank by all arms of fusion."""
         lists, places = lists_of(Route.STEPS, self.fusion), range(len(queries))
-        reading = QuestionReading.known(queries, self.analyser)
-        batch = Batch(self.arms, reading, self.filter, lists, self.fusion)
+        texts = [query.text for query in queries]
+        batch = Batch(self.arms, self.analyser, texts, self.fusion, filter=self.filter, ahead=lists)
+        batch.take(queries)
         results = batch.results(lists, places, self.settings.depth)
         unscored = [None] * len(queries)
         return fuse_all(results, self.fusion, unscored, self.settings.depth)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from wye.backends.errors import BackendError
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
+from wye.router.ask import Ask
 from wye.router.deriving import Deriving
 from wye.router.errors import RouterError
 from wye.router.model import read_info, read_policy
@@ -273,7 +274,7 @@ class Collection:
 
     def _warm_up(self, session: Session, route: Route) -> None:
         try:
-            session.gateway.search([WARM_UP], route, 1)
+            session.gateway.search([WARM_UP], Ask(route, 1))
         except (RouterError, FeaturizerError) as error:
             # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):

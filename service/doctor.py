@@ -19,6 +19,7 @@ from wye.backends.errors import BackendError, FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.store.index import PassageStore
 from wye.featurizer.errors import FeaturizerError
+from wye.router.ask import Ask
 from wye.router.errors import RouterError
 from wye.router.gateway import decide_without_index
 from wye.router.remote import ArmQuestion
@@ -198,7 +199,7 @@ def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCach
     session.build()
     for route in USUAL:
         if route != Route.AUTO:  # the router has its own check
-            session.gateway.search([WARM_UP], route, 1)
+            session.gateway.search([WARM_UP], Ask(route, 1))
     count, number = session.count, session.version
     free = shutil.disk_usage(folder).free
     said = (

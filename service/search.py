@@ -1,17 +1,16 @@
 """Answers a batch in the models' thread: searches, degrades if it must, fetches the passages."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from time import monotonic, perf_counter
 
 from wye.backends.errors import FilterError
-from wye.backends.filters import Fixed
 from wye.backends.types import Passage
 from wye.featurizer.spacy.parser import token_count
+from wye.router.ask import Ask
 from wye.router.errors import QuestionError
 from wye.router.gateway import Begun
 from wye.router.session import Session
@@ -30,35 +29,17 @@ STEPS_WEIGHT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SearchParams:
-    """How to search; questions with equal parameters can share a batch.
+class SearchParams(Ask):
+    """How a collection is asked; questions with equal parameters can share a batch.
 
     Attributes:
-        filter: Metadata filter as parsed JSON.
         max_cost: Greatest cost of calls of remote arms, if bounded.
-        text_only: Use dense and lexical search in place of routes that need the graph.
         only_route: Decide which route a question would take, and find nothing.
-        canonical: The filter as text, for comparison: to `==`, 1 and true are equal.
     """
 
-    collection: str
-    route: Route
-    k: int
-    filter: object | None = field(default=None, compare=False)
-    explain: bool = False
-    max_latency_ms: float | None = None
-    min_relevance: float = 0.0
-    point: str = ""
-    max_cost: float | None = field(default=None, compare=False)
-    text_only: bool = False
-    only_route: bool = False
-    canonical: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        # A filter that comes with a key differs from an equal one that was asked for.
-        kind = "fixed " if isinstance(self.filter, Fixed) else ""
-        text = "" if self.filter is None else kind + json.dumps(self.filter, sort_keys=True)
-        object.__setattr__(self, "canonical", text)
+    collection: str = field(kw_only=True)
+    max_cost: float | None = field(default=None, compare=False, kw_only=True)
+    only_route: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +155,7 @@ class Searcher:
         self, session: Session, params: SearchParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
-            return list(
-                session.gateway.decide(
-                    questions,
-                    filter=params.filter,
-                    max_latency_ms=params.max_latency_ms,
-                    explain=params.explain,
-                    point=params.point,
-                )
-            )
+            return list(session.gateway.decide(questions, params))
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
             if len(questions) == 1:
                 return [error]
@@ -237,14 +210,7 @@ class Searcher:
         try:
             begun = session.gateway.begin(
                 [entry.item.text for entry in entries],
-                route,
-                params.k,
-                params.filter,
-                max_latency_ms=most,
-                min_relevance=params.min_relevance,
-                explain=params.explain,
-                point=params.point,
-                text_only=params.text_only,
+                replace(params, route=route, max_latency_ms=most),
             )
             replies: dict[Entry[QueuedQuestion], Reply] = {}
             left: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}

@@ -279,7 +279,7 @@ def test_a_lone_question_is_one_however_it_is_asked(
     index: wye.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(index.search_many(RIVER, route="lexical")) == 1
-    monkeypatch.setattr(Gateway, "decide", lambda _, questions, **_options: [*questions])
+    monkeypatch.setattr(Gateway, "decide", lambda _, questions, _ask: [*questions])
     assert [*index.route_many(RIVER)] == [RIVER]  # type: ignore[comparison-overlap]
 
 

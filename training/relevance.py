@@ -25,6 +25,7 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.files import write_atomically
 from wye.backends.store.documents import Removal, remove
 from wye.backends.types import Float64, Mask
+from wye.router.ask import Ask
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
@@ -179,7 +180,9 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
         for route in ROUTES:
             for start in range(0, len(ids), BATCH):
                 part = ids[start : start + BATCH]
-                replies = session.gateway.search([asked.texts[id_] for id_ in part], route, HITS)
+                replies = session.gateway.search(
+                    [asked.texts[id_] for id_ in part], Ask(route, HITS)
+                )
                 for id_, reply in zip(part, replies, strict=True):
                     if not reply.ranking.hits:
                         continue

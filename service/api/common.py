@@ -289,15 +289,15 @@ class WyeOptions(Strict):
 def params_of(collection: str, route: Route, options: SearchRequest | WyeOptions) -> SearchParams:
     """The search parameters of a request."""
     return SearchParams(
-        collection,
         route,
         options.k,
         options.filter,
         options.explain,
         options.max_latency_ms,
         options.min_relevance,
-        point=options.point,
+        options.point,
         max_cost=options.max_cost,
+        collection=collection,
     )
 
 

@@ -160,7 +160,11 @@ async def dify(
         return DifyReply(records=[])
     setting = body.retrieval_setting
     params = SearchParams(
-        name, DEFAULT_ROUTE, setting.top_k, filter_, min_relevance=setting.score_threshold
+        DEFAULT_ROUTE,
+        setting.top_k,
+        filter_,
+        min_relevance=setting.score_threshold,
+        collection=name,
     )
     (result,) = await service.search(request, params, [body.query], None)
     reply = retrieve_reply(result)

@@ -79,14 +79,13 @@ async def route(
     """Scores a question and returns the route that it would take, but no passages."""
     name = service.collection(body.collection).name
     params = SearchParams(
-        name,
-        Route.AUTO,
-        1,
-        body.filter,
-        body.explain,
-        body.max_latency_ms,
+        k=1,
+        filter=body.filter,
+        explain=body.explain,
+        max_latency_ms=body.max_latency_ms,
         point=body.point,
         only_route=True,
+        collection=name,
     )
     decision = await service.decide(request, params, body.question, body.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)

@@ -203,7 +203,9 @@ async def search(
     options = body.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    params = SearchParams(service.collection(store).name, route, body.max_num_results, body.filters)
+    params = SearchParams(
+        route, body.max_num_results, body.filters, collection=service.collection(store).name
+    )
     results = await service.search(request, params, queries, None)
     replies = [retrieve_reply(result) for result in results]
     rankings = [result.reply.ranking for result in results]

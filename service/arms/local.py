@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from wye import Hit, Hits
-from wye.router.gateway import check
+from wye.router.ask import check
 from wye.router.model import RoutingModel
 from wye.router.passages import ReturnedPassages, decide_by_passages
 from wye.router.remote import ArmAnswer, ArmFacts, ArmHit, ArmQuestion
@@ -187,7 +187,9 @@ class LocalSearch(LocalArms):
             raise ServiceError(
                 f"Route '{chosen}' needs an index, and there is none here; use one of {_LISTED}."
             )
-        params = SearchParams("", chosen, k, filter, explain, max_latency_ms, point=point)
+        params = SearchParams(
+            chosen, k, filter, explain, max_latency_ms, point=point, collection=""
+        )
         wanted = gate.wanted(list(self._arms.values()), params)
         others = [arm for arm in wanted if not arm.is_simple]
         if chosen == Route.GRAPH and not others:
@@ -215,7 +217,7 @@ class LocalSearch(LocalArms):
     def route(self, question: str, *, explain: bool = True, point: str = "") -> Decision:
         """Decide which route `search` would take; this asks the simple arm."""
         check([question], 1)
-        params = SearchParams("", Route.AUTO, 1, explain=explain, point=point, only_route=True)
+        params = SearchParams(k=1, explain=explain, point=point, only_route=True, collection="")
         item = QueuedQuestion(question, "")
         seconds = LONGEST_DEADLINE_MS / 1000
         decision, _ = self._runner.run(

@@ -95,7 +95,9 @@ async def route(
     """
     if params.filter is not None:
         simple.check_filter(params.filter)
-    simple_params = SearchParams(params.collection, Route.AUTO, FIRST_PASSAGES, params.filter)
+    simple_params = SearchParams(
+        Route.AUTO, FIRST_PASSAGES, params.filter, collection=params.collection
+    )
     call = await gate.ask(simple, simple_params, item, seconds, budget)
     decision = await _decided(decide, params, item.text, call)
     return decision, RemoteOutcome({simple.name: call})

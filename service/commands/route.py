@@ -37,7 +37,8 @@ def route(
 
     import wye
     from wye.backends.files import plain, rounded_json
-    from wye.router.gateway import check, decide_without_index
+    from wye.router.ask import Ask, check
+    from wye.router.gateway import decide_without_index
     from wye.router.session import ModelCache, open_router
     from wye.service.render import decision_value, show_decision, show_plan
     from wye.service.settings import load_settings
@@ -62,8 +63,7 @@ def route(
                     questions,
                     models.analyser(settings.analyser),
                     open_router(settings, models),
-                    max_latency_ms=max_latency_ms,
-                    **asked,
+                    Ask(max_latency_ms=max_latency_ms, **asked),
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:

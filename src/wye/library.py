@@ -19,6 +19,7 @@ from wye.backends.store.source import IndexSource
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.types import Metadata, Passage, RankedHit
 from wye.featurizer.errors import FeaturizerError
+from wye.router.ask import Ask
 from wye.router.errors import RouterError
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
@@ -303,8 +304,7 @@ class Index:
     ) -> list[Hits]:
         """As `search` for several questions at once: the same hits, in less time."""
         session = self._opened()
-        replies = session.gateway.search(
-            _several(questions),
+        ask = Ask(
             route_named(route),
             k,
             filter,
@@ -313,6 +313,7 @@ class Index:
             explain=explain,
             point=point,
         )
+        replies = session.gateway.search(_several(questions), ask)
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
         passages = session.passages(sorted(ids)) if ids else {}
         return [_hits(reply, passages, explain=explain) for reply in replies]
@@ -344,9 +345,8 @@ class Index:
         point: str = "",
     ) -> list[Decision]:
         """As `route` for several questions at once."""
-        return self._opened().gateway.decide(
-            _several(questions), max_latency_ms=max_latency_ms, explain=explain, point=point
-        )
+        ask = Ask(max_latency_ms=max_latency_ms, explain=explain, point=point)
+        return self._opened().gateway.decide(_several(questions), ask)
 
     @_errors()
     def keep_derived(self) -> None:

@@ -1,12 +1,15 @@
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import pytest
 
 from tests.hashing import HashAnalyser
-from tests.router.fakes import ByLength, FakeAnalyser, FakeArms
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, FakeGraph
 from wye.backends import dense
 from wye.backends.dense import DenseSettings
 from wye.backends.lexical import LexicalRetriever
@@ -16,12 +19,14 @@ from wye.backends.trigraph import retriever as trigraph
 from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Passage
+from wye.featurizer.types import EntityMention, NounPhrase, Parse
+from wye.router.ask import Ask
 from wye.router.batch import Batch
+from wye.router.evidence import COLUMNS, TEXT_SIGNALS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import Gateway
-from wye.router.reading import QuestionReading
-from wye.router.session import Snapshot
 from wye.router.settings import Settings
+from wye.router.snapshot import Snapshot
 from wye.router.types import Route
 
 QUESTIONS = ["one", "two", "three"]
@@ -40,7 +45,7 @@ def arms() -> FakeArms:
 
 @pytest.fixture
 def batch(arms: FakeArms) -> Batch:
-    return Batch(arms, QuestionReading(QUESTIONS, FakeAnalyser), None, [Route.GRAPH])
+    return Batch(arms, FakeAnalyser, QUESTIONS, FusionSettings(), ahead=[Route.GRAPH])
 
 
 def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:
@@ -72,7 +77,7 @@ def test_a_forecast_walks_no_graph_and_its_dense_list_serves_again(
 
 def test_time_is_that_of_these_questions_alone(batch: Batch) -> None:
     batch.search(Route.DENSE, [1], 2)
-    seconds = [{*own} for own in batch.reading.seconds]
+    seconds = [{*own} for own in batch.seconds]
     assert seconds == [{"encoding"}, {"encoding", "dense"}, {"encoding"}]
 
 
@@ -80,7 +85,7 @@ def test_only_what_the_graph_was_asked_is_explained(batch: Batch) -> None:
     (ranking,) = batch.search(Route.GRAPH, [0], 3)
     assert batch.explain(0, ranking) is not None
     assert batch.explain(1, ranking) is None
-    assert [("explaining" in seconds) for seconds in batch.reading.seconds[:2]] == [True, False]
+    assert [("explaining" in seconds) for seconds in batch.seconds[:2]] == [True, False]
 
 
 class Hashed(FakeAnalyser):
@@ -140,10 +145,10 @@ def test_nothing_is_computed_twice_for_a_question(
     counted(trigraph, "bridge")
     counted(trigraph.TriGraphBatch, "run_pagerank")
     counted(trigraph.TriGraphRetriever, "filtered")
-    gateway.search(["Where is Stari Most?"], Route.FUSION, 3)  # builds the arms
+    gateway.search(["Where is Stari Most?"], Ask(Route.FUSION, 3))  # builds the arms
     calls.clear()
     questions = ["Where is Stari Most?", "Does the Neretva reach Mostar?", "Who crosses London?"]
-    replies = gateway.search(questions[:count], route, 3, filter_, explain=True)
+    replies = gateway.search(questions[:count], Ask(route, 3, filter_, explain=True))
     assert all(reply.explanation and reply.explanation.seeds for reply in replies)
     each = ("find", "similarities" if kind == "exact" else "_proposed", "score", "bridge")
     once = ("run_pagerank", "filtered")
@@ -160,6 +165,149 @@ def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
     ingest(index, LIBRARY, HASHES)
     snapshot, words = Snapshot(index, Settings()), Hashed()
     (reply,) = Gateway(lambda: snapshot, lambda: words, FusionSettings()).search(
-        [question], Route.FUSION, 3
+        [question], Ask(Route.FUSION, 3)
     )
     assert ("parsing" in reply.seconds) == is_parsed
+
+
+T = TypeVar("T")
+
+TEXTS = ["Oslo beside Oslo", "a copper lamp", "who"]
+EVERYONE = range(3)
+NAMED = {"Oslo beside Oslo": ["Oslo", "Oslo", "Rome"]}
+PHRASES = {"Oslo beside Oslo": ["Oslo"], "a copper lamp": ["copper lamp", "copper lamp"]}
+
+
+class Naming(FakeAnalyser):
+    """Finds the names and noun phrases above."""
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        return [
+            replace(
+                parse,
+                entities=tuple(EntityMention(n, "", (0, 1)) for n in NAMED.get(parse.text, [])),
+                phrases=tuple(NounPhrase(n, (0, 1)) for n in PHRASES.get(parse.text, [])),
+            )
+            for parse in super().parse_questions(texts, tokens=tokens)
+        ]
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        self.calls.append((" ".join(surfaces), len(surfaces)))
+        return np.full((len(surfaces), 2), 7, np.float32)
+
+
+@pytest.fixture
+def models() -> Naming:
+    return Naming()
+
+
+@pytest.fixture
+def named(models: Naming) -> Batch:
+    return Batch(FakeArms(4), lambda: models, TEXTS, FusionSettings())
+
+
+def test_each_step_is_taken_once(models: Naming, named: Batch) -> None:
+    for _ in range(2):
+        named.parse([0, 2])
+        named.encode()
+    assert models.calls == [("parse", 2), ("encode", 3)]
+    named.parse(EVERYONE, tokens=True)
+    named.parse([2, 1])
+    assert models.calls[2:] == [("parse", 3)]
+    assert [query.vector.tolist() for query in named.queries] == [[1, 1]] * 3
+    assert [{*seconds} for seconds in named.seconds] == [{"parsing", "encoding"}] * 3
+
+
+def test_the_encoder_is_started_once_and_waited_for(models: Naming, named: Batch) -> None:
+    named.start()
+    named.start()
+    assert not len(named.queries[0].vector)
+    named.encode()
+    assert named.queries[0].vector.tolist() == [1, 1]
+    assert models.calls == [("encode", 3)]
+
+
+class Encoding(Naming):
+    """Encodes only when it is waited for."""
+
+    def __init__(self, *, has_parser: bool = True) -> None:
+        super().__init__()
+        self._has_parser = has_parser
+
+    @property
+    def has_parser(self) -> bool:
+        return self._has_parser
+
+    def beside(self, work: Callable[[], T]) -> "Future[T]":
+        class Waiting(Future[T]):
+            def result(self, timeout: float | None = None) -> T:
+                del timeout
+                return work()
+
+        return Waiting()
+
+
+NESTED = "who designed the bridge that spans the Neretva"
+
+
+def models_run(questions: Sequence[str], models: Encoding) -> list[tuple[str, int]]:
+    """The models in the order in which they ran for a router that reads the text arms' lists."""
+    batch = Batch(FakeArms(4), lambda: models, questions, FusionSettings(), ahead=[Route.GRAPH])
+    batch.columns(range(len(questions)), TEXT_SIGNALS, may_step=True)
+    return models.calls
+
+
+def test_a_question_that_may_have_a_plan_is_parsed_while_the_encoder_is_at_work() -> None:
+    assert models_run([NESTED], Encoding()) == [("parse", 1), ("encode", 1)]
+    # Loading the parser would take longer than the encoder does.
+    assert models_run([NESTED], Encoding(has_parser=False)) == [("encode", 1)]
+
+
+@pytest.mark.parametrize("questions", [["who"], [f"{NESTED} {'again ' * 40}"], [NESTED] * 2])
+def test_what_has_no_plan_or_is_one_of_several_is_not_parsed_in_advance(
+    questions: list[str],
+) -> None:
+    assert models_run(questions, Encoding()) == [("encode", len(questions))]
+
+
+class Linking(FakeGraph):
+    """Links by its vector what is called Rome."""
+
+    def needs_vector(self, mention: str) -> bool:
+        return mention == "Rome"
+
+
+def test_mentions_are_each_there_once_and_those_that_need_it_are_encoded(models: Naming) -> None:
+    arms = FakeArms(4)
+    arms.graph = Linking(4, arms.log)
+    batch = Batch(arms, lambda: models, TEXTS, FusionSettings())
+    batch.prepare(EVERYONE, [Route.GRAPH])
+    batch.prepare(EVERYONE, [Route.GRAPH])
+    assert models.calls == [("encode", 3), ("parse", 3), ("Rome", 1)]
+    mentions = [[(m.text, m.kind) for m in query.mentions] for query in batch.queries]
+    names = [("Oslo", "entity"), ("Rome", "entity"), ("Oslo", "phrase")]
+    assert mentions == [names, [("copper lamp", "phrase")], []]
+    vectors = [mention.vector for mention in batch.queries[0].mentions]
+    assert [None if v is None else v.tolist() for v in vectors] == [None, [7, 7], None]
+
+
+def test_columns_are_those_that_were_wanted_so_far(models: Naming, named: Batch) -> None:
+    def known() -> list[list[str]]:
+        rows = ~np.isnan(named.columns(EVERYONE, []))
+        return [[COLUMNS[column] for column in np.flatnonzero(row)] for row in rows]
+
+    assert known() == [[], [], []]
+    assert models.calls == []
+    first = named.columns([0, 2], ["tokens"])[:, COLUMNS.index("tokens")]
+    assert first.tolist() == [3, 1]
+    assert (named.trees(0), known()) == ((), [["tokens"], [], ["tokens"]])
+    named.columns([2], ["tree_depth"])
+    assert known() == [["tokens"], [], ["tree_depth", "tokens"]]
+    assert models.calls == [("parse", 2), ("trees", 1)]
+    assert str(named.trees(2)[0]) == "(ROOT (X who))"
+
+
+def test_trees_can_be_had_without_a_feature_of_them(models: Naming, named: Batch) -> None:
+    named.columns(EVERYONE, ["tokens"], trees=True)
+    named.columns(EVERYONE, ["tokens", "tree_depth"])
+    assert models.calls == [("parse", 3), ("trees", 3)]

@@ -8,12 +8,13 @@ from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
 from tests.router.test_relevance import model
 from wye.backends.types import Float64
 from wye.featurizer.plan import Plan, Step
+from wye.router.ask import Ask
+from wye.router.batch import LONGEST_STEPPED, Batch
 from wye.router.errors import FusionError, ModelFileError, QuestionError
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import EMPTY_INDEX, Gateway, decide_without_index
 from wye.router.policy import UNFAMILIAR
-from wye.router.reading import LONGEST_STEPPED, QuestionReading
 from wye.router.relevance import RelevanceModel
 from wye.router.steps import OUT_OF_TIME
 from wye.router.types import ARMS, FURTHER, Decision, FusedHit, Route
@@ -52,12 +53,12 @@ def test_one_arm_answers_alone_and_runs_the_models_that_it_needs(
     arms: FakeArms, route: Route, models: list[object], stages: set[str]
 ) -> None:
     words = FakeAnalyser()
-    replies = gateway(arms, words).search(["one", "two"], route, 2)
+    replies = gateway(arms, words).search(["one", "two"], Ask(route, 2))
     assert [reply.question for reply in replies] == ["one", "two"]
     assert arms.asked == [(route, 2, 2)]
     assert replies[0].ranking is replies[0].arms[route]
     assert (replies[0].version, replies[0].decision) == (3, None)
-    assert gateway(arms).search([], route, 2) == []
+    assert gateway(arms).search([], Ask(route, 2)) == []
     assert words.calls == models
     # Time is shared by the batch.
     assert {*replies[0].seconds} == {*stages, route}
@@ -65,19 +66,19 @@ def test_one_arm_answers_alone_and_runs_the_models_that_it_needs(
 
 
 def test_fusion_searches_deeper_and_keeps_the_lists(arms: FakeArms) -> None:
-    (reply,) = gateway(arms).search(["one"], Route.FUSION, 2)
+    (reply,) = gateway(arms).search(["one"], Ask(Route.FUSION, 2))
     assert arms.asked == [("dense", 1, 100), ("graph", 1, 100)]
     assert (reply.ranking.retriever, len(reply.ranking.hits)) == ("fusion", 2)
     assert {*reply.arms} == {"dense", "graph"}
     hit = reply.ranking.hits[0]
     assert isinstance(hit, FusedHit)
     assert [source.retriever for source in hit.sources] == ["dense", "graph"]
-    assert len(gateway(arms).search(["one"], Route.FUSION, 1000)[0].ranking.hits) == 4
+    assert len(gateway(arms).search(["one"], Ask(Route.FUSION, 1000))[0].ranking.hits) == 4
 
 
 def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms: FakeArms) -> None:
     questions = ["one", "eleven", "four", "two"]
-    replies = gateway(arms).search(questions, Route.AUTO, 2)
+    replies = gateway(arms).search(questions, Ask(Route.AUTO, 2))
     assert [reply.question for reply in replies] == questions
     assert [reply.route for reply in replies] == ["dense", "graph", "fusion", "dense"]
     assert [reply.ranking.retriever for reply in replies] == ["dense", "graph", "fusion", "dense"]
@@ -99,9 +100,9 @@ def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms:
 def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
     arms: FakeArms,
 ) -> None:
-    found = gateway(arms).decide(BOTH, max_latency_ms=9, explain=True)
+    found = gateway(arms).decide(BOTH, Ask(max_latency_ms=9, explain=True))
     assert arms.asked == []
-    replies = gateway(arms).search(BOTH, Route.AUTO, 1, max_latency_ms=9, explain=True)
+    replies = gateway(arms).search(BOTH, Ask(Route.AUTO, 1, max_latency_ms=9, explain=True))
     assert found == [reply.decision for reply in replies]
     assert found[0].reason == "9 True"
     assert gateway(arms).decide([]) == []
@@ -109,16 +110,16 @@ def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
 
 def test_a_route_that_is_given_asks_no_router(arms: FakeArms) -> None:
     without = Gateway(lambda: arms, FakeAnalyser, FusionSettings())
-    assert without.search(["one"], Route.GRAPH, 1)[0].decision is None
+    assert without.search(["one"], Ask(Route.GRAPH, 1))[0].decision is None
     with pytest.raises(ModelFileError, match="has no router; name the route"):
-        without.search(["one"], Route.AUTO, 1)
+        without.search(["one"], Ask(Route.AUTO, 1))
 
 
 def test_an_empty_index_says_so_and_the_router_chooses_nothing() -> None:
     empty = gateway(FakeArms(0))
-    ranking = empty.search(["one"], Route.GRAPH, 2)[0].ranking
+    ranking = empty.search(["one"], Ask(Route.GRAPH, 2))[0].ranking
     assert (ranking.hits, ranking.degraded) == ((), EMPTY_INDEX)
-    (reply,) = empty.search(["one"], Route.AUTO, 1)
+    (reply,) = empty.search(["one"], Ask(Route.AUTO, 1))
     assert reply.route == Route.DENSE
     assert reply.decision is not None
     assert reply.decision.reason == f"degraded: {EMPTY_INDEX}"
@@ -135,7 +136,7 @@ def test_an_empty_index_says_so_and_the_router_chooses_nothing() -> None:
 def test_fusion_asks_the_arms_that_it_weighs(
     arms: FakeArms, fusion: FusionSettings, route: Route, asked: list[str]
 ) -> None:
-    (reply,) = gateway(arms, fusion=fusion).search(["one"], route, 2)
+    (reply,) = gateway(arms, fusion=fusion).search(["one"], Ask(route, 2))
     assert [name for name, _, _ in arms.asked] == asked
     assert (reply.route, {*reply.arms}, len(reply.ranking.hits)) == (route, {*asked}, 2)
 
@@ -143,11 +144,11 @@ def test_fusion_asks_the_arms_that_it_weighs(
 def test_no_weight_at_all_is_refused(arms: FakeArms) -> None:
     nothing = FusionSettings("rrf", lists=("dense",), s=1.0)
     with pytest.raises(FusionError, match="Nothing is left to fuse"):
-        gateway(arms, fusion=nothing).search(["one"], Route.FUSION, 2)
+        gateway(arms, fusion=nothing).search(["one"], Ask(Route.FUSION, 2))
 
 
 def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
-    (reply,) = gateway(arms).search(["one"], Route.DENSE, 4, {"any": 1})
+    (reply,) = gateway(arms).search(["one"], Ask(Route.DENSE, 4, {"any": 1}))
     assert [hit.id for hit in reply.ranking.hits] == ["p1", "p2", "p3"]
 
 
@@ -166,7 +167,7 @@ def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
 )
 def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, says: str) -> None:
     with pytest.raises(QuestionError, match=says):
-        gateway(arms).search(questions, Route.DENSE, k)
+        gateway(arms).search(questions, Ask(Route.DENSE, k))
     with pytest.raises(QuestionError, match=says):
         gateway(arms).retrieve_all(questions, k)
 
@@ -185,11 +186,11 @@ def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
 def test_trees_are_told_where_a_decision_is_explained(arms: FakeArms) -> None:
     made = gateway(arms)
     trees = [("(ROOT (X one))",), ("(ROOT (X eleven))",)]
-    replies = made.search(BOTH, Route.AUTO, 1, explain=True)
+    replies = made.search(BOTH, Ask(Route.AUTO, 1, explain=True))
     assert [reply.decision.trees for reply in replies if reply.decision] == trees
-    assert [decision.trees for decision in made.decide(BOTH, explain=True)] == trees
+    assert [decision.trees for decision in made.decide(BOTH, Ask(explain=True))] == trees
     assert made.decide(["one"])[0].trees == ()
-    assert decide_without_index(["one"], FakeAnalyser(), ByLength(), explain=True)[0].trees
+    assert decide_without_index(["one"], FakeAnalyser(), ByLength(), Ask(explain=True))[0].trees
 
 
 class ByCorpus(ByLength):
@@ -210,7 +211,7 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     assert arms.asked == [("dense", 2, 100)]
     assert [decision.route for decision in found] == ["dense", "dense"]
     arms.log.clear()
-    replies = asking.search(BOTH, Route.AUTO, 2)
+    replies = asking.search(BOTH, Ask(Route.AUTO, 2))
     assert [reply.decision for reply in replies] == found
     # The dense list that was looked at is the one that answers, and deep enough to be fused.
     assert arms.asked == [("dense", 2, 100)]
@@ -239,7 +240,7 @@ def test_an_explanation_has_trees_though_the_router_parses_nothing(arms: FakeArm
     made = Gateway(lambda: arms, lambda: words, BY_RANK, ByText)
     assert made.decide(["one"])[0].trees == ()
     assert words.calls == [("encode", 1)]
-    assert made.decide(["one"], explain=True)[0].trees == ("(ROOT (X one))",)
+    assert made.decide(["one"], Ask(explain=True))[0].trees == ("(ROOT (X one))",)
 
 
 def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> None:
@@ -247,16 +248,16 @@ def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> N
     with pytest.raises(ModelFileError, match="Name its index with --index DIR or WYE_INDEX"):
         decide_without_index(["one"], words, ByCorpus())
     assert words.calls == []
-    found = decide_without_index(BOTH, words, ByLength(), max_latency_ms=9)
-    assert found == gateway(arms).decide(BOTH, max_latency_ms=9)
+    found = decide_without_index(BOTH, words, ByLength(), Ask(max_latency_ms=9))
+    assert found == gateway(arms).decide(BOTH, Ask(max_latency_ms=9))
     assert decide_without_index([], words, ByLength()) == []
     with pytest.raises(QuestionError, match="Question 2 is empty"):
         decide_without_index(["one", " "], words, ByLength())
 
 
 def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
-    fusion = gateway(arms).search(BOTH, Route.FUSION, 2, explain=True)
-    steps = gateway(arms).search(BOTH, Route.STEPS, 2, explain=True)
+    fusion = gateway(arms).search(BOTH, Ask(Route.FUSION, 2, explain=True))
+    steps = gateway(arms).search(BOTH, Ask(Route.STEPS, 2, explain=True))
     assert [reply.ranking for reply in steps] == [reply.ranking for reply in fusion]
     assert [reply.arms.keys() for reply in steps] == [reply.arms.keys() for reply in fusion]
     assert [(reply.route, reply.chain, reply.searches) for reply in steps] == [
@@ -267,13 +268,13 @@ def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
 def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all behind the first word of a question be a phrase to be resolved."""
 
-    def plan(reading: QuestionReading, place: int) -> Plan:
-        text = reading.questions[place]
+    def plan(batch: Batch, position: int) -> Plan:
+        text = batch.questions[position]
         start = text.find(" ") + 1
         return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
 
-    monkeypatch.setattr(QuestionReading, "plan", plan)
-    monkeypatch.setattr("wye.router.reading.may_have_plan", lambda _: True)
+    monkeypatch.setattr(Batch, "plan", plan)
+    monkeypatch.setattr("wye.router.batch.may_have_plan", lambda _: True)
 
 
 def test_steps_search_for_phrases_and_names_under_the_filter(
@@ -281,8 +282,8 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
 ) -> None:
     _planned(monkeypatch)
     keep = {"type": "eq", "key": "a", "value": 1}
-    (nested,) = gateway(arms).search(["who that"], Route.STEPS, 2, keep)
-    (plain,) = gateway(arms).search(["who"], Route.STEPS, 2, keep)
+    (nested,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, keep))
+    (plain,) = gateway(arms).search(["who"], Ask(Route.STEPS, 2, keep))
     asked = [texts for name, texts, _ in arms.log if name == Route.DENSE]
     assert asked == [
         ["that"],
@@ -305,17 +306,17 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
     _planned(monkeypatch)
     questions = ["one two", "four four", "four", "eleven eleven"]
     routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5))
-    replies = routed.search(questions, Route.AUTO, 2)
+    replies = routed.search(questions, Ask(Route.AUTO, 2))
     assert [reply.route for reply in replies] == ["dense", "steps", "fusion", "steps"]
     assert replies[1].decision is not None
     assert replies[1].decision.reason.startswith("plan: ")
-    stepped = routed.search(questions, Route.STEPS, 2)
+    stepped = routed.search(questions, Ask(Route.STEPS, 2))
     for place in (1, 3):
         assert replies[place].ranking == stepped[place].ranking
         assert replies[place].chain == stepped[place].chain != ()
     assert routed.decide(questions) == [reply.decision for reply in replies]
 
-    (begun,) = routed.begin(questions, Route.AUTO, 2)
+    (begun,) = routed.begin(questions, Ask(Route.AUTO, 2))
     assert ({*begun.replies}, begun.left) == ({0, 2}, [1, 3])
     for place in (3, 1):
         (reply,) = begun.finish([place]).values()
@@ -326,20 +327,23 @@ def test_an_unfamiliar_question_goes_in_steps_only_if_something_in_it_is_nested(
     arms: FakeArms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planned(monkeypatch)
-    nested, decide = QuestionReading.plan, ByLength.decide
+    nested, decide = Batch.plan, ByLength.decide
 
-    def plan(reading: QuestionReading, place: int) -> Plan:
-        return nested(reading, place) if place else Plan(open=True)
+    def plan(batch: Batch, position: int) -> Plan:
+        return nested(batch, position) if position else Plan(open=True)
 
     def unfamiliar(*given: Any, **options: Any) -> list[Decision]:  # noqa: ANN401
         return [replace(one, reason=UNFAMILIAR) for one in decide(*given, **options)]
 
-    monkeypatch.setattr(QuestionReading, "plan", plan)
+    monkeypatch.setattr(Batch, "plan", plan)
     routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=1))
     questions = ["four four", "five five"]
-    assert [one.route for one in routed.search(questions, Route.AUTO, 2)] == ["steps", "steps"]
+    assert [one.route for one in routed.search(questions, Ask(Route.AUTO, 2))] == ["steps", "steps"]
     monkeypatch.setattr(ByLength, "decide", unfamiliar)
-    assert [one.route for one in routed.search(questions, Route.AUTO, 2)] == ["fusion", "steps"]
+    assert [one.route for one in routed.search(questions, Ask(Route.AUTO, 2))] == [
+        "fusion",
+        "steps",
+    ]
 
 
 def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
@@ -348,7 +352,7 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
     _planned(monkeypatch)
     routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5))
     questions = ["one of a kind", "a kind of the one of a kind", "the one by the kind that is"]
-    replies = routed.search(questions, Route.AUTO, 2)
+    replies = routed.search(questions, Ask(Route.AUTO, 2))
     scores = [one.score for one in routed.decide(questions) if one.score is not None]
     assert max(scores) < 0.4  # the simple route's
     assert [reply.route for reply in replies] == ["dense", "steps", "steps"]
@@ -356,18 +360,18 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
 
 def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
-    (reply,) = gateway(arms).search(["who that"], Route.STEPS, 2, max_latency_ms=1e-9)
+    (reply,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, max_latency_ms=1e-9))
     assert (reply.ranking.degraded, reply.searches) == (OUT_OF_TIME, 0)
-    (fused,) = gateway(arms).search(["who that"], Route.FUSION, 2)
+    (fused,) = gateway(arms).search(["who that"], Ask(Route.FUSION, 2))
     assert [hit.id for hit in reply.ranking.hits] == [hit.id for hit in fused.ranking.hits]
 
 
 def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
     long = " ".join(["who", *["that"] * LONGEST_STEPPED])
-    replies = gateway(arms).search([long, "who that"], Route.STEPS, 2)
+    replies = gateway(arms).search([long, "who that"], Ask(Route.STEPS, 2))
     assert [reply.searches for reply in replies] == [0, 4]
-    (fused,) = gateway(arms).search([long], Route.FUSION, 2)
+    (fused,) = gateway(arms).search([long], Ask(Route.FUSION, 2))
     assert replies[0].ranking == fused.ranking
 
 
@@ -376,7 +380,7 @@ def test_every_hit_has_a_relevance_whatever_the_route_and_however_many_are_asked
     route: Route,
 ) -> None:
     judged = gateway(FakeArms(7), relevance=model())
-    whole, one = (judged.search(["Which passage?"], route, k)[0] for k in (7, 1))
+    whole, one = (judged.search(["Which passage?"], Ask(route, k))[0] for k in (7, 1))
     assert len(whole.relevance) == len(whole.ranking.hits) == 7
     assert one.relevance == whole.relevance[:1]
     assert one.ranking.hits == whole.ranking.hits[:1]
@@ -386,9 +390,9 @@ def test_every_hit_has_a_relevance_whatever_the_route_and_however_many_are_asked
 
 def test_what_is_not_likely_enough_is_left_out() -> None:
     judged = gateway(FakeArms(7), relevance=model())
-    whole = judged.search(["Which passage?"], Route.DENSE, 7)[0]
+    whole = judged.search(["Which passage?"], Ask(Route.DENSE, 7))[0]
     least = sorted(whole.relevance)[3]
-    (reply,) = judged.search(["Which passage?"], Route.DENSE, 7, min_relevance=least)
+    (reply,) = judged.search(["Which passage?"], Ask(Route.DENSE, 7, min_relevance=least))
     assert [hit.rank for hit in reply.ranking.hits] == list(range(1, len(reply.relevance) + 1))
     assert reply.relevance == tuple(own for own in whole.relevance if own >= least)
     assert reply.answerability == whole.answerability
@@ -397,11 +401,13 @@ def test_what_is_not_likely_enough_is_left_out() -> None:
 @pytest.mark.parametrize("route", FURTHER)
 def test_of_a_further_arm_no_relevance_is_known(route: Route) -> None:
     judged = gateway(FakeArms(7), relevance=model())
-    dense, further = (judged.search(["Which passage?"], own, 3)[0] for own in (Route.DENSE, route))
+    dense, further = (
+        judged.search(["Which passage?"], Ask(own, 3))[0] for own in (Route.DENSE, route)
+    )
     assert [hit.id for hit in further.ranking.hits] == [hit.id for hit in dense.ranking.hits]
     assert (len(dense.relevance), further.relevance, further.answerability) == (3, (), None)
     with pytest.raises(QuestionError, match=f"relevance of hits of '{route}' is unknown"):
-        judged.search(["Which passage?"], route, 3, min_relevance=0.5)
+        judged.search(["Which passage?"], Ask(route, 3, min_relevance=0.5))
 
 
 @pytest.mark.parametrize("route", FURTHER)
@@ -409,13 +415,13 @@ def test_a_further_arm_is_fused_by_rank_where_fusion_has_its_list(route: Route) 
     arms = FakeArms(4)
     fusion = FusionSettings("rrf", lists=(Route.DENSE, route, Route.GRAPH))
     asking = Gateway(lambda: arms, FakeAnalyser, fusion, ByLength)
-    (reply,) = asking.search(["one"], Route.FUSION, 4)
+    (reply,) = asking.search(["one"], Ask(Route.FUSION, 4))
     assert [*reply.arms] == [Route.DENSE, route, Route.GRAPH]
     assert {source.retriever for source in reply.ranking.hits[0].sources} == {*reply.arms}
 
 
 def test_without_a_model_no_relevance_is_known_and_none_can_be_asked_for(arms: FakeArms) -> None:
-    (reply,) = gateway(arms).search(["one"], Route.DENSE, 2)
+    (reply,) = gateway(arms).search(["one"], Ask(Route.DENSE, 2))
     assert (reply.relevance, reply.answerability) == ((), None)
     with pytest.raises(QuestionError, match="leave min_relevance out"):
-        gateway(arms).search(["one"], Route.DENSE, 2, min_relevance=0.5)
+        gateway(arms).search(["one"], Ask(Route.DENSE, 2, min_relevance=0.5))

@@ -28,14 +28,16 @@ from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.router.ask import Ask
 from wye.router.deriving import LOCK, Deriving, derive
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import decide_without_index
 from wye.router.model import read_policy, save_policy
 from wye.router.policy import Policy
-from wye.router.session import ModelCache, Session, Snapshot, open_router
+from wye.router.session import ModelCache, Session, open_router
 from wye.router.settings import RoutingSettings, Settings, load_settings
+from wye.router.snapshot import Snapshot
 from wye.router.types import ARMS, FURTHER, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -66,7 +68,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(session: Session) -> int:
-    (reply,) = session.gateway.search(["Ada"], Route.DENSE, 99)
+    (reply,) = session.gateway.search(["Ada"], Ask(Route.DENSE, 99))
     return len(reply.ranking.hits)
 
 
@@ -86,7 +88,7 @@ def test_a_route_builds_its_own_arm_alone_and_words_load_no_models(
     folder: Path, route: Route
 ) -> None:
     with Session.open(load_settings(), folder) as session:
-        session.gateway.search(["Ada"], route, 1)
+        session.gateway.search(["Ada"], Ask(route, 1))
         built = [arm for arm in ARMS if vars(session.snapshot)[f"_{arm}"] is not None]
         assert built == [route]
         assert (vars(session)["_analyser"] is None) == (route == Route.LEXICAL)
@@ -97,7 +99,7 @@ def test_a_further_arm_is_built_once_it_is_asked_and_never_before(folder: Path) 
         session.build()
         assert vars(session.snapshot)["_further"] == {}
         for arm in FURTHER:
-            (reply,) = session.gateway.search(["Who met Ada?"], arm, 2, explain=True)
+            (reply,) = session.gateway.search(["Who met Ada?"], Ask(arm, 2, explain=True))
             assert (reply.route, [*reply.arms]) == (arm, [str(arm)])
             assert reply.relevance == ()
             assert reply.explanation is not None
@@ -379,7 +381,7 @@ def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     assert later.version == session.version == later.snapshot.base.version
     assert not later.snapshot.outgrown
     (ours,), (theirs,) = (
-        each.gateway.search(["Who met Ada?"], Route.FUSION, 9) for each in (later, session)
+        each.gateway.search(["Who met Ada?"], Ask(Route.FUSION, 9)) for each in (later, session)
     )
     assert ours.ranking == theirs.ranking
     assert later.reload() is None
@@ -511,11 +513,11 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
     settings = routed("words")
     with ModelCache() as models, Session.open(settings, folder) as session:
         model, analyser = open_router(settings, models), models.analyser(settings.analyser)
-        found = decide_without_index([SHORT, LONG], analyser, model, explain=True)
+        found = decide_without_index([SHORT, LONG], analyser, model, Ask(explain=True))
         assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
-        assert found == session.gateway.decide([SHORT, LONG], explain=True)
+        assert found == session.gateway.decide([SHORT, LONG], Ask(explain=True))
         for text, decision in zip((SHORT, LONG), found, strict=True):
-            assert decide_without_index([text], analyser, model, explain=True) == [decision]
+            assert decide_without_index([text], analyser, model, Ask(explain=True)) == [decision]
 
 
 def test_a_thresholds_file_stands_in_for_the_routers_own(
@@ -541,7 +543,7 @@ def test_replaced_thresholds_are_taken_over_by_the_next_session_and_by_no_other(
 ) -> None:
     session = Session.open(routed("words", file), folder)
     assert session.reload_thresholds() is None, "no question has needed the router"
-    (before,) = session.gateway.search([LONG], Route.AUTO, 1)
+    (before,) = session.gateway.search([LONG], Ask(Route.AUTO, 1))
     assert (before.route, session.router_name) == (Route.GRAPH, "handmade/v1")
     assert session.reload_thresholds() is None
     policy = write(file, 1.0, 1.0, "handmade/v1")
@@ -552,11 +554,11 @@ def test_replaced_thresholds_are_taken_over_by_the_next_session_and_by_no_other(
     assert later.reload_thresholds() is None
     (decision,) = session.gateway.decide([LONG])
     assert decision.thresholds == Thresholds(0.4, 0.6)
-    (after,) = later.gateway.search([LONG], Route.AUTO, 1)
+    (after,) = later.gateway.search([LONG], Ask(Route.AUTO, 1))
     assert after.decision is not None
     assert (after.route, after.decision.thresholds) == (Route.LEXICAL, policy.thresholds)
     del session
-    (again,) = later.gateway.search([LONG], Route.AUTO, 1)
+    (again,) = later.gateway.search([LONG], Ask(Route.AUTO, 1))
     assert again.ranking == after.ranking
     add(folder, "p4")
     newest = later.reload()

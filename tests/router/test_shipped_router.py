@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.harness import DEMO
 from wye.backends.sources import DocumentSource
+from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Reply, Route
@@ -111,7 +112,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def ask(session: Session, question: str, route: Route = Route.AUTO) -> tuple[Reply, list[str]]:
     # Alone: the batch changes nothing but who waits for whom.
-    (reply,) = session.gateway.search([question], route, 5)
+    (reply,) = session.gateway.search([question], Ask(route, 5))
     return reply, [hit.id for hit in reply.ranking.hits]
 
 

@@ -14,6 +14,7 @@ import pytest
 import wye
 from wye.backends.papers.units import MOST_READ
 from wye.featurizer.errors import ModelError
+from wye.router.ask import Ask
 from wye.router.errors import RerankerError
 from wye.router.session import Session
 from wye.router.settings import RerankerSettings, load_settings
@@ -124,7 +125,9 @@ def test_what_it_reads_decides_where_clue_and_facts_start(
         monkeypatch.setenv("WYE_RERANKER__MODEL", url)
         with Session.open(load_settings(), tmp_path) as session:
             question = "Which town of Livno or Mostar is known for fruit?"
-            found = [session.gateway.search([question], route, 5)[0].ranking.hits for _ in range(2)]
+            found = [
+                session.gateway.search([question], Ask(route, 5))[0].ranking.hits for _ in range(2)
+            ]
     assert found[0] == found[1]
     assert asked
     assert all(0 < len(body["documents"]) <= MOST_READ for body in asked)
@@ -143,4 +146,6 @@ def test_without_it_nothing_is_scored(tmp_path: Path, fake_models: None) -> None
         made.add([wye.Document("a", "Ada", "Ada is here.")])
     with Session.open(load_settings(), tmp_path) as session:
         assert session.snapshot.graph.scorer is None
-        assert np.isfinite(session.gateway.search(["Ada?"], Route.CLUE, 1)[0].ranking.hits[0].score)
+        assert np.isfinite(
+            session.gateway.search(["Ada?"], Ask(Route.CLUE, 1))[0].ranking.hits[0].score
+        )

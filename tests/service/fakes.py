@@ -30,6 +30,7 @@ from wye.backends.trigraph.explanation import (
 )
 from wye.backends.types import Passage, RankedHit, Ranking, Source
 from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.router.ask import Ask
 from wye.router.errors import ModelFileError
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import Begun, Gateway
@@ -197,21 +198,10 @@ class Library(Session, Gateway):
     def close(self) -> None:
         self.closed = True
 
-    def begin(
-        self,
-        questions: Sequence[str],
-        route: Route,
-        k: int,
-        filter: object | None = None,  # noqa: A002 - the gateway's word
-        *,
-        max_latency_ms: float | None = None,
-        min_relevance: float = 0.0,
-        explain: bool = False,
-        point: str = "",
-        text_only: bool = False,
-    ) -> Iterator[Begun]:
+    def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[Begun]:
+        route = ask.route
         self.batches.append((route, list(questions)))
-        self.allowed_ms.append(max_latency_ms)
+        self.allowed_ms.append(ask.max_latency_ms)
         if route == Route.AUTO and self.has_no_router:
             raise ModelFileError("There is no router model here; train one.")
         time.sleep(self.seconds.get(route, 0))
@@ -220,25 +210,25 @@ class Library(Session, Gateway):
         if self.poison and route != Route.DENSE and any(self.poison in q for q in questions):
             raise RuntimeError("a question that breaks the arm")
         if route == Route.AUTO:
-            decisions = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+            decisions = self.decide(questions, ask)
             replies = [
                 replace(
                     self._answer(
                         question,
                         Route.HYBRID
-                        if text_only and decision.route != Route.DENSE
+                        if ask.text_only and decision.route != Route.DENSE
                         else decision.route,
-                        k,
-                        filter,
+                        ask.k,
+                        ask.filter,
                     ),
                     decision=decision,
                 )
                 for question, decision in zip(questions, decisions, strict=True)
             ]
         else:
-            replies = [self._answer(question, route, k, filter) for question in questions]
-        replies = [_likely(reply, min_relevance, k) for reply in replies]
-        found = dict(enumerate(map(_explained, replies) if explain else replies))
+            replies = [self._answer(question, route, ask.k, ask.filter) for question in questions]
+        replies = [_likely(reply, ask.min_relevance, ask.k) for reply in replies]
+        found = dict(enumerate(map(_explained, replies) if ask.explain else replies))
         later = [
             place
             for place, reply in found.items()
@@ -254,20 +244,12 @@ class Library(Session, Gateway):
 
         yield Begun({p: own for p, own in found.items() if p not in later}, later, finish)
 
-    def decide(
-        self,
-        questions: Sequence[str],
-        filter: object | None = None,  # noqa: A002 - the gateway's word
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = False,
-        point: str = "",
-    ) -> list[Decision]:
+    def decide(self, questions: Sequence[str], ask: Ask = Ask()) -> list[Decision]:  # noqa: B008
         if self.poison and any(self.poison in question for question in questions):
             raise RuntimeError("a question that breaks the router")
-        hasty = max_latency_ms is not None and max_latency_ms < 5
+        hasty = ask.max_latency_ms is not None and ask.max_latency_ms < 5
         return [
-            self._decision(len(q.split()) / 10, hasty=hasty, explain=explain) for q in questions
+            self._decision(len(q.split()) / 10, hasty=hasty, explain=ask.explain) for q in questions
         ]
 
     def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:

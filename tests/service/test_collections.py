@@ -12,6 +12,7 @@ from tests.service.fakes import Library
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
+from wye.router.ask import Ask
 from wye.router.errors import ModelFileError
 from wye.router.model import save_policy
 from wye.router.policy import Policy
@@ -78,7 +79,7 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(
     assert collection.facts()["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
     later = collection.session
     for session, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
-        (reply,) = session.gateway.search(["What river?"], Route.AUTO, 1)
+        (reply,) = session.gateway.search(["What river?"], Ask(Route.AUTO, 1))
         assert reply.route == route
     assert not collection.renew()
 
@@ -206,7 +207,7 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
     assert [*after.passages(["b", "zz"])] == ["b"]
     for session, found in ((before, {"a"}), (after, {"a", "b"})):
         for route in (Route.DENSE, Route.GRAPH):
-            (reply,) = session.gateway.search(["Babbage"], route, 9)
+            (reply,) = session.gateway.search(["Babbage"], Ask(route, 9))
             assert {hit.id for hit in reply.ranking.hits} == found
 
 
@@ -239,7 +240,7 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Co
         assert [part() for part in former] == [None, None]
     finally:
         gc.enable()
-    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    (reply,) = real.session.gateway.search(["Ada"], Ask(Route.GRAPH, 9))
     assert len(reply.ranking.hits) == 2
 
 
@@ -249,7 +250,7 @@ def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -
     assert real.facts()["passages"] == 0
     add(ADA)
     assert real.renew()
-    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    (reply,) = real.session.gateway.search(["Ada"], Ask(Route.GRAPH, 9))
     assert [hit.id for hit in reply.ranking.hits] == ["a"]
     started = time.monotonic()
     assert not real.renew()

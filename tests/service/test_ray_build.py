@@ -19,6 +19,7 @@ from wye.backends.progress import Silent
 from wye.backends.readers.records import refuse
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
+from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route
@@ -92,7 +93,7 @@ def rows(folder: Path) -> list[Row]:
 
 def rankings(folder: Path) -> list[object]:
     with Session.open(load_settings(index=folder), folder) as session:
-        replies = session.gateway.search(QUESTIONS, Route.FUSION, 10)
+        replies = session.gateway.search(QUESTIONS, Ask(Route.FUSION, 10))
         return [reply.ranking for reply in replies]
 
 

@@ -20,6 +20,7 @@ from transformers import AutoConfig, AutoModel
 import wye
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import parse_brackets
+from wye.router.ask import Ask
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.session import Session
 from wye.router.types import USUAL, Route
@@ -235,10 +236,10 @@ def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:
-            together = container.gateway.search([MACHINE, MEETING], route, 5)
-            alone = [container.gateway.search([q], route, 5)[0] for q in (MACHINE, MEETING)]
+            together = container.gateway.search([MACHINE, MEETING], Ask(route, 5))
+            alone = [container.gateway.search([q], Ask(route, 5))[0] for q in (MACHINE, MEETING)]
             assert [reply.ranking for reply in together] == [reply.ranking for reply in alone]
-        decisions = container.gateway.decide([MACHINE, MEETING], explain=True)
+        decisions = container.gateway.decide([MACHINE, MEETING], Ask(explain=True))
         trees = [parse_brackets(decision.trees[0]) for decision in decisions]
         words = [tree.words() for tree in trees]
         assert [own[-2] for own in words] == ["described", "Babbage"]

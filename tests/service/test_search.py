@@ -10,13 +10,14 @@ from tests.service.fakes import Library
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.featurizer.spacy.parser import token_count
+from wye.router.ask import Ask
 from wye.router.types import BASELINE, Decision, Route, Thresholds
 from wye.service.batching import Entry, Later
 from wye.service.collections import Collection
 from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 
-GRAPH = SearchParams("c", Route.GRAPH, 2)
-ROUTE = SearchParams("c", Route.AUTO, 1, only_route=True)
+GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
+ROUTE = SearchParams(Route.AUTO, 1, only_route=True, collection="c")
 
 
 def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
@@ -38,13 +39,13 @@ def found(results: Sequence[object]) -> list[SearchResult]:
 
 def test_filters_are_compared_as_written() -> None:
     one, true, again = (
-        SearchParams("c", Route.DENSE, 5, {"type": "eq", "key": "y", "value": value})
+        SearchParams(Route.DENSE, 5, {"type": "eq", "key": "y", "value": value}, collection="c")
         for value in (1, True, 1)
     )
     assert one != true
     assert one == again
     assert hash(one) == hash(again)
-    assert SearchParams("c", Route.DENSE, 5) != one
+    assert SearchParams(Route.DENSE, 5, collection="c") != one
 
 
 def test_a_batch_is_one_search(library: Library) -> None:
@@ -65,7 +66,7 @@ def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
 
 def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) -> None:
     library.later = "later"
-    asked, auto = searcher(library), SearchParams("c", Route.AUTO, 2)
+    asked, auto = searcher(library), SearchParams(Route.AUTO, 2, collection="c")
     (alone,) = found(asked.work(auto, entries("later alone")))
     assert alone.reply.question == "later alone"
     together = entries("the river", "later one", "the bridge", "later two")
@@ -86,14 +87,14 @@ def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
     library.later = "later"
     asked, together = searcher(library), entries("the river", "later")
     library.failing = {Route.STEPS}
-    _, later = asked.work(SearchParams("c", Route.AUTO, 2), together)
+    _, later = asked.work(SearchParams(Route.AUTO, 2, collection="c"), together)
     assert isinstance(later, Later)
     (result,) = found(asked.work(later.key, together[1:]))
     assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
 
 
 def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: Library) -> None:
-    params = SearchParams("c", Route.GRAPH, 2, {"type": "like"})
+    params = SearchParams(Route.GRAPH, 2, {"type": "like"}, collection="c")
     results = searcher(library).work(params, entries("a", "b"))
     assert [type(result) for result in results] == [FilterError, FilterError]
 
@@ -116,14 +117,14 @@ def test_steps_are_to_stop_in_time_and_are_not_replaced_for_their_own_slowness(
 ) -> None:
     slow = searcher(library)
     library.seconds = {Route.STEPS: 0.2}
-    steps = SearchParams("c", Route.STEPS, 2)
+    steps = SearchParams(Route.STEPS, 2, collection="c")
     slow.work(steps, entries("to learn from"))
     library.batches.clear()
     library.allowed_ms.clear()
     (result,) = found(slow.work(steps, entries("hasty", seconds=0.1)))
     assert (result.reply.route, result.degraded) == (Route.STEPS, "")
     slow.work(steps, entries("one", seconds=60) + entries("two", seconds=8))
-    slow.work(SearchParams("c", Route.STEPS, 2, max_latency_ms=7.0), entries("bounded"))
+    slow.work(SearchParams(Route.STEPS, 2, max_latency_ms=7.0, collection="c"), entries("bounded"))
     slow.work(GRAPH, entries("another route"))
     hasty, both, bounded, other = library.allowed_ms
     assert hasty is not None
@@ -135,8 +136,10 @@ def test_steps_are_to_stop_in_time_and_are_not_replaced_for_their_own_slowness(
 def test_steps_are_replaced_where_not_even_fusion_is_in_time(library: Library) -> None:
     slow = searcher(library)
     library.seconds = {Route.FUSION: 0.2}
-    slow.work(SearchParams("c", Route.FUSION, 2), entries("to learn from"))
-    (late,) = found(slow.work(SearchParams("c", Route.STEPS, 2), entries("hasty", seconds=0.05)))
+    slow.work(SearchParams(Route.FUSION, 2, collection="c"), entries("to learn from"))
+    (late,) = found(
+        slow.work(SearchParams(Route.STEPS, 2, collection="c"), entries("hasty", seconds=0.05))
+    )
     assert (late.reply.route, late.degraded[:9]) == (Route.DENSE, "degraded:")
 
 
@@ -158,7 +161,9 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
 
 @pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
 def test_every_route_carries_its_passages(library: Library, route: Route) -> None:
-    (result,) = found(searcher(library).work(SearchParams("c", route, 3), entries("the river")))
+    (result,) = found(
+        searcher(library).work(SearchParams(route, 3, collection="c"), entries("the river"))
+    )
     assert {*result.passages} == {"mostar", "neretva", "tower"}
 
 
@@ -175,7 +180,7 @@ def test_a_decision_alone_searches_nothing(library: Library) -> None:
     assert library.batches == []
 
 
-@pytest.mark.parametrize("params", [SearchParams("c", Route.AUTO, 2), ROUTE])
+@pytest.mark.parametrize("params", [SearchParams(Route.AUTO, 2, collection="c"), ROUTE])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
     library: Library, params: SearchParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,11 +189,11 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     collection.load()
     library.poison = "poison"
 
-    def decide(session: Library, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
+    def decide(session: Library, questions: Sequence[str], ask: Ask) -> list[Decision]:
         if collection.session is library:
             library.with_thresholds = Thresholds(0.0, 0.1)
             assert collection.renew()
-        return decided(session, questions, **options)
+        return decided(session, questions, ask)
 
     decided = Library.decide
     monkeypatch.setattr(Library, "decide", decide)
@@ -207,7 +212,7 @@ def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> No
     """Only of the one that was asked for is said which keys passages have."""
     asked = {"type": "and", "filters": [{"type": "eq", "key": "k", "value": 1}]}
     fixed = Fixed({"type": "eq", "key": "k", "value": 1})
-    params = [SearchParams("default", Route.DENSE, 5, each) for each in (asked, fixed)]
+    params = [SearchParams(Route.DENSE, 5, each, collection="default") for each in (asked, fixed)]
     assert params[0] != params[1]
 
 
@@ -217,6 +222,6 @@ def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
     begun: list[Sequence[str]] = []
     monkeypatch.setattr(HashAnalyser, "encode_ahead", lambda _, texts: begun.append(texts))
     own = searcher(library)
-    for params in (GRAPH, SearchParams("c", Route.LEXICAL, 2), ROUTE):
+    for params in (GRAPH, SearchParams(Route.LEXICAL, 2, collection="c"), ROUTE):
         own.begin(params, entries("the river", "the bridge"))
     assert begun == [["the river", "the bridge"]] * 2

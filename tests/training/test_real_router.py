@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from wye.backends.files import DIGITS
+from wye.router.ask import Ask
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.model import RoutingModel, TrainedRouter, save_router
@@ -82,7 +83,7 @@ def test_deciding_gives_the_bits_of_the_replay(trained: Trained) -> None:
     assert together == list(offline.values())
     for text in list(offline)[::12]:
         assert gateway.decide([text]) == [offline[text]]
-    explained = gateway.decide(list(offline)[:3], explain=True)
+    explained = gateway.decide(list(offline)[:3], Ask(explain=True))
     assert [one.score for one in explained] == [one.score for one in together[:3]]
 
 
@@ -91,10 +92,10 @@ def test_searching_gives_the_bits_of_the_replay(trained: Trained) -> None:
     texts = list(offline)[::7]
     gateway = trained.container.gateway
     for k in (1, 10):
-        replies = gateway.search(texts, Route.AUTO, k)
+        replies = gateway.search(texts, Ask(Route.AUTO, k))
         assert [reply.decision for reply in replies] == [offline[text] for text in texts]
     for text in texts[::3]:
-        (reply,) = gateway.search([text], Route.AUTO, 5)
+        (reply,) = gateway.search([text], Ask(Route.AUTO, 5))
         assert reply.decision == offline[text]
 
 
@@ -111,7 +112,7 @@ def test_what_is_routed_answers_as_replayed(trained: Trained) -> None:
         for route in (Route.LEXICAL, Route.FUSION, Route.GRAPH)
     }
     for row, one in enumerate(replayed):
-        (reply,) = trained.container.gateway.search([one.question.text], Route.AUTO, 10)
+        (reply,) = trained.container.gateway.search([one.question.text], Ask(Route.AUTO, 10))
         expected = chosen[reply.route][row].hits[:10]
         assert [(hit.id, hit.score) for hit in reply.ranking.hits] == [
             (hit.id, hit.score) for hit in expected

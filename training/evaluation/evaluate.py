@@ -11,6 +11,7 @@ import numpy as np
 from wye.backends.documents import is_blank
 from wye.backends.progress import Progress, Silent
 from wye.backends.types import Float64, RankedHit
+from wye.router.ask import Ask
 from wye.router.types import Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
@@ -29,7 +30,7 @@ from wye.training.markdown import by_measure, escape, gain, spread, table
 class Endpoint(Protocol):
     """Answers questions, as the router's gateway does."""
 
-    def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
+    def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """One reply to each question, in order."""
         ...
 
@@ -148,11 +149,11 @@ def _ask(
     asked = [question for question in questions if not is_blank(question.text)]
     if asked:
         # So that the first question's latency has nothing that is built on first use.
-        endpoint.search([asked[0].text], route, depth)
+        endpoint.search([asked[0].text], Ask(route, depth))
     replies: dict[str, Reply] = {}
     rest = iter(asked)
     while window := list(islice(rest, batch)):
-        answers = endpoint.search([question.text for question in window], route, depth)
+        answers = endpoint.search([question.text for question in window], Ask(route, depth))
         replies.update(zip((question.id for question in window), answers, strict=True))
         progress.advance(len(window))
     return replies

@@ -14,6 +14,7 @@ from tests.fakes import ReadingAnalyser
 from tests.live import inside
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
+from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.steps import OUT_OF_TIME
 from wye.router.types import Route
@@ -143,7 +144,7 @@ def test_neither_order_nor_batch_changes_an_answer(
     with Session.open(SETTINGS, folder) as session:
 
         def search(texts: list[str]) -> list[Any]:
-            replies = session.gateway.search(texts, Route.STEPS, 4, filter_, explain=True)
+            replies = session.gateway.search(texts, Ask(Route.STEPS, 4, filter_, explain=True))
             return [(reply.ranking, reply.chain, reply.searches) for reply in replies]
 
         alone = {text: search([text])[0] for text in {*questions}}

@@ -299,7 +299,7 @@ def test_no_more_is_spent_than_a_day_has_whatever_happens(
         arm = RemoteArm("paid", kind, 5.0)
         ledger = Ledger(Path(folder) / "wye.spent")
         budget = Budget(ledger, "ada", 0.02 * most)
-        params = SearchParams("docs", Route.FUSION, 5)
+        params = SearchParams(Route.FUSION, 5, collection="docs")
         for _ in range(3):
             item = QueuedQuestion("Which river?", "1")
             asked = (gate.ask(arm, params, item, 1.0, budget) for _ in range(together))

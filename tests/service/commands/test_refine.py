@@ -16,6 +16,7 @@ from tests.fakes import speaking
 from tests.hashing import FakeAnalyser
 from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.locks import writer_lock
+from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -77,7 +78,7 @@ def bridges(index: Path, route: Route) -> set[str]:
     """The sentences that led to what is found for a question about Livno."""
     with Session.open(load_settings(), index) as session:
         question = "Which town does a road from Livno lead to?"
-        (reply,) = session.gateway.search([question], route, 3, explain=True)
+        (reply,) = session.gateway.search([question], Ask(route, 3, explain=True))
         assert reply.explanation is not None
         return {note.bridge.sentence for note in reply.explanation.entities if note.bridge}
 

@@ -16,6 +16,7 @@ from tests.stored import fetch
 from tests.training.made import CountingProgress
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
+from wye.router.ask import Ask
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text
 from wye.router.gateway import Gateway
 from wye.router.session import Session
@@ -63,7 +64,7 @@ def test_a_replay_says_what_the_gateway_says(
     assert [one.question.text for one in replay.questions] == texts
     assert replay.judgements == dataset.judgements
     for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
-        asked = container.gateway.search(texts, arm, 20)
+        asked = container.gateway.search(texts, Ask(arm, 20))
         assert replay.rankings(arm) == [reply.ranking for reply in asked]
     assert [one.question.group for one in replay.questions] == ["demo"] * 10
     assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
@@ -73,15 +74,15 @@ def test_a_question_is_replayed_with_its_filter(
     container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
     one, other = dataset.questions[:2]
-    (hit,) = container.gateway.search([one.text], Route.LEXICAL, 1)[0].ranking.hits
+    (hit,) = container.gateway.search([one.text], Ask(Route.LEXICAL, 1))[0].ranking.hits
     title = container.passages([hit.id])[hit.id].metadata
     key, value = next(iter(title.items()))
     without = {"type": "ne", "key": key, "value": value}
     filtered = replace(dataset, filters={one.id: without})
     replay = read_training(replay_dataset(container, filtered, tmp_path / "filtered", depth=20))
     for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
-        kept = container.gateway.search([one.text], arm, 20, without)[0].ranking
-        free = container.gateway.search([other.text], arm, 20)[0].ranking
+        kept = container.gateway.search([one.text], Ask(arm, 20, without))[0].ranking
+        free = container.gateway.search([other.text], Ask(arm, 20))[0].ranking
         assert replay.rankings(arm)[:2] == [kept, free]
     assert hit.id not in [h.id for h in replay.rankings(Route.LEXICAL)[0].hits]
     assert key_of(container, filtered) != key_of(container, dataset)
@@ -96,9 +97,9 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     replay = read_training(path)
     texts = [question.text for question in dataset.questions]
     fused = fuse_all(replay.results, settings, [None] * len(texts), 10)
-    served = container.gateway.search(texts, Route.FUSION, 10)
+    served = container.gateway.search(texts, Ask(Route.FUSION, 10))
     assert fused == [reply.ranking for reply in served]
-    text_alone = container.gateway.search(texts, Route.HYBRID, 10)
+    text_alone = container.gateway.search(texts, Ask(Route.HYBRID, 10))
     assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
 
 
@@ -110,9 +111,9 @@ def test_a_further_arm_is_replayed_where_fusion_has_its_list(
         replay = read_training(replay_dataset(session, dataset, tmp_path, depth=fusion.depth))
         texts = [question.text for question in dataset.questions]
         for arm in FURTHER:
-            asked = session.gateway.search(texts, arm, fusion.depth)
+            asked = session.gateway.search(texts, Ask(arm, fusion.depth))
             assert replay.rankings(arm) == [reply.ranking for reply in asked]
-        served = session.gateway.search(texts, Route.FUSION, 10)
+        served = session.gateway.search(texts, Ask(Route.FUSION, 10))
     fused = fuse_all(replay.results, fusion, [None] * len(texts), 10)
     assert fused == [reply.ranking for reply in served]
     # What adds up scores knows no scale for them, and does without.
@@ -127,7 +128,7 @@ def test_steps_of_a_replay_are_those_that_serve(
         dataset = read_dataset(DEMO, "train", limit=20)
         replay = read_training(replay_dataset(session, dataset, tmp_path))
         texts = [question.text for question in dataset.questions]
-        served = session.gateway.search(texts, Route.STEPS, 10)
+        served = session.gateway.search(texts, Ask(Route.STEPS, 10))
     taken = [reply.searches > 0 for reply in served]
     assert 0 < sum(taken) < len(taken)
     assert [one.steps is not None for one in replay.questions] == taken

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from wye.backends.types import RankedHit, Ranking
+from wye.router.ask import Ask
 from wye.router.types import Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
@@ -33,9 +34,9 @@ class Canned:
     def __init__(self) -> None:
         self.batches: list[int] = []
 
-    def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
+    def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         self.batches.append(len(questions))
-        return [self._reply(question, route, k) for question in questions]
+        return [self._reply(question, ask.route, ask.k) for question in questions]
 
     def _reply(self, question: str, route: Route, k: int) -> Reply:
         ids = ANSWERS.get((route, question), [])[:k]
