@@ -9,7 +9,6 @@ import json
 import logging
 import mmap
 import re
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -22,6 +21,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from wye.featurizer.errors import UnsupportedModelError
+from wye.featurizer.imports import ImportingWithout
 from wye.featurizer.types import Float32, Span
 
 if TYPE_CHECKING:
@@ -377,13 +377,6 @@ def states_graph(
 
 def as_openvino() -> ModuleType:
     """Import OpenVINO without its converter, which reports its import over the network."""
-    converter = "openvino.tools.ovc"
-    hidden = "openvino" not in sys.modules
-    if hidden:
-        # A module that is None here cannot be imported; OpenVINO then does without the converter.
-        sys.modules[converter] = None  # type: ignore[assignment]
-    try:
+    # OpenVINO does without the converter if it cannot be imported.
+    with ImportingWithout("openvino.tools.ovc"):
         return import_module("openvino")
-    finally:
-        if hidden:
-            del sys.modules[converter]

@@ -379,7 +379,9 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
 def schema_of(settings: Settings) -> str:
     """Schema id of the features under these settings."""
     own = settings.analyser
-    return schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+    return schema_id(
+        open_syntax_parser(own.pipeline, own.constituency, fast=own.fast_parser).fingerprint
+    )
 
 
 def command_line(arguments: list[str]) -> str:

@@ -168,13 +168,18 @@ class SyntaxParser:
         return [_syntax(parse, [next(trees) for _ in parse.token_sentences]) for parse in parses]
 
 
-def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
+def open_syntax_parser(
+    pipeline: str, constituency: ConstituencySettings, *, fast: bool = True
+) -> SyntaxParser:
     """Open the parser of questions without the encoder, for features alone.
+
+    Args:
+        fast: See `spacy.pipeline.Pipeline`.
 
     Raises:
         ModelError: A model is missing or damaged.
     """
-    return SyntaxParser(SpacyParser(pipeline), open_tree_parser(*locate(constituency)))
+    return SyntaxParser(SpacyParser(pipeline, fast=fast), open_tree_parser(*locate(constituency)))
 
 
 def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:

@@ -51,17 +51,20 @@ _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 class SpacyParser:
     """A spaCy pipeline, and on demand a pool of processes that each load the same one."""
 
-    def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
+    def __init__(
+        self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0, *, fast: bool = True
+    ) -> None:
         """Prepare a parser; the pipeline is loaded on first use.
 
         Args:
             pipeline: A package that has `load()`, or a folder saved by spaCy.
             processes: Number of helper processes for `parse_many`; 0 for none.
+            fast: See `Pipeline`.
         """
-        self._pipeline = pipeline
+        self._name, self._fast = pipeline, fast
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
-        self._own: Pipeline | None = None
+        self._pipeline: Pipeline | None = None
         self._renewal: Thread | None = None
 
     def _loaded(self) -> Pipeline:
@@ -69,20 +72,20 @@ class SpacyParser:
 
         Once it has grown, another one is loaded beside it, which takes a second.
         """
-        if self._own is None:
-            self._own = Pipeline(self._pipeline)
-        elif self._own.has_grown and (self._renewal is None or not self._renewal.is_alive()):
+        if self._pipeline is None:
+            self._pipeline = Pipeline(self._name, fast=self._fast)
+        elif self._pipeline.has_grown and (self._renewal is None or not self._renewal.is_alive()):
             self._renewal = Thread(target=self._renew, daemon=True)
             self._renewal.start()
-        return self._own
+        return self._pipeline
 
     def _renew(self) -> None:
-        self._own = Pipeline(self._pipeline)
+        self._pipeline = Pipeline(self._name, fast=self._fast)
 
     @property
     def is_loaded(self) -> bool:
         """Whether the pipeline is loaded."""
-        return self._own is not None
+        return self._pipeline is not None
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -91,7 +94,7 @@ class SpacyParser:
         Raises:
             ModelError: It is missing, or lacks a component.
         """
-        meta = stored_meta(self._pipeline) or self._loaded().nlp.meta
+        meta = stored_meta(self._name) or self._loaded().nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
@@ -149,7 +152,7 @@ class SpacyParser:
                 self._processes,
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_start_worker,
-                initargs=(self._pipeline,),
+                initargs=(self._name, self._fast),
             )
         shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
         return chain.from_iterable(self._pool.map(_parse_share, shares))
@@ -337,14 +340,16 @@ def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
 _worker_pipeline: list[Pipeline] = []
 
 
-def _start_worker(pipeline: str) -> None:
+def _start_worker(pipeline: str, fast: bool) -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=end_with_parent, daemon=True).start()
-    _worker_pipeline[:] = [Pipeline(pipeline)]
+    _worker_pipeline[:] = [Pipeline(pipeline, fast=fast)]
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
-    if _worker_pipeline[0].has_grown:
-        _worker_pipeline[0] = Pipeline(_worker_pipeline[0].name)
-    return list(parse_with(_worker_pipeline[0], texts))
+    (pipeline,) = _worker_pipeline
+    if pipeline.has_grown:
+        pipeline = Pipeline(pipeline.name, fast=pipeline.fast)
+        _worker_pipeline[:] = [pipeline]
+    return list(parse_with(pipeline, texts))

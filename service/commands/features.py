@@ -65,7 +65,9 @@ def _describe(question: str) -> DescribedQuestion:
     check([question], 1)
     settings = load_settings().analyser
     with messages().status("Loading the models"):
-        parser = open_syntax_parser(settings.pipeline, settings.constituency)
+        parser = open_syntax_parser(
+            settings.pipeline, settings.constituency, fast=settings.fast_parser
+        )
     (syntax,) = parser.parse([question])
     values = feature_row(syntax)
     notes = []

@@ -109,7 +109,7 @@ def _features(texts: Sequence[str], settings: AnalyserSettings) -> Float64:
 
 @lru_cache(maxsize=1)
 def _parser(settings: AnalyserSettings) -> SyntaxParser:
-    return open_syntax_parser(settings.pipeline, settings.constituency)
+    return open_syntax_parser(settings.pipeline, settings.constituency, fast=settings.fast_parser)
 
 
 def _key(text: str) -> bytes:

@@ -114,7 +114,9 @@ class Tuning:
         read = [read_training(path) for path in replays]
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
-        parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
+        parser = open_syntax_parser(
+            own.analyser.pipeline, own.analyser.constituency, fast=own.analyser.fast_parser
+        )
         schema = schema_id(parser.fingerprint)
         found = load_router(router.folder(), schema_id=schema, names=COLUMNS)
         deciding = stages(found.scorer.names)

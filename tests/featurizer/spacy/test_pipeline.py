@@ -30,7 +30,7 @@ TEXTS = st.lists(
     min_size=1,
     max_size=6,
 )
-QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
+QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 
 
 def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing of its kind
@@ -98,7 +98,10 @@ def test_rules_for_one_word_and_for_several_are_kept_apart(plain: Language) -> N
         check(plain, Pipeline(DEFAULT_PIPELINE), texts)
 
 
-def test_a_pipeline_of_another_make_keeps_what_it_has(plain: Language, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_forgets_warnings")
+def test_a_pipeline_of_another_make_keeps_what_it_has(
+    plain: Language, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     other = load_pipeline(DEFAULT_PIPELINE)
     other.remove_pipe("lemmatizer")
     rule = {"patterns": [[{"LENGTH": 3}]], "attrs": {"LEMMA": "three"}}
@@ -109,9 +112,57 @@ def test_a_pipeline_of_another_make_keeps_what_it_has(plain: Language, tmp_path:
     fast = Pipeline(str(tmp_path / "other"))
     names = [type(component).__name__ for component in fast.components]
     assert names == ["Tok2Vec", "Tags", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
+    (message,) = caplog.messages
+    assert "attribute_ruler, parser, ner run at spaCy's own speed" in message
     assert not WordForms.fits(part(fast.nlp, "attribute_ruler"))
     assert not WindowEncoder.fits(part(plain, "tagger").model)
     check(other, fast, QUESTIONS[:20])
+
+
+@pytest.fixture
+def _forgets_warnings() -> None:
+    wye.featurizer.spacy.pipeline._warn_once.cache_clear()
+
+
+def test_one_setting_turns_the_replacements_off(plain: Language, fast: Pipeline) -> None:
+    own = Pipeline(DEFAULT_PIPELINE, fast=False)
+    assert own.components == [component for _, component in own.nlp.pipeline]
+    assert {type(component).__module__.split(".")[0] for component in own.components} == {"spacy"}
+    check(own.nlp, fast, QUESTIONS[:40])
+    parsers = [SpacyParser(fast=False), SpacyParser()]
+    first, second = [one.parse_questions(QUESTIONS[:40], tokens=True) for one in parsers]
+    assert first == second
+    first, second = [[*one.parse_many(QUESTIONS[:40])] for one in parsers]
+    assert first == second
+
+
+@pytest.mark.usefixtures("_forgets_warnings")
+def test_of_another_version_spacys_own_code_runs_and_the_log_says_so_once(
+    plain: Language, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "COMPARED_SPACY", "3.7")
+    for _ in range(2):
+        pipeline = Pipeline(DEFAULT_PIPELINE)
+        assert pipeline.components == [component for _, component in pipeline.nlp.pipeline]
+    (message,) = caplog.messages
+    assert f"spaCy is {spacy.about.__version__}, and only 3.7 is known here" in message
+    check(plain, pipeline, QUESTIONS[:10])
+
+
+@pytest.mark.usefixtures("_forgets_warnings")
+def test_with_an_unknown_part_spacys_own_code_runs_and_the_log_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = load_pipeline(DEFAULT_PIPELINE)
+    ruler: Any = other.add_pipe("entity_ruler", before="ner")
+    ruler.add_patterns([{"label": "BOAT", "pattern": "ferry"}])
+    other.to_disk(tmp_path / "other")
+    for _ in range(2):
+        pipeline = Pipeline(str(tmp_path / "other"))
+        assert pipeline.components == [component for _, component in pipeline.nlp.pipeline]
+    (message,) = caplog.messages
+    assert "it has entity_ruler, which is not known here" in message
+    check(other, pipeline, ["The ferry left.", *QUESTIONS[:10]])
 
 
 @pytest.mark.parametrize("name", ["en_no_such", "json", "", "../x"])
