@@ -46,7 +46,8 @@ class TextLines(logging.Formatter):
         line = f"{_time_of(record)} {record.levelname.lower():<7} {record.getMessage()} {extra}"
         line = line.rstrip().replace("\n", "\\n")
         if record.exc_info:
-            line += "\n" + indent(self.formatException(record.exc_info), "  ")
+            # First made visible, since `indent` passes over lines of blanks, such as "\\r".
+            line += "\n" + indent(self.formatException(record.exc_info).translate(VISIBLE), "  ")
         return line.translate(VISIBLE)
 
 

@@ -221,7 +221,7 @@ def test_every_file_of_the_console_is_shipped() -> None:
     patterns = project["tool"]["setuptools"]["package-data"]["wye.service"]
     shipped = {path for pattern in patterns for path in (ROOT / "service").glob(pattern)}
     assert len(files_of_the_console()) > 20
-    assert {*files_of_the_console()} <= shipped
+    assert {path.resolve() for path in files_of_the_console()} <= shipped
 
 
 def test_the_console_fetches_nothing_from_elsewhere() -> None:
