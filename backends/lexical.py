@@ -9,7 +9,7 @@ import math
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -37,8 +37,6 @@ from wye.backends.types import (
 )
 
 _OFTEN = "frequencies"
-_PASSAGE_BITS = 13
-_PASSAGES_AT_ONCE = 1 << _PASSAGE_BITS
 _POSTINGS_AT_ONCE = 2**20
 
 _MOST_WORDS = 100_000
@@ -438,12 +436,12 @@ def bm25(
 
 
 def postings(
-    terms: Int32, lengths: Int32, vocabulary: int
+    numbers: Int32, lengths: Int32, vocabulary: int
 ) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
-    """The passages of each term with term frequencies, by a counting sort over slices of passages.
+    """The passages of each term, with term frequencies.
 
     Args:
-        terms: (t,) term numbers of n passages, end to end, repeats kept.
+        numbers: (t,) term numbers of n passages, end to end, repeats kept.
         lengths: (n,) number of terms of each passage.
         vocabulary: Size v of the vocabulary.
 
@@ -451,33 +449,22 @@ def postings(
         (v + 1,) offset of each term's postings, (m,) rows of passages, ascending for each term,
         and (m,) term frequencies.
     """
-    sizes, most = np.zeros(vocabulary, np.int64), 0
-    for term, _, often in _counted(terms, lengths):
-        sizes += np.bincount(term, minlength=vocabulary)
-        most = max(most, int(often.max(initial=0)))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    passages = np.empty(starts[-1], np.int32)
-    found = np.empty(starts[-1], np.min_scalar_type(most))
-    free = starts[:-1].copy()
-    for term, passage, often in _counted(terms, lengths):
-        own = np.bincount(term, minlength=vocabulary)
-        places = np.repeat(free - (np.cumsum(own) - own), own) + np.arange(len(term))
-        passages[places], found[places] = passage, often
-        free += own
-    return starts, passages, found
+    from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped index need not pay
 
-
-def _counted(terms: Int32, lengths: Int32) -> Iterator[tuple[Int64, Int64, Int64]]:
-    """Terms, passages and frequencies, ascending by term and passage, for slices of passages."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    for first in range(0, len(lengths), _PASSAGES_AT_ONCE):
-        part = lengths[first : first + _PASSAGES_AT_ONCE]
-        last = ends[first + len(part) - 1]
-        own = terms[ends[first] - part[0] : last].astype(np.int64)
-        pairs = np.sort(own << _PASSAGE_BITS | np.repeat(np.arange(len(part)), part))
-        new = np.flatnonzero(np.diff(pairs, prepend=-1))
-        distinct, often = pairs[new], np.diff(new, append=len(pairs))
-        yield distinct >> _PASSAGE_BITS, first + (distinct & _PASSAGES_AT_ONCE - 1), often
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    # With offsets of 64 bits, SciPy would copy all numbers to that size.
+    starts = starts.astype(np.int32) if len(numbers) < 2**31 else starts
+    by_passage = sparse.csr_array(
+        (np.ones(len(numbers), np.int32), numbers, starts), shape=(len(lengths), vocabulary)
+    )
+    by_term = by_passage.tocsc()
+    by_term.sum_duplicates()
+    smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
+    return (
+        by_term.indptr.astype(np.int64),
+        by_term.indices.astype(np.int32),
+        by_term.data.astype(smallest),
+    )
 
 
 class _TermNumbers(dict[str, int]):

@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from wye.backends.numerics import half_products, rank_rows, require_k, top_rows
-from wye.backends.papers.facts import QUESTION
-from wye.backends.papers.units import Scoring, Set, Units
+from wye.backends.papers.units import QUESTION, Scoring, Set, Units
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.full_walk import Masses

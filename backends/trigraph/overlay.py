@@ -7,36 +7,33 @@ the entities that they mention, before or after, replace those of the base. `ass
 passages is the slow reference.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.layers import Layers
 from wye.backends.numerics import distinct, ranges, sums, without
 from wye.backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
-from wye.backends.strings import FurtherWords, SentenceWords, Words, positions
+from wye.backends.strings import FurtherWords, SentenceWords
 from wye.backends.text import entity_key, title_keys, title_names
-from wye.backends.trigraph.assembly import most_passages, recurring, wants_phrases
 from wye.backends.trigraph.full_walk import reciprocal
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
 from wye.backends.trigraph.graph_sources import LayeredKeys
 from wye.backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
 from wye.backends.trigraph.local_walk import Edges, LocalWalk
-from wye.backends.trigraph.names import (
-    MAX_WORDS,
-    MIN_SINGLE_WORD,
-    DisplayNames,
-    Link,
-    NameTrie,
-    NameWords,
-    says_enough,
+from wye.backends.trigraph.names import MAX_WORDS, MIN_SINGLE_WORD, NameTrie, NameWords, says_enough
+from wye.backends.trigraph.overlay_changes import (
+    NameChanges,
+    OverlaidNames,
+    OverlaidTrie,
+    changed_edges,
+    layers_before,
+    mentions_in,
 )
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask
@@ -57,37 +54,10 @@ def overlay(
         None if the change decides anew whether noun phrases are entities: then the graph must be
         assembled from all passages.
     """
-    change = _Change(two, graph, settings)
-    return change.laid(walk) if change.is_alike else None
-
-
-@dataclass(slots=True)
-class _Name:
-    """A key of some name in the added or removed passages.
-
-    Attributes:
-        entity: Its entity in the base; -1 if it has none.
-        mentions: Change in the number of mentions of each surface.
-        phrases: Change in the number of passages with each noun phrase.
-        lost, titled: Passages that lose it as a title (rows of the base), and that gain it.
-        was_named, is_named: Whether it is tagged or a title, before and after.
-        was_phrase, is_phrase: Whether it is a recurring noun phrase, before and after.
-    """
-
-    entity: int
-    mentions: Counter[str] = field(default_factory=Counter)
-    phrases: Counter[str] = field(default_factory=Counter)
-    lost: list[int] = field(default_factory=list)
-    titled: list[int] = field(default_factory=list)
-    was_named: bool = False
-    is_named: bool = False
-    was_phrase: bool = False
-    is_phrase: bool = False
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it is an entity after the change."""
-        return self.is_named or self.is_phrase
+    changes = NameChanges(two, graph, settings)
+    if not changes.is_alike:
+        return None
+    return _Overlay(two, graph, settings, changes).laid(walk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,105 +83,22 @@ class _Part:
     titles: Int64
 
 
-class _Change:
+class _Overlay:
     """The difference between the graph of two corpora together and that of the base."""
 
-    def __init__(self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings) -> None:
+    def __init__(
+        self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings, changes: NameChanges
+    ) -> None:
         self._two, self._graph, self._settings = two, graph, settings
-        base, added, ground = two.base, two.added, graph.ground
-        self._ground = ground
-        gone = two.sentences.gone
-        mentioned, phrases = (_coded(of, gone) for of in (base.entities, base.phrases))
-        sizes = [
-            (len(of.code), len(of.code) - len(lost[1]) + len(more.code))
-            for of, lost, more in (
-                (base.entities, mentioned, added.entities),
-                (base.phrases, phrases, added.phrases),
-            )
-        ]
-        before, after = (wants_phrases(settings, *pair) for pair in zip(*sizes, strict=True))
-        self.is_alike = before == after
-        if not self.is_alike:
-            return
-        self._with_phrases = after
-        self._sizes = len(base), len(two.passages)
-        self._names: dict[str, _Name] = {}
-        self._count_mentions(mentioned[1])
-        if after:
-            self._count_phrases(*phrases)
-        self._count_titles()
-        self._names.pop("", None)
-        for key, name in self._names.items():
-            self._judge(key, name)
-
-    def _name(self, key: str) -> _Name:
-        if key not in self._names:
-            self._names[key] = _Name(self._ground.find(key))
-        return self._names[key]
-
-    def _count_mentions(self, lost: Int32) -> None:
-        base, added = self._two.base.entities.names, self._two.added.entities
-        for code, times in Counter(lost.tolist()).items():
-            key = self._ground.surfaces.keys[code]
-            self._name(key).mentions[base[code]] -= times
-        surfaces = [*added.names]
-        self._surface_keys = [*map(entity_key, surfaces)]
-        for code, times in Counter(added.code.tolist()).items():
-            self._name(self._surface_keys[code]).mentions[surfaces[code]] += times
-
-    def _count_phrases(self, place: Int64, lost: Int32) -> None:
-        two, phrases = self._two, self._ground.phrases
-        base, added = two.base, two.added
-        owner = base.sentence_passage[two.sentences.gone[place]].tolist()
-        for code, _ in {*zip(lost.tolist(), owner, strict=True)}:
-            self._name(phrases.keys[code]).phrases[base.phrases.names[code]] -= 1
-        owner = added.sentence_passage[added.phrases.sentence].tolist()
-        for code, _ in {*zip(added.phrases.code.tolist(), owner, strict=True)}:
-            phrase = added.phrases.names[code]
-            self._name(entity_key(phrase)).phrases[phrase] += 1
-        # The upper limit depends on the number of passages, so other phrases may exceed it.
-        least, most = sorted(map(most_passages, self._sizes))
-        between = (phrases.frequency > least) & (phrases.frequency <= most)
-        for code in np.flatnonzero(between).tolist() if least < most else ():
-            self._name(phrases.keys[code])
-
-    def _count_titles(self) -> None:
-        two, ground = self._two, self._ground
-        if not self._settings.title_entities:
-            return
-        for row in two.passages.gone.tolist():
-            for entity in ground.titles.one(row).tolist():
-                self._name(ground.keys[entity]).lost.append(row)
-        for row, title in zip(two.passages.added.tolist(), two.added.titles, strict=True):
-            for key in title_keys(title):
-                self._name(key).titled.append(row)
-
-    def _judge(self, key: str, name: _Name) -> None:
-        """Set whether a key is an entity before and after."""
-        ground = self._ground
-        tagged = sum(ground.surfaces.frequency[code] for code in ground.surfaces.of(key))
-        titled = len(self._graph.titled.one(name.entity)) if name.entity >= 0 else 0
-        name.was_named = bool(tagged or titled)
-        tagged += sum(name.mentions.values())
-        name.is_named = bool(tagged or titled - len(name.lost) + len(name.titled))
-        if not self._with_phrases:
-            return
-        codes = ground.phrases.of(key)
-        known = {self._two.base.phrases.names[c]: int(ground.phrases.frequency[c]) for c in codes}
-        after = Counter(known)
-        after.update(name.phrases)
-        for frequency, passages, when in zip(
-            (known, after), self._sizes, ("was_phrase", "is_phrase"), strict=True
-        ):
-            found = recurring(np.array([*frequency.values()], np.int64), passages)
-            setattr(name, when, bool(found.any()))
+        self._ground = graph.ground
+        self._changes, self._names = changes, changes.by_key
+        self._edges = changed_edges(two, graph.chunk_edges)
 
     def laid(self, walk: LocalWalk | None) -> tuple[TriGraph, LocalWalk | None]:
         """The graph and the walk of both corpora."""
         two, graph = self._two, self._graph
-        self._tie_chunks()
         self._number()
-        others = [*self._find_names(), self._with_changed_phrases(), self._chunk_rows]
+        others = [*self._find_names(), self._with_changed_phrases(), self._edges.rows]
         rows = without(distinct(np.concatenate(others)), two.passages.gone)
         ties = self._tied([self._of_base(rows), self._of_added()])
         taken = np.zeros(len(two.base), bool)
@@ -235,47 +122,10 @@ class _Change:
             mentions=self._mentions(ties, taken, touched),
             titled=self._titles,
             names=self._trie,
-            display_names=_OverlaidNames(self._keys, self._written),
+            display_names=OverlaidNames(self._keys, self._written),
             kept=None,
         )
         return found, walk and self._walk(walk, passages, totals, ties, touched)
-
-    def _tie_chunks(self) -> None:
-        """Find the edges between chunks of the documents that gain or lose passages.
-
-        Sets which rows of the base belong to these documents, and how edges are numbered.
-        """
-        two, edges = self._two, self._graph.chunk_edges
-        base, added = two.base, two.added
-        self._chunk_rows, self._before, self._ends = _NONE, _NONE, edges
-        self._edges = Layers(0, _NONE, _NONE)
-        if not (base.chunks.any() or added.chunks.any()):
-            return
-        names = {base.documents[row] for row in two.passages.gone.tolist()} | {*added.documents}
-        self._chunk_rows = positions(base.documents, names)
-        chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
-        for row in without(self._chunk_rows, two.passages.gone).tolist():
-            chunk = int(base.chunks[row]), two.passages.number(row)
-            chunks[base.documents[row]].append(chunk)
-        for row, name, place in zip(
-            two.passages.added.tolist(), added.documents, added.chunks.tolist(), strict=True
-        ):
-            chunks[name].append((place, row))
-        ends: list[tuple[int, int]] = []
-        before: list[int] = []
-        for name in sorted(names):
-            place = bisect_left(edges, name, key=lambda edge: base.documents[int(edge[0])])
-            for (one, row), (other, next_row) in pairwise(sorted(chunks[name])):
-                if other == one + 1:
-                    ends.append((row, next_row))
-                    before.append(place)
-        of_them = np.zeros(len(base), bool)
-        of_them[self._chunk_rows] = True
-        gone = np.flatnonzero(of_them[edges[:, 0]])
-        self._before = np.array(before, np.int64)
-        self._edges = _layers(len(edges), gone, self._before)
-        new = np.sort(np.array(ends, np.int32).reshape(-1, 2), axis=1)
-        self._ends = self._edges.lay(two.passages.numbers(edges), new)
 
     def _number(self) -> None:
         """Number the entities, and after them the edges between chunks."""
@@ -285,13 +135,13 @@ class _Change:
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
         before = np.array([ground.keys.place(key) for key in born], np.int64)
-        size, edges = len(ground.keys), self._edges
-        self._entities = self._nodes = _layers(size, gone, before)
+        size, edges = len(ground.keys), self._edges.layers
+        self._entities = self._nodes = layers_before(size, gone, before)
         if len(edges) or edges.base:
-            self._nodes = _layers(
+            self._nodes = layers_before(
                 size + edges.base,
                 np.concatenate([gone, size + edges.gone]),
-                np.concatenate([before, size + self._before]),
+                np.concatenate([before, size + self._edges.before]),
             )
         self._keys = LayeredKeys(self._entities, ground.keys, born)
         known = {key: self._entities.number(name.entity) for key, name in there if name.entity >= 0}
@@ -332,7 +182,7 @@ class _Change:
                 places.append(self._two.base.sentence_passage[sentences].astype(np.int64))
         added = NameTrie.of([(self._keys[entity], entity) for entity in sorted(found)], words)
         self._words = words
-        self._trie = _OverlaidTrie(words, trie.without(lost), added, self._entities)
+        self._trie = OverlaidTrie(words, trie.without(lost), added, self._entities)
         return places
 
     def _with_changed_phrases(self) -> Int64:
@@ -361,13 +211,13 @@ class _Change:
             ends, own = ground.starts.ends[sentences], every.lengths[sentences]
             words = SentenceWords(every.packed[ranges(ends - own, ends)], own)
         number = two.sentences.numbers(sentences).astype(np.int64)
-        place, code = _coded(base.entities, sentences)
+        place, code = mentions_in(base.entities, sentences)
         entity = ground.surfaces.entity[code]
         known = entity >= 0
         tagged = np.stack([number[place[known]], numbers(entity[known])])
         found = np.empty((2, 0), np.int64)
-        if self._with_phrases:
-            place, code = _coded(base.phrases, sentences)
+        if self._changes.with_phrases:
+            place, code = mentions_in(base.phrases, sentences)
             found = np.stack([number[place], self._phrase_entities[code]])
         titles = np.repeat(passages, ground.titles.lengths(rows)), numbers(ground.titles.of(rows))
         return _Part(
@@ -399,8 +249,10 @@ class _Change:
         if self._settings.link_text:
             texts = chain.from_iterable(added.iter_sentence_texts())
             words = SentenceWords.of(texts, self._words)
-        surface = np.array([self._numbers.get(key, -1) for key in self._surface_keys], np.int64)
-        keys = [entity_key(phrase) for phrase in added.phrases.names if self._with_phrases]
+        surface = np.array(
+            [self._numbers.get(key, -1) for key in self._changes.surface_keys], np.int64
+        )
+        keys = [entity_key(phrase) for phrase in added.phrases.names if self._changes.with_phrases]
         phrase = np.full(len(added.phrases.names), -1, np.int64)
         for code, key in enumerate(keys):
             if key in self._names and self._names[key].is_phrase:
@@ -447,8 +299,8 @@ class _Change:
                 owner = part.owner[np.searchsorted(part.sentences, sentence)]
                 counts.append(owner * size + entity)
             counts.append(_pairs(part.titles, size))
-            edge, end = np.nonzero(np.isin(self._ends, part.passages))
-            ends = self._ends[edge, end].astype(np.int64)
+            edge, end = np.nonzero(np.isin(self._edges.ends, part.passages))
+            ends = self._edges.ends[edge, end].astype(np.int64)
             counts.append(ends * size + len(self._keys) + edge)
         pairs, times = np.unique(np.concatenate(counts), return_counts=True)
         sentences = np.sort(np.concatenate([part.sentences for part in parts]))
@@ -609,66 +461,11 @@ class _Ties:
     times: Float32
 
 
-class _OverlaidTrie(NameTrie):
-    """Finds the longest name of two tries: the base's, without some names, and one of new names."""
-
-    def __init__(self, words: Words, base: NameTrie, added: NameTrie, entities: Layers) -> None:
-        self._words = words
-        self._both, self._entities = (base, added), entities
-
-    def without(self, entities: Collection[int]) -> "_OverlaidTrie":
-        """One that does not find some entities either."""
-        base, added = self._both
-        of_base = {row for is_new, row in map(self._entities.place, entities) if not is_new}
-        both = base.without(of_base), added.without(entities)
-        return _OverlaidTrie(self._words, *both, self._entities)
-
-    def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
-        known, new = (trie._longest_from(codes, start) for trie in self._both)
-        if known is None or (new is not None and new.length > known.length):
-            return new
-        return Link(self._entities.number(known.entity), start, known.length)
-
-    def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
-        known, new = (trie._longest(codes, starts) for trie in self._both)
-        entity = np.concatenate([self._entities.numbers(known[0]), new[0]])
-        start, length = (np.concatenate(pair) for pair in zip(known[1:], new[1:], strict=True))
-        order = np.lexsort([-length, start])
-        first = order[np.diff(start[order], prepend=-1) > 0]
-        return entity[first], start[first], length[first]
-
-
-class _OverlaidNames(DisplayNames):
-    """Display names of which a few differ from those of the base."""
-
-    def __init__(self, keys: Sequence[str], name_of: Callable[[int], str]) -> None:
-        self._keys = keys
-        self._name_of = name_of
-
-    def of(self, entity: int) -> str:
-        """An entity's name: as most often tagged, else as its first title, else its key."""
-        return self._name_of(entity)
-
-
-def _layers(base: int, gone: Int64, before: Int64) -> Layers:
-    """Layers of a base, without `gone`, and of rows that each precede row `before` of the base."""
-    left = before - np.searchsorted(gone, before)
-    return Layers(base, gone, left + np.arange(len(left)))
-
-
 def _sentences_of(corpus: Corpus, rows: Int64) -> tuple[Int64, Int64]:
     """Sentences of some passages, end to end, and the number of each passage's sentences."""
     owner = corpus.sentence_passage
     first, last = (np.searchsorted(owner, rows.astype(owner.dtype), s) for s in ("left", "right"))
     return ranges(first, last), last - first
-
-
-def _coded(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
-    """Mentions in some sentences: each one's position in `sentences`, and the code of its name."""
-    of, wanted = mentions.sentence, sentences.astype(mentions.sentence.dtype)
-    first, last = (np.searchsorted(of, wanted, side) for side in ("left", "right"))
-    places = ranges(first, last)
-    return np.repeat(np.arange(len(sentences)), last - first), mentions.code[places]
 
 
 def _pairs(entries: Int64, size: int) -> Int64:

@@ -24,8 +24,7 @@ from wye.backends.numerics import (
     top_rows,
     without,
 )
-from wye.backends.papers.facts import activate, best_facts
-from wye.backends.papers.units import Units
+from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import full_walk, local_walk
 from wye.backends.trigraph.assembly import assemble

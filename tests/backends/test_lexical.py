@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import wye.backends.lexical
-import wye.backends.text
 from wye.backends.layers import Layers
 from wye.backends.lexical import (
     NO_TERM,
@@ -59,21 +57,18 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
     return scores
 
 
-@given(passages=st.lists(st.lists(st.integers(0, 4), max_size=9)), bits=st.integers(0, 3))
-def test_postings_are_those_counted_one_by_one(passages: list[list[int]], bits: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.lexical, "_PASSAGE_BITS", bits)
-        patch.setattr(wye.backends.lexical, "_PASSAGES_AT_ONCE", 1 << bits)
-        starts, rows, often = postings(
-            np.array([term for own in passages for term in own], np.int32),
-            np.array([*map(len, passages)], np.int32),
-            5,
-        )
+@given(passages=st.lists(st.lists(st.integers(0, 4), max_size=9)))
+def test_postings_are_those_counted_one_by_one(passages: list[list[int]]) -> None:
+    starts, rows, frequencies = postings(
+        np.array([term for own in passages for term in own], np.int32),
+        np.array([*map(len, passages)], np.int32),
+        5,
+    )
     expected = [
         [(row, own.count(term)) for row, own in enumerate(passages) if term in own]
         for term in range(5)
     ]
-    found = [*zip(rows.tolist(), often.tolist(), strict=True)]
+    found = [*zip(rows.tolist(), frequencies.tolist(), strict=True)]
     assert [found[a:b] for a, b in pairwise(starts.tolist())] == expected
 
 

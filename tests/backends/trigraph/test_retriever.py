@@ -11,8 +11,7 @@ import pytest
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
 from wye.backends.numerics import RequestError
-from wye.backends.papers.facts import ENTITIES, best_facts
-from wye.backends.papers.units import Units
+from wye.backends.papers.units import ENTITIES, Units, best_facts
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import bridging, prior
 from wye.backends.trigraph import retriever as trigraph

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from wye.backends.papers.facts import FACTS, QUESTION, activate, best_facts
-from wye.backends.papers.units import Units
+from wye.backends.papers.units import FACTS, QUESTION, Units, activate, best_facts
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.graph import MentionGraph
 from wye.backends.trigraph.lists import PlainLists

@@ -1,0 +1,261 @@
+"""What comes and goes with a few passages: names and edges between chunks."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from wye.backends.layers import Layers
+from wye.backends.numerics import ranges, without
+from wye.backends.store.snapshot import AnyMentions, TwoCorpora
+from wye.backends.strings import Words, positions
+from wye.backends.text import entity_key, title_keys
+from wye.backends.trigraph.assembly import most_passages, recurring, wants_phrases
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.types import Int32, Int64
+
+
+@dataclass(slots=True)
+class ChangedName:
+    """A key of some name in the added or removed passages.
+
+    Attributes:
+        entity: Its entity in the base; -1 if it has none.
+        mentions: Change in the number of mentions of each surface.
+        phrases: Change in the number of passages with each noun phrase.
+        lost, titled: Passages that lose it as a title (rows of the base), and that gain it.
+        was_named, is_named: Whether it is tagged or a title, before and after.
+        was_phrase, is_phrase: Whether it is a recurring noun phrase, before and after.
+    """
+
+    entity: int
+    mentions: Counter[str] = field(default_factory=Counter)
+    phrases: Counter[str] = field(default_factory=Counter)
+    lost: list[int] = field(default_factory=list)
+    titled: list[int] = field(default_factory=list)
+    was_named: bool = False
+    is_named: bool = False
+    was_phrase: bool = False
+    is_phrase: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is an entity after the change."""
+        return self.is_named or self.is_phrase
+
+
+class NameChanges:
+    """The names in the added and the removed passages, by key.
+
+    Attributes:
+        is_alike: Whether noun phrases are entities before the change if they are after it. If not,
+            no names are read.
+        with_phrases: Whether noun phrases are entities after the change.
+        by_key: The changed names.
+        surface_keys: Key of each named-entity surface of the added passages.
+    """
+
+    def __init__(self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings) -> None:
+        """Count the names in what was added and removed.
+
+        Args:
+            graph: The graph of the base alone, with the same settings.
+        """
+        self._two, self._graph, self._settings = two, graph, settings
+        self._ground = graph.ground
+        base, added, gone = two.base, two.added, two.sentences.gone
+        lost_entities, lost_phrases = (mentions_in(m, gone) for m in (base.entities, base.phrases))
+        before = len(base.entities.code), len(base.phrases.code)
+        after = (
+            before[0] - len(lost_entities[1]) + len(added.entities.code),
+            before[1] - len(lost_phrases[1]) + len(added.phrases.code),
+        )
+        self.with_phrases = wants_phrases(settings, *after)
+        self.is_alike = wants_phrases(settings, *before) == self.with_phrases
+        self.by_key: dict[str, ChangedName] = {}
+        if not self.is_alike:
+            return
+        self._sizes = len(base), len(two.passages)
+        self._count_mentions(lost_entities[1])
+        if self.with_phrases:
+            self._count_phrases(*lost_phrases)
+        self._count_titles()
+        self.by_key.pop("", None)
+        for key, name in self.by_key.items():
+            self._judge(key, name)
+
+    def _name(self, key: str) -> ChangedName:
+        if key not in self.by_key:
+            self.by_key[key] = ChangedName(self._ground.find(key))
+        return self.by_key[key]
+
+    def _count_mentions(self, lost: Int32) -> None:
+        base, added = self._two.base.entities.names, self._two.added.entities
+        for code, times in Counter(lost.tolist()).items():
+            key = self._ground.surfaces.keys[code]
+            self._name(key).mentions[base[code]] -= times
+        surfaces = [*added.names]
+        self.surface_keys = [*map(entity_key, surfaces)]
+        for code, times in Counter(added.code.tolist()).items():
+            self._name(self.surface_keys[code]).mentions[surfaces[code]] += times
+
+    def _count_phrases(self, place: Int64, lost: Int32) -> None:
+        two, phrases = self._two, self._ground.phrases
+        base, added = two.base, two.added
+        owner = base.sentence_passage[two.sentences.gone[place]].tolist()
+        for code, _ in {*zip(lost.tolist(), owner, strict=True)}:
+            self._name(phrases.keys[code]).phrases[base.phrases.names[code]] -= 1
+        owner = added.sentence_passage[added.phrases.sentence].tolist()
+        for code, _ in {*zip(added.phrases.code.tolist(), owner, strict=True)}:
+            phrase = added.phrases.names[code]
+            self._name(entity_key(phrase)).phrases[phrase] += 1
+        # The upper limit depends on the number of passages, so other phrases may exceed it.
+        least, most = sorted(map(most_passages, self._sizes))
+        between = (phrases.frequency > least) & (phrases.frequency <= most)
+        for code in np.flatnonzero(between).tolist() if least < most else ():
+            self._name(phrases.keys[code])
+
+    def _count_titles(self) -> None:
+        two, ground = self._two, self._ground
+        if not self._settings.title_entities:
+            return
+        for row in two.passages.gone.tolist():
+            for entity in ground.titles.one(row).tolist():
+                self._name(ground.keys[entity]).lost.append(row)
+        for row, title in zip(two.passages.added.tolist(), two.added.titles, strict=True):
+            for key in title_keys(title):
+                self._name(key).titled.append(row)
+
+    def _judge(self, key: str, name: ChangedName) -> None:
+        """Set whether a key is an entity before and after."""
+        ground = self._ground
+        tagged = sum(ground.surfaces.frequency[code] for code in ground.surfaces.of(key))
+        titled = len(self._graph.titled.one(name.entity)) if name.entity >= 0 else 0
+        name.was_named = bool(tagged or titled)
+        tagged += sum(name.mentions.values())
+        name.is_named = bool(tagged or titled - len(name.lost) + len(name.titled))
+        if not self.with_phrases:
+            return
+        codes = ground.phrases.of(key)
+        known = {self._two.base.phrases.names[c]: int(ground.phrases.frequency[c]) for c in codes}
+        after = Counter(known)
+        after.update(name.phrases)
+        for frequency, passages, when in zip(
+            (known, after), self._sizes, ("was_phrase", "is_phrase"), strict=True
+        ):
+            found = recurring(np.array([*frequency.values()], np.int64), passages)
+            setattr(name, when, bool(found.any()))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedEdges:
+    """The edges between consecutive chunks of one document, after the change.
+
+    Attributes:
+        rows: Rows of the base that belong to documents that gain or lose passages.
+        before: The edge of the base that each new edge precedes, ascending.
+        layers: Layers of the edges.
+        ends: (j, 2) passages of each edge, by their new numbers.
+    """
+
+    rows: Int64
+    before: Int64
+    layers: Layers
+    ends: Int32 | Int64
+
+
+def changed_edges(two: TwoCorpora, edges: Int32 | Int64) -> ChangedEdges:
+    """Find the edges between chunks of the documents that gain or lose passages.
+
+    Args:
+        edges: (i, 2) passages of each edge of the base.
+    """
+    base, added = two.base, two.added
+    if not (base.chunks.any() or added.chunks.any()):
+        nothing = np.empty(0, np.int64)
+        return ChangedEdges(nothing, nothing, Layers(0, nothing, nothing), edges)
+    names = {base.documents[row] for row in two.passages.gone.tolist()} | {*added.documents}
+    rows = positions(base.documents, names)
+    chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+    for row in without(rows, two.passages.gone).tolist():
+        chunks[base.documents[row]].append((int(base.chunks[row]), two.passages.number(row)))
+    for number, name, chunk in zip(
+        two.passages.added.tolist(), added.documents, added.chunks.tolist(), strict=True
+    ):
+        chunks[name].append((chunk, number))
+    ends: list[tuple[int, int]] = []
+    before: list[int] = []
+    for name in sorted(names):
+        edge = bisect_left(edges, name, key=lambda pair: base.documents[int(pair[0])])
+        for (chunk, number), (next_chunk, next_number) in pairwise(sorted(chunks[name])):
+            if next_chunk == chunk + 1:
+                ends.append((number, next_number))
+                before.append(edge)
+    is_changed = np.zeros(len(base), bool)
+    is_changed[rows] = True
+    gone = np.flatnonzero(is_changed[edges[:, 0]])
+    layers = layers_before(len(edges), gone, np.array(before, np.int64))
+    new = np.sort(np.array(ends, np.int32).reshape(-1, 2), axis=1)
+    return ChangedEdges(
+        rows, np.array(before, np.int64), layers, layers.lay(two.passages.numbers(edges), new)
+    )
+
+
+def layers_before(base: int, gone: Int64, before: Int64) -> Layers:
+    """Layers of a base, without `gone`, and of rows that each precede row `before` of the base."""
+    left = before - np.searchsorted(gone, before)
+    return Layers(base, gone, left + np.arange(len(left)))
+
+
+class OverlaidTrie(NameTrie):
+    """Finds the longest name of two tries: the base's, without some names, and one of new names."""
+
+    def __init__(self, words: Words, base: NameTrie, added: NameTrie, entities: Layers) -> None:
+        self._words = words
+        self._both, self._entities = (base, added), entities
+
+    def without(self, entities: Collection[int]) -> "OverlaidTrie":
+        """One that does not find some entities either."""
+        base, added = self._both
+        of_base = {row for is_new, row in map(self._entities.place, entities) if not is_new}
+        both = base.without(of_base), added.without(entities)
+        return OverlaidTrie(self._words, *both, self._entities)
+
+    def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
+        known, new = (trie._longest_from(codes, start) for trie in self._both)
+        if known is None or (new is not None and new.length > known.length):
+            return new
+        return Link(self._entities.number(known.entity), start, known.length)
+
+    def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
+        known, new = (trie._longest(codes, starts) for trie in self._both)
+        entity = np.concatenate([self._entities.numbers(known[0]), new[0]])
+        start, length = (np.concatenate(pair) for pair in zip(known[1:], new[1:], strict=True))
+        order = np.lexsort([-length, start])
+        first = order[np.diff(start[order], prepend=-1) > 0]
+        return entity[first], start[first], length[first]
+
+
+class OverlaidNames(DisplayNames):
+    """Display names of which a few differ from those of the base."""
+
+    def __init__(self, keys: Sequence[str], name_of: Callable[[int], str]) -> None:
+        self._keys = keys
+        self._name_of = name_of
+
+    def of(self, entity: int) -> str:
+        """An entity's name: as most often tagged, else as its first title, else its key."""
+        return self._name_of(entity)
+
+
+def mentions_in(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
+    """Mentions in some sentences: each one's position in `sentences`, and the code of its name."""
+    of, wanted = mentions.sentence, sentences.astype(mentions.sentence.dtype)
+    first, last = (np.searchsorted(of, wanted, side) for side in ("left", "right"))
+    places = ranges(first, last)
+    return np.repeat(np.arange(len(sentences)), last - first), mentions.code[places]
