@@ -12,7 +12,7 @@ from wye.backends.numerics import distinct, sums, without
 from wye.backends.store.snapshot import Corpus
 from wye.backends.strings import Strings, ascending, places
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
-from wye.backends.trigraph.graph_sources import Ground, NameStarts, Spellings
+from wye.backends.trigraph.graph_sources import GraphSources, NameStarts, Spellings
 from wye.backends.trigraph.lists import PlainLists
 from wye.backends.trigraph.names import (
     DisplayNames,
@@ -91,20 +91,20 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        kept=_ground(corpus, numbers, normalised, frequency),
+        own_sources=_sources(corpus, numbers, normalised, frequency),
     )
 
 
-def _ground(
+def _sources(
     corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
-) -> Ground:
+) -> GraphSources:
     mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
     # Entities are numbered in key order; a name that is no entity has the empty key.
     by_key = np.argsort(numbers.surface, kind="stable")
     phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
     phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
     titles = np.bincount(numbers.title_passage, minlength=len(corpus))
-    return Ground(
+    return GraphSources(
         numbers.keys,
         normalised.words,
         normalised.sentences,

@@ -88,7 +88,7 @@ def bridge(
         _compare_sentences(
             graph, [e for e in expanded if e not in known], similarity, known, within
         )
-        found: dict[int, float] = {}
+        best: dict[int, float] = {}
         for entity in expanded:
             for sentence, sigma in _best_unused(*known[entity], used, sentences_per_entity):
                 used.add(sentence)
@@ -97,15 +97,15 @@ def bridge(
                     continue
                 for other in graph.entities_of(sentence):
                     weight[other] = weight.get(other, 0.0) + passed_on
-                    found[other] = max(found.get(other, 0.0), passed_on)
+                    best[other] = max(best.get(other, 0.0), passed_on)
                     if other not in level:
                         level[other] = step
                         bridges[other] = Bridge(sentence, sigma, entity)
-        for entity, found_value in found.items():
-            value[entity] = max(value.get(entity, 0.0), found_value)
-        if not found:
+        for entity, best_value in best.items():
+            value[entity] = max(value.get(entity, 0.0), best_value)
+        if not best:
             break
-        reached = found
+        reached = best
     entities = sorted(value)
     return Activation(
         np.array(entities, np.int64),
@@ -141,17 +141,21 @@ def equation_5(
     level = dict.fromkeys(seeds, 1)
     for step in range(2, steps + 1):
         lengths = graph.sentences.lengths(entities)
-        beside = graph.sentences.of(entities).astype(np.int64)
-        sentences, place = np.unique(beside, return_inverse=True)
+        mentioning = graph.sentences.of(entities).astype(np.int64)
+        sentences, position = np.unique(mentioning, return_inverse=True)
         sigma = np.maximum(similarity(sentences), 0).astype(np.float64)
-        passed_on = sigma * sums(place, np.repeat(value, lengths), len(sentences))
+        passed_on = sigma * sums(position, np.repeat(value, lengths), len(sentences))
         reached = graph.entities.of(sentences)
-        known, place = np.unique(np.concatenate([entities, reached]), return_inverse=True)
+        candidates, position = np.unique(np.concatenate([entities, reached]), return_inverse=True)
         each = np.repeat(passed_on, graph.entities.lengths(sentences))
-        found = sums(place[len(entities) :], each, len(known))
-        found[place[: len(entities)]] = np.maximum(found[place[: len(entities)]], value)
-        active = (found >= threshold) & (found > 0) | np.isin(known, list(seeds))
-        entities, value = known[active].astype(np.int64), found[active]
+        reached_value = sums(position[len(entities) :], each, len(candidates))
+        reached_value[position[: len(entities)]] = np.maximum(
+            reached_value[position[: len(entities)]], value
+        )
+        active = (reached_value >= threshold) & (reached_value > 0) | np.isin(
+            candidates, list(seeds)
+        )
+        entities, value = candidates[active].astype(np.int64), reached_value[active]
         for entity in entities.tolist():
             level.setdefault(entity, step)
     levels = np.array([level[entity] for entity in entities.tolist()], np.int64)
@@ -169,16 +173,16 @@ def _compare_sentences(
     if not entities:
         return
     # Entities share few sentences: comparing some twice costs less than finding duplicates.
-    own = [graph.sentences_of(entity) for entity in entities]
-    if within is not None and any(len(one) > HUB for one in own):
+    lists = [graph.sentences_of(entity) for entity in entities]
+    if within is not None and any(len(rows) > HUB for rows in lists):
         near = within()
-        own = [_among(one, near) if len(one) > HUB else one for one in own]
-    sentences = np.concatenate(own).astype(np.int64)
+        lists = [_among(rows, near) if len(rows) > HUB else rows for rows in lists]
+    sentences = np.concatenate(lists).astype(np.int64)
     # A copy, since used sentences are overwritten in it.
     sigma = similarity(sentences).copy()
     end = 0
-    for entity, one in zip(entities, own, strict=True):
-        start, end = end, end + len(one)
+    for entity, rows in zip(entities, lists, strict=True):
+        start, end = end, end + len(rows)
         known[entity] = sentences[start:end], sigma[start:end]
 
 
@@ -196,12 +200,12 @@ def _best_unused(
     """
     best: list[tuple[int, float]] = []
     while len(best) < count and len(sentences):
-        place = int(sigma.argmax())
-        similarity = float(sigma[place])
+        position = int(sigma.argmax())
+        similarity = float(sigma[position])
         if similarity == -math.inf:
             break
-        sigma[place] = -math.inf
-        sentence = int(sentences[place])
+        sigma[position] = -math.inf
+        sentence = int(sentences[position])
         if sentence not in used:
             best.append((sentence, similarity))
     return best

@@ -105,23 +105,25 @@ def build_full_walk(weights: "sparse.csc_array") -> FullWalk:
     by_shared = sparse.csc_array(
         (kernel[leads_on], passage[leads_on], starts), shape=(len(root), int(shared.sum()))
     ).tocsr()
-    own = sums(passage[~leads_on], weights.data[~leads_on], len(root))
+    returned = sums(passage[~leads_on], weights.data[~leads_on], len(root))
     return FullWalk(
         _of_same_edges(weights, weights.data * reciprocal(by_entity)[entity]),
         np.flatnonzero(shared).astype(np.int32),
         by_shared,
         sparse.csc_array(by_shared.T),
         root[:, None],
-        (own * reciprocal(by_passage))[:, None],
+        (returned * reciprocal(by_passage))[:, None],
     )
 
 
-def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.csc_array":
+def with_edges(weights: "sparse.csc_array", is_left: NDArray[np.bool_]) -> "sparse.csc_array":
     """The edges that a mask over the stored entries keeps; the shape stays."""
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
-    starts = np.concatenate([[0], np.cumsum(kept)])[weights.indptr].astype(np.int32)
-    return sparse.csc_array((weights.data[kept], weights.indices[kept], starts), weights.shape)
+    starts = np.concatenate([[0], np.cumsum(is_left)])[weights.indptr].astype(np.int32)
+    return sparse.csc_array(
+        (weights.data[is_left], weights.indices[is_left], starts), weights.shape
+    )
 
 
 def personalized_pagerank(
@@ -152,12 +154,12 @@ def personalized_pagerank(
     source = np.empty(restart_passages.shape, order="F")
     for column, (entities, mass) in enumerate(restart_entities):
         passages = restart_passages[:, column]
-        own = source[:, column]
-        own[:] = spread(walk.from_entities, entities, mass)
-        own *= damping
-        own += passages
+        column_source = source[:, column]
+        column_source[:] = spread(walk.from_entities, entities, mass)
+        column_source *= damping
+        column_source += passages
         total = float(passages.sum() + mass.sum())
-        own *= (1 - damping) / total if total else 0
+        column_source *= (1 - damping) / total if total else 0
     coefficients = series(damping, tolerance)
     inverse, connected = reciprocal(walk.root), walk.root > 0
     for start in range(0, len(restart_entities), COLUMNS):
@@ -188,12 +190,12 @@ def _chebyshev(walk: FullWalk, source: Float64, coefficients: Sequence[float]) -
     # b_k = c_k y + 2 (2 M - 1) b_{k+1} - b_{k+2}; the last step has 1 in place of the factor 2.
     last, before = coefficients[-1] * source, np.zeros_like(source)
     for k in range(len(coefficients) - 2, -1, -1):
-        found = walk.two_steps(last)
-        found -= 0.5 * last
-        found *= 4 if k else 2
-        found += coefficients[k] * source
-        found -= before
-        last, before = found, last
+        current = walk.two_steps(last)
+        current -= 0.5 * last
+        current *= 4 if k else 2
+        current += coefficients[k] * source
+        current -= before
+        last, before = current, last
     return last
 
 

@@ -21,7 +21,7 @@ from wye.backends.trigraph.full_walk import (
     share_of_mentions,
     with_edges,
 )
-from wye.backends.trigraph.graph_sources import Ground, Keys
+from wye.backends.trigraph.graph_sources import GraphSources, Keys
 from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
 from wye.backends.trigraph.local_walk import LocalWalk
 from wye.backends.trigraph.names import DisplayNames, NameTrie
@@ -78,7 +78,7 @@ class TriGraph:
         totals: (n,) sum of the counts of each passage.
         mentions: M: which sentence mentions which entity.
         titled: For each entity the passages whose title it is, ascending.
-        kept: The graph's sources; None for an overlay.
+        own_sources: What the graph was assembled from; None for an overlay.
     """
 
     keys: Keys
@@ -89,22 +89,22 @@ class TriGraph:
     titled: Lists
     names: NameTrie
     display_names: DisplayNames
-    kept: Ground | None
+    own_sources: GraphSources | None
 
     def __len__(self) -> int:
         """Number of entities."""
         return len(self.keys)
 
     @property
-    def ground(self) -> Ground:
+    def sources(self) -> GraphSources:
         """The graph's sources.
 
         Raises:
             ValueError: The graph is an overlay on another.
         """
-        if self.kept is None:
+        if self.own_sources is None:
             raise ValueError("This graph is an overlay; its base has the sources")
-        return self.kept
+        return self.own_sources
 
     @property
     def passages_of(self) -> Int32 | Int64:
@@ -122,9 +122,9 @@ class TriGraph:
         """(n, e + j) CSC float32, C: how often passage i mentions entity j."""
         from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped graph need not pay
 
-        own = self.passages.plain()
+        lists = self.passages.plain()
         return sparse.csc_array(
-            (own.values, own.items, own.starts), shape=(len(self.totals), len(own))
+            (lists.values, lists.items, lists.starts), shape=(len(self.totals), len(lists))
         )
 
     def to_arrays(self) -> Arrays:
@@ -144,20 +144,20 @@ class TriGraph:
             "mentions.entity_starts": entities.starts,
             "mentions.entities": entities.items,
         }
-        for part in (self.names, self.display_names, self.ground):
+        for part in (self.names, self.display_names, self.sources):
             arrays |= part.to_arrays()
         return arrays
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The inverse of `to_arrays`, given the same corpus."""
-        ground = Ground.from_arrays(arrays)
+        sources = GraphSources.from_arrays(arrays)
 
         def lists(*names: str) -> PlainLists:
             return PlainLists(*(arrays[name] for name in names))
 
         return cls(
-            keys=ground.keys,
+            keys=sources.keys,
             is_phrase=arrays["is_phrase"],
             passages=lists("counts.starts", "counts.passages", "counts.values"),
             totals=arrays["totals"],
@@ -166,9 +166,9 @@ class TriGraph:
                 lists("mentions.entity_starts", "mentions.entities"),
             ),
             titled=lists("titled.starts", "titled.passages"),
-            names=NameTrie.from_arrays(ground.words, arrays),
-            display_names=DisplayNames.from_arrays(corpus, ground.keys, arrays),
-            kept=ground,
+            names=NameTrie.from_arrays(sources.words, arrays),
+            display_names=DisplayNames.from_arrays(corpus, sources.keys, arrays),
+            own_sources=sources,
         )
 
 
@@ -205,8 +205,8 @@ class FilteredGraph:
         """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
         titled = self._graph.titled
         rows = titled.of(entities)
-        found, _, lengths = self._left(rows, rows, titled.lengths(entities))
-        return found, lengths
+        allowed_rows, _, lengths = self._left(rows, rows, titled.lengths(entities))
+        return allowed_rows, lengths
 
     def passages_of(self, entity: int) -> tuple[Numbers, Numbers]:
         """Rows of the passages that mention an entity, and of those that it is the title of."""
@@ -253,17 +253,17 @@ class FilteredGraph:
         """The allowed entries of some entities: rows, values, and the number for each entity."""
         if self.allowed is None:
             return rows, values, lengths
-        left = self.allowed[rows]
-        owners = np.repeat(np.arange(len(lengths)), lengths)[left]
-        return rows[left], values[left], np.bincount(owners, minlength=len(lengths))
+        is_allowed = self.allowed[rows]
+        owners = np.repeat(np.arange(len(lengths)), lengths)[is_allowed]
+        return rows[is_allowed], values[is_allowed], np.bincount(owners, minlength=len(lengths))
 
     def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
-        """The `grown` and `kept` of `LocalWalk.among`: chunk edges with one allowed end are cut."""
+        """`growth` and `is_left` of `LocalWalk.among`: cut chunk edges with one allowed end."""
         graph, size = self._graph, len(self._graph)
         half = allowed[graph.chunk_edges].sum(axis=1) == 1
         if not half.any():
             return None, None
-        lost = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
-        kept = np.ones(len(graph.passages), bool)
-        kept[size:] = ~half
-        return graph.totals * reciprocal(graph.totals - lost), kept
+        lost_counts = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
+        is_left = np.ones(len(graph.passages), bool)
+        is_left[size:] = ~half
+        return graph.totals * reciprocal(graph.totals - lost_counts), is_left

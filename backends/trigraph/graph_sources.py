@@ -156,7 +156,7 @@ class NameStarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class GraphSources:
     """The sources of a graph that an overlay on it needs.
 
     Attributes:
@@ -199,7 +199,7 @@ class Ground:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Ground":
+    def from_arrays(cls, arrays: Arrays) -> "GraphSources":
         """The inverse of `to_arrays`."""
         return cls(
             unpack_strings("keys", arrays),

@@ -65,7 +65,7 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEdges(Edges):
+class FilteredEdges(Edges):
     """Edges of which a filter excludes some, without a copy of the others.
 
     Attributes:
@@ -130,14 +130,14 @@ class LocalWalk:
     def from_arrays(cls, counts: Lists, arrays: Arrays) -> "LocalWalk":
         """The inverse of `to_arrays`, given the same counts: the passages of each entity."""
         passages = (arrays[f"passages.{name}"] for name in ("starts", "targets", "shares"))
-        own = counts.plain()
-        entities = PlainLists(own.starts, own.items, arrays["entities.shares"])
+        counted = counts.plain()
+        entities = PlainLists(counted.starts, counted.items, arrays["entities.shares"])
         return cls(Edges(PlainLists(*passages)), Edges(entities), arrays["returned"])
 
-    def kept(self, passages: Int64, damping: float) -> Float64:
+    def retained(self, passages: Int64, damping: float) -> Float64:
         """Share of its restart mass that each passage keeps if it sends nothing on."""
-        kept: Float64 = (1 - damping) / (1 - damping**2 * self.returned[passages])
-        return kept
+        share: Float64 = (1 - damping) / (1 - damping**2 * self.returned[passages])
+        return share
 
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
@@ -159,7 +159,7 @@ class LocalWalk:
         self._spare.append(rooms)
 
     def among(
-        self, allowed: Mask, grown: Float64 | None = None, kept: Mask | None = None
+        self, allowed: Mask, growth: Float64 | None = None, is_left: Mask | None = None
     ) -> "LocalWalk":
         """The walk on the graph of the allowed passages; nothing is copied.
 
@@ -168,26 +168,26 @@ class LocalWalk:
 
         Args:
             allowed: (n,) mask of the allowed passages.
-            grown: (n,) factor of the shares of each passage's edges, where it lost some; None if
+            growth: (n,) factor of the shares of each passage's edges, where it lost some; None if
                 none did.
-            kept: (e,) mask of the remaining entities, including all of a single passage; None for
-                all.
+            is_left: (e,) mask of the remaining entities, including all of a single passage; None
+                for all.
         """
         passages, entities = self.passages, self.entities
-        weights = allowed.astype(np.float64) if grown is None else allowed * grown
-        if grown is not None or kept is not None:
-            kept_too = None if kept is None else kept.astype(np.float64)
-            passages = KeptEdges(passages.lists, of_nodes=grown, of_targets=kept_too)
+        weights = allowed.astype(np.float64) if growth is None else allowed * growth
+        if growth is not None or is_left is not None:
+            left_factors = None if is_left is None else is_left.astype(np.float64)
+            passages = FilteredEdges(passages.lists, of_nodes=growth, of_targets=left_factors)
         return replace(
             self,
             passages=passages,
-            entities=KeptEdges(
+            entities=FilteredEdges(
                 entities.lists,
                 of_targets=weights,
                 is_whole=True,
                 part=max(float(allowed.mean()), LEAST_PART) if len(allowed) else 1.0,
             ),
-            returned=self.returned if grown is None else self.returned * grown,
+            returned=self.returned if growth is None else self.returned * growth,
         )
 
 
@@ -245,7 +245,7 @@ def build_local_walk(weights: "sparse.csc_array") -> LocalWalk:
     passage, degree = weights.indices, np.diff(weights.indptr)
     entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)
     by_entity = sums(entity, weights.data, len(degree))
-    onto = PlainLists(weights.indptr, passage, weights.data * reciprocal(by_entity)[entity])
+    to_passages = PlainLists(weights.indptr, passage, weights.data * reciprocal(by_entity)[entity])
     inverse = reciprocal(sums(passage, weights.data, weights.shape[0]))
     shared = np.flatnonzero(degree > 1).astype(np.int32)
     leads_on = (degree > 1)[entity]
@@ -254,11 +254,11 @@ def build_local_walk(weights: "sparse.csc_array") -> LocalWalk:
     by_passage = sparse.csc_array(
         (shares, passage[leads_on], starts), shape=(len(inverse), len(shared))
     ).tocsr()
-    own = sums(passage[~leads_on], weights.data[~leads_on], len(inverse))
+    returned = sums(passage[~leads_on], weights.data[~leads_on], len(inverse))
     return LocalWalk(
         Edges(PlainLists(by_passage.indptr, shared[by_passage.indices], by_passage.data)),
-        Edges(onto),
-        own * inverse,
+        Edges(to_passages),
+        returned * inverse,
     )
 
 
@@ -318,7 +318,7 @@ def _settle_far(
     started = Restart(rows[far], prior[far], restart.entities, values)
     pushed = float(prior[far].sum())
     share = pushed + float(values.sum())
-    mass = prior * walk.kept(rows, damping)
+    mass = prior * walk.retained(rows, damping)
     mass[far] = 0
     missing = max((float(prior.sum()) - pushed) / (1 + damping) - float(mass.sum()), 0)
     walked = _settle(states, started, damping, level / share) if share > 0 else _NOWHERE
@@ -329,8 +329,8 @@ def _settle_far(
     if restart.reached is not None:
         late = np.searchsorted(reached, without(walked.passages, rows))
         late = np.sort(late[top_rows(settled[late], most)])
-        own = reached[late]
-        settled[late] += restart.reached(own) * walk.kept(own, damping) / total
+        late_rows = reached[late]
+        settled[late] += restart.reached(late_rows) * walk.retained(late_rows, damping) / total
     error = missing / total + walked.error * share / total
     return Settled(reached, settled, error, walked.edges)
 
@@ -346,10 +346,10 @@ def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: 
     while len(passages.fresh) or len(entities.fresh):
         edges += entities.push_to(passages, damping, threshold)
         edges += passages.push_to(entities, damping, threshold)
-    found = _read(passages, entities, damping, edges)
+    settled = _read(passages, entities, damping, edges)
     passages.clean()
     entities.clean()
-    return found
+    return settled
 
 
 def _read(passages: "_PushState", entities: "_PushState", damping: float, edges: int) -> Settled:

@@ -407,9 +407,9 @@ def allowed_names(
         find: Finds names of a trie in some text.
     """
     while True:
-        found = find(names)
-        often = degree(np.array([link.entity for link in found], np.int64)).tolist()
-        hidden = [link.entity for link, times in zip(found, often, strict=True) if not times]
+        links = find(names)
+        degrees = degree(np.array([link.entity for link in links], np.int64)).tolist()
+        hidden = [link.entity for link, times in zip(links, degrees, strict=True) if not times]
         if not hidden:
-            return found
+            return links
         names = names.without(hidden)

@@ -90,7 +90,7 @@ class _Overlay:
         self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings, changes: NameChanges
     ) -> None:
         self._two, self._graph, self._settings = two, graph, settings
-        self._ground = graph.ground
+        self._sources = graph.sources
         self._changes, self._names = changes, changes.by_key
         self._edges = changed_edges(two, graph.chunk_edges)
 
@@ -123,19 +123,19 @@ class _Overlay:
             titled=self._titles,
             names=self._trie,
             display_names=OverlaidNames(self._keys, self._written),
-            kept=None,
+            own_sources=None,
         )
         return found, walk and self._walk(walk, passages, totals, ties, touched)
 
     def _number(self) -> None:
         """Number the entities, and after them the edges between chunks."""
-        names, ground = self._names, self._ground
+        names, sources = self._names, self._sources
         there = [(key, name) for key, name in names.items() if name.is_there]
         born = sorted(key for key, name in there if name.entity < 0)
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
-        before = np.array([ground.keys.place(key) for key in born], np.int64)
-        size, edges = len(ground.keys), self._edges.layers
+        before = np.array([sources.keys.place(key) for key in born], np.int64)
+        size, edges = len(sources.keys), self._edges.layers
         self._entities = self._nodes = layers_before(size, gone, before)
         if len(edges) or edges.base:
             self._nodes = layers_before(
@@ -143,14 +143,14 @@ class _Overlay:
                 np.concatenate([gone, size + edges.gone]),
                 np.concatenate([before, size + self._edges.before]),
             )
-        self._keys = LayeredKeys(self._entities, ground.keys, born)
+        self._keys = LayeredKeys(self._entities, sources.keys, born)
         known = {key: self._entities.number(name.entity) for key, name in there if name.entity >= 0}
         self._numbers = known | dict(zip(born, self._entities.added.tolist(), strict=True))
 
     def _find_names(self) -> list[Int64]:
         """Build the new trie, and return the rows of the base in which it may find other names."""
-        ground, trie = self._ground, self._graph.names
-        words = FurtherWords(ground.words)
+        sources, trie = self._sources, self._graph.names
+        words = FurtherWords(sources.words)
         changed = [key for key, name in self._names.items() if name.was_named != name.is_named]
         named = NameWords.of(changed, words)
         ends = np.cumsum(named.lengths)
@@ -178,7 +178,7 @@ class _Overlay:
             if best >= 0:
                 found.append(best)
             if self._settings.link_text:
-                sentences = ground.starts.sentences_with(ground.sentences, name)
+                sentences = sources.starts.sentences_with(sources.sentences, name)
                 places.append(self._two.base.sentence_passage[sentences].astype(np.int64))
         added = NameTrie.of([(self._keys[entity], entity) for entity in sorted(found)], words)
         self._words = words
@@ -188,11 +188,11 @@ class _Overlay:
     def _with_changed_phrases(self) -> Int64:
         """Rows of the base with noun phrases that become entities or cease to be."""
         codes = [
-            self._ground.phrases.of(key)
+            self._sources.phrases.of(key)
             for key, name in self._names.items()
             if name.was_phrase != name.is_phrase
         ]
-        is_changed = np.zeros(len(self._ground.phrases.entity), bool)
+        is_changed = np.zeros(len(self._sources.phrases.entity), bool)
         is_changed[[code for each in codes for code in each]] = True
         base = self._two.base
         if not is_changed.any():
@@ -201,25 +201,25 @@ class _Overlay:
         return base.sentence_passage[sentences].astype(np.int64)
 
     def _of_base(self, rows: Int64) -> _Part:
-        two, ground, numbers = self._two, self._ground, self._nodes.numbers
+        two, sources, numbers = self._two, self._sources, self._nodes.numbers
         base = two.base
         sentences, lengths = _sentences_of(base, rows)
         passages = two.passages.numbers(rows).astype(np.int64)
         words = SentenceWords(np.empty(0, np.int32), np.empty(0, np.int32))
         if self._settings.link_text:
-            every = ground.sentences
-            ends, own = ground.starts.ends[sentences], every.lengths[sentences]
+            every = sources.sentences
+            ends, own = sources.starts.ends[sentences], every.lengths[sentences]
             words = SentenceWords(every.packed[ranges(ends - own, ends)], own)
         number = two.sentences.numbers(sentences).astype(np.int64)
         place, code = mentions_in(base.entities, sentences)
-        entity = ground.surfaces.entity[code]
+        entity = sources.surfaces.entity[code]
         known = entity >= 0
         tagged = np.stack([number[place[known]], numbers(entity[known])])
         found = np.empty((2, 0), np.int64)
         if self._changes.with_phrases:
             place, code = mentions_in(base.phrases, sentences)
             found = np.stack([number[place], self._phrase_entities[code]])
-        titles = np.repeat(passages, ground.titles.lengths(rows)), numbers(ground.titles.of(rows))
+        titles = np.repeat(passages, sources.titles.lengths(rows)), numbers(sources.titles.of(rows))
         return _Part(
             passages,
             number,
@@ -233,7 +233,7 @@ class _Overlay:
     @cached_property
     def _phrase_entities(self) -> Int64:
         """(m,) entity of each noun phrase of the base, -1 if it is none."""
-        phrases = self._ground.phrases
+        phrases = self._sources.phrases
         entity = phrases.entity.astype(np.int64)
         known = entity >= 0
         entity[known] = self._nodes.numbers(entity[known])
@@ -313,7 +313,7 @@ class _Overlay:
         """Mask of the found entities whose name is linked in running text; see `says_enough`."""
         is_new, rows = self._entities.split(entity)
         found = np.empty(len(entity), bool)
-        base = self._ground.keys.array.take(pa.array(rows[~is_new]))
+        base = self._sources.keys.array.take(pa.array(rows[~is_new]))
         enough = pc.greater_equal(pc.utf8_length(base), MIN_SINGLE_WORD)
         found[~is_new] = pc.or_(enough, pc.match_substring(base, " ")).to_numpy(
             zero_copy_only=False
@@ -326,7 +326,7 @@ class _Overlay:
         graph, rows = self._graph, np.flatnonzero(taken)
         sentences, _ = _sentences_of(self._two.base, rows)
         edges = np.flatnonzero(taken[graph.chunk_edges].any(axis=1))
-        known = [graph.mentions.entities.of(sentences), self._ground.titles.of(rows)]
+        known = [graph.mentions.entities.of(sentences), self._sources.titles.of(rows)]
         old = distinct(np.concatenate([*known, len(graph) + edges]).astype(np.int64))
         left = self._nodes.numbers(without(old, self._nodes.gone))
         return distinct(np.concatenate([left, node]))
@@ -361,7 +361,7 @@ class _Overlay:
         two, key = self._two, self._keys[entity]
         if key not in self._names:
             return self._graph.display_names.of(self._entities.place(entity)[1])
-        spellings, surfaces = self._ground.surfaces, two.base.entities.names
+        spellings, surfaces = self._sources.surfaces, two.base.entities.names
         known = {surfaces[code]: int(spellings.frequency[code]) for code in spellings.of(key)}
         times = Counter(known)
         times.update(self._names[key].mentions)

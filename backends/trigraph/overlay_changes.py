@@ -67,7 +67,7 @@ class NameChanges:
             graph: The graph of the base alone, with the same settings.
         """
         self._two, self._graph, self._settings = two, graph, settings
-        self._ground = graph.ground
+        self._sources = graph.sources
         base, added, gone = two.base, two.added, two.sentences.gone
         lost_entities, lost_phrases = (mentions_in(m, gone) for m in (base.entities, base.phrases))
         before = len(base.entities.code), len(base.phrases.code)
@@ -91,13 +91,13 @@ class NameChanges:
 
     def _name(self, key: str) -> ChangedName:
         if key not in self.by_key:
-            self.by_key[key] = ChangedName(self._ground.find(key))
+            self.by_key[key] = ChangedName(self._sources.find(key))
         return self.by_key[key]
 
     def _count_mentions(self, lost: Int32) -> None:
         base, added = self._two.base.entities.names, self._two.added.entities
         for code, times in Counter(lost.tolist()).items():
-            key = self._ground.surfaces.keys[code]
+            key = self._sources.surfaces.keys[code]
             self._name(key).mentions[base[code]] -= times
         surfaces = [*added.names]
         self.surface_keys = [*map(entity_key, surfaces)]
@@ -105,7 +105,7 @@ class NameChanges:
             self._name(self.surface_keys[code]).mentions[surfaces[code]] += times
 
     def _count_phrases(self, place: Int64, lost: Int32) -> None:
-        two, phrases = self._two, self._ground.phrases
+        two, phrases = self._two, self._sources.phrases
         base, added = two.base, two.added
         owner = base.sentence_passage[two.sentences.gone[place]].tolist()
         for code, _ in {*zip(lost.tolist(), owner, strict=True)}:
@@ -121,28 +121,28 @@ class NameChanges:
             self._name(phrases.keys[code])
 
     def _count_titles(self) -> None:
-        two, ground = self._two, self._ground
+        two, sources = self._two, self._sources
         if not self._settings.title_entities:
             return
         for row in two.passages.gone.tolist():
-            for entity in ground.titles.one(row).tolist():
-                self._name(ground.keys[entity]).lost.append(row)
+            for entity in sources.titles.one(row).tolist():
+                self._name(sources.keys[entity]).lost.append(row)
         for row, title in zip(two.passages.added.tolist(), two.added.titles, strict=True):
             for key in title_keys(title):
                 self._name(key).titled.append(row)
 
     def _judge(self, key: str, name: ChangedName) -> None:
         """Set whether a key is an entity before and after."""
-        ground = self._ground
-        tagged = sum(ground.surfaces.frequency[code] for code in ground.surfaces.of(key))
+        sources = self._sources
+        tagged = sum(sources.surfaces.frequency[code] for code in sources.surfaces.of(key))
         titled = len(self._graph.titled.one(name.entity)) if name.entity >= 0 else 0
         name.was_named = bool(tagged or titled)
         tagged += sum(name.mentions.values())
         name.is_named = bool(tagged or titled - len(name.lost) + len(name.titled))
         if not self.with_phrases:
             return
-        codes = ground.phrases.of(key)
-        known = {self._two.base.phrases.names[c]: int(ground.phrases.frequency[c]) for c in codes}
+        codes = sources.phrases.of(key)
+        known = {self._two.base.phrases.names[c]: int(sources.phrases.frequency[c]) for c in codes}
         after = Counter(known)
         after.update(name.phrases)
         for frequency, passages, when in zip(

@@ -43,32 +43,42 @@ class Prior:
             with_hubs: Whether `named` includes the passages of entities that more than `HUB`
                 passages mention. These entities count in the prior in any case.
         """
-        entities, worth = activation.entities, activation.value / activation.level
+        entities, value_by_level = activation.entities, activation.value / activation.level
         self._settings = settings
         self._weight = _lexical_weight(settings, filtered, seeds)
         self.degree = filtered.degree(entities)
         is_hub = np.zeros(len(entities), bool) if with_hubs else self.degree > HUB
-        rows, counts, degree = filtered.mentions(entities[~is_hub])
-        self._mentioned = rows, np.repeat(worth[~is_hub], degree) * _often(counts)
+        rows, counts, lengths = filtered.mentions(entities[~is_hub])
+        self._mentioned = rows, np.repeat(value_by_level[~is_hub], lengths) * _log_counts(counts)
         self._of_hubs = [
-            (one, *filtered.mentions(np.array([hub]))[:2])
-            for hub, one in zip(entities[is_hub].tolist(), worth[is_hub].tolist(), strict=True)
+            (value, *filtered.mentions(np.array([hub]))[:2])
+            for hub, value in zip(
+                entities[is_hub].tolist(), value_by_level[is_hub].tolist(), strict=True
+            )
         ]
-        titled, over = filtered.titles(entities)
-        mass = activation.weight if settings.summed else activation.value
-        share = settings.title_weight * mass**2 / np.maximum(over, 1)
+        titled_rows, titled_counts = filtered.titles(entities)
+        entity_mass = activation.weight if settings.summed else activation.value
+        share = settings.title_weight * entity_mass**2 / np.maximum(titled_counts, 1)
         doubtful = [seed.entity for seed in seeds if seed.value < 1]
-        self._titled = titled, np.repeat(share, over), np.repeat(~np.isin(entities, doubtful), over)
-        under = titled if with_hubs else titled[np.repeat(over <= HUB, over)]
-        self.named: Int64 = np.concatenate([rows, under]).astype(np.int64)
-        self._ends = 0.0, 0.0
-        self._best = 0.0
+        self._titled = (
+            titled_rows,
+            np.repeat(share, titled_counts),
+            np.repeat(~np.isin(entities, doubtful), titled_counts),
+        )
+        named_rows = (
+            titled_rows
+            if with_hubs
+            else titled_rows[np.repeat(titled_counts <= HUB, titled_counts)]
+        )
+        self.named: Int64 = np.concatenate([rows, named_rows]).astype(np.int64)
+        self._similarity_range = 0.0, 0.0
+        self._best_lexical = 0.0
 
     def scale(self, similar: Float32, lexical: Float32) -> None:
         """Set the scale from the extremes of some similarities and the best BM25 score."""
         if len(similar):
-            self._ends = float(similar.min()), float(similar.max())
-        self._best = float(lexical.max(initial=0.0))
+            self._similarity_range = float(similar.min()), float(similar.max())
+        self._best_lexical = float(lexical.max(initial=0.0))
 
     def of(self, passages: Int64, similar: Float32, lexical: Float32) -> Float64:
         """(c,) (λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 added to similarity.
@@ -78,40 +88,40 @@ class Prior:
             similar: (c,) their similarities.
             lexical: (c,) their BM25 scores.
         """
-        near = _scaled(similar, *self._ends)
-        prior = _share(lexical, self._best)
+        similarity = _scaled(similar, *self._similarity_range)
+        prior = _share(lexical, self._best_lexical)
         prior *= self._weight
-        prior += near
+        prior += similarity
         prior *= self._settings.similarity_weight
         bonus = self._bonus(passages)
         mentioned = np.flatnonzero(bonus)
         prior[mentioned] += np.log1p(bonus[mentioned])
         prior *= self._settings.passage_weight
-        self._add_titles(prior, passages, near)
+        self._add_titles(prior, passages, similarity)
         return prior
 
     def _bonus(self, passages: Int64) -> Float64:
         """(c,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
-        rows, worth = self._mentioned
-        places, known = located(rows, passages)
-        bonus = sums(places[known], worth[known], len(passages))
-        for one, listed, counts in self._of_hubs:
-            places, known = located(passages, listed)
-            bonus[known] += one * _often(counts[places[known]])
+        rows, values = self._mentioned
+        positions, known = located(rows, passages)
+        bonus = sums(positions[known], values[known], len(passages))
+        for value, hub_rows, counts in self._of_hubs:
+            positions, known = located(passages, hub_rows)
+            bonus[known] += value * _log_counts(counts[positions[known]])
         return bonus
 
-    def _add_titles(self, prior: Float64, passages: Int64, near: Float64) -> None:
+    def _add_titles(self, prior: Float64, passages: Int64, similarity: Float64) -> None:
         """Add the mass that an active title gives to its passages.
 
         Squaring the value favours a title that is named outright or reached over several bridges
         against an uncertain one. If only lower-case words of the question matched the title, its
         passage must be close to the question as well.
         """
-        rows, share, meant = self._titled
-        places, known = located(rows, passages)
-        closeness = near[places[known]]
-        closeness = np.where(meant[known], closeness, closeness**DOUBT)
-        np.add.at(prior, places[known], share[known] * closeness)
+        rows, share, is_meant = self._titled
+        positions, known = located(rows, passages)
+        closeness = similarity[positions[known]]
+        closeness = np.where(is_meant[known], closeness, closeness**DOUBT)
+        np.add.at(prior, positions[known], share[known] * closeness)
 
 
 def _lexical_weight(
@@ -124,10 +134,10 @@ def _lexical_weight(
     return settings.lexical_weight
 
 
-def _often(counts: Float32) -> Float64:
+def _log_counts(counts: Float32) -> Float64:
     """ln(1 + N) for the number N of times that each passage mentions an entity."""
-    often: Float64 = np.log1p(counts.astype(np.float64))
-    return often
+    weights: Float64 = np.log1p(counts.astype(np.float64))
+    return weights
 
 
 def _scaled(similar: Float32, low: float, high: float) -> Float64:

@@ -57,27 +57,27 @@ def promote(
     # Names are looked up for all questions at once, since most of the time is that of the calls.
     firsts = [top_rows(mass, FIRST) for _, mass in walks]
     heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
-    by, entities = names_in(graph, corpus, heads)
+    position, entities = names_in(graph, corpus, heads)
     degree = filtered.degree(entities)
-    by, entities, degree = (own[degree <= MOST] for own in (by, entities, degree))
-    titled, over = filtered.titles(entities)
-    name = np.repeat(np.arange(len(entities)), over)
-    head = by[name]
-    own = np.zeros(len(entities), bool)
-    own[name[titled == heads[head]]] = True
+    position, entities, degree = (array[degree <= MOST] for array in (position, entities, degree))
+    titled, titled_counts = filtered.titles(entities)
+    name_of_title = np.repeat(np.arange(len(entities)), titled_counts)
+    head_of_title = position[name_of_title]
+    is_own_title = np.zeros(len(entities), bool)
+    is_own_title[name_of_title[titled == heads[head_of_title]]] = True
     power = reach(share, degree)
-    found: list[Promoted] = []
-    begin = 0
+    results: list[Promoted] = []
+    start = 0
     for (rows, mass), first in zip(walks, firsts, strict=True):
-        within = slice(*np.searchsorted(head, [begin, begin + len(first)]))
-        places, known = located(titled[within], rows)
-        known &= ~own[name[within]]
-        places, source = places[known], first[head[within][known] - begin]
-        after, moved = promoted(mass, places, mass[source], power[name[within]][known])
-        pairs = zip(rows[places[moved]].tolist(), rows[source[moved]].tolist(), strict=True)
-        found.append(Promoted((rows, after), dict(pairs)))
-        begin += len(first)
-    return found
+        part = slice(*np.searchsorted(head_of_title, [start, start + len(first)]))
+        positions, known = located(titled[part], rows)
+        known &= ~is_own_title[name_of_title[part]]
+        positions, source = positions[known], first[head_of_title[part][known] - start]
+        after, moved = promoted(mass, positions, mass[source], power[name_of_title[part]][known])
+        pairs = zip(rows[positions[moved]].tolist(), rows[source[moved]].tolist(), strict=True)
+        results.append(Promoted((rows, after), dict(pairs)))
+        start += len(first)
+    return results
 
 
 def names_in(graph: "TriGraph", corpus: "Corpus", rows: Int64) -> tuple[Int64, Int64]:
@@ -89,12 +89,12 @@ def names_in(graph: "TriGraph", corpus: "Corpus", rows: Int64) -> tuple[Int64, I
     owners = corpus.sentence_passage
     begin, end = np.searchsorted(owners, np.stack([rows, rows + 1]).astype(owners.dtype))
     sentences = ranges(begin, end)
-    of = np.repeat(
+    position = np.repeat(
         np.repeat(np.arange(len(rows)), end - begin), graph.mentions.entities.lengths(sentences)
     )
-    pairs = distinct(of * len(graph) + graph.mentions.entities.of(sentences))
-    by, entities = np.divmod(pairs, max(len(graph), 1))
-    return by, entities
+    pairs = distinct(position * len(graph) + graph.mentions.entities.of(sentences))
+    owner, entities = np.divmod(pairs, max(len(graph), 1))
+    return owner, entities
 
 
 def reach(share: float, degree: Int64) -> Float64:
@@ -104,30 +104,30 @@ def reach(share: float, degree: Int64) -> Float64:
         share: From 0 to 1.
         degree: (e,) d, how many passages mention each title or have it.
     """
-    found: Float64 = share / np.sqrt(np.maximum(degree - 1, 1))
-    return found
+    power: Float64 = share / np.sqrt(np.maximum(degree - 1, 1))
+    return power
 
 
 def promoted(
-    mass: Float64, places: Int64, source: Float64, power: Float64
+    mass: Float64, positions: Int64, source: Float64, power: Float64
 ) -> tuple[Float64, Int64]:
     """Raise masses m towards the masses M of passages that name them: m · (M / m)^power.
 
     Args:
         mass: (r,) masses of passages; 0 stays 0.
-        places: (p,) positions of passages whose title is mentioned.
+        positions: (p,) positions of passages whose title is mentioned.
         source: (p,) M; a smaller one changes nothing.
         power: (p,) from 0 to 1; see `reach`.
 
     Returns:
         (r,) masses, and which of the p raised one.
     """
-    own = mass[places]
-    raises = np.flatnonzero((source > own) & (own > 0))
-    low, high = own[raises], source[raises]
+    before = mass[positions]
+    raises = np.flatnonzero((source > before) & (before > 0))
+    low, high = before[raises], source[raises]
     share = power[raises]
-    found = own.copy()
-    found[raises] = np.clip(np.exp((1 - share) * np.log(low) + share * np.log(high)), low, high)
+    raised = before.copy()
+    raised[raises] = np.clip(np.exp((1 - share) * np.log(low) + share * np.log(high)), low, high)
     after = mass.copy()
-    np.maximum.at(after, places, found)
-    return after, np.flatnonzero((found == after[places]) & (found > own))
+    np.maximum.at(after, positions, raised)
+    return after, np.flatnonzero((raised == after[positions]) & (raised > before))

@@ -118,8 +118,8 @@ class TriGraphRetriever:
         self.scorer = scorer
         self.units = Units(corpus, scorer) if settings.activation == "facts" else None
         # Built now, so that no question waits for it.
-        found = walk if walk and self.walks_locally else self._walk()
-        self._whole = FilteredGraph(self.graph, found)
+        whole_walk = walk if walk and self.walks_locally else self._walk()
+        self._whole = FilteredGraph(self.graph, whole_walk)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -195,44 +195,47 @@ class TriGraphBatch:
         self._seeds: dict[int, tuple[Seed, ...]] = {}
         self._walked: dict[int, tuple[Trace, Promoted]] = {}
 
-    def needs_parse(self, place: int) -> bool:
+    def needs_parse(self, position: int) -> bool:
         """Whether a question's seeds depend on its mentions, which a parse finds."""
-        return not self._arm.finder.suffice(self._named(place))
+        return not self._arm.finder.suffice(self._seeds_in_words(position))
 
-    def names(self, place: int) -> list[str]:
+    def names(self, position: int) -> list[str]:
         """Names of entities in a question's words, of several words or spelt as names."""
-        seeds = self._named(place)
+        seeds = self._seeds_in_words(position)
         return [seed.mention for seed in seeds if seed.value >= 1 or " " in seed.mention]
 
-    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+    def seeds(self, positions: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, with how specific they are; needs no walk."""
-        return [self._stats(self._found(place)) for place in places]
+        return [self._stats(self._seeds_of(place)) for place in positions]
 
-    def _stats(self, found: Sequence[Seed]) -> tuple[SeedStats, ...]:
-        entities = np.array([seed.entity for seed in found], np.int64)
+    def _stats(self, seeds: Sequence[Seed]) -> tuple[SeedStats, ...]:
+        entities = np.array([seed.entity for seed in seeds], np.int64)
         passages, titles = self.filtered.degree(entities), self.filtered.titles(entities)[1]
         return tuple(
             SeedStats(seed.mention, seed.value, seed.origin, *both)
             for seed, both in zip(
-                found, zip(passages.tolist(), titles.tolist(), strict=True), strict=True
+                seeds, zip(passages.tolist(), titles.tolist(), strict=True), strict=True
             )
         )
 
     def names_in(
-        self, places: Sequence[int], ids: Sequence[Sequence[str]]
+        self, positions: Sequence[int], ids: Sequence[Sequence[str]]
     ) -> list[tuple[NameCoverage, ...]]:
         """Where the names in some questions' words occur in a few passages; needs no parse.
 
         Args:
             ids: Ids of the passages of each question.
         """
-        return [self._names_in(place, own) for place, own in zip(places, ids, strict=True)]
+        return [
+            self._names_in(position, passage_ids)
+            for position, passage_ids in zip(positions, ids, strict=True)
+        ]
 
-    def _names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        rows, found = np.array(self._arm.corpus.rows(ids), np.int64), []
-        for seed in self._named(place):
+    def _names_in(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
+        rows, coverages = np.array(self._arm.corpus.rows(ids), np.int64), []
+        for seed in self._seeds_in_words(position):
             mentioned, titled = self.filtered.passages_of(seed.entity)
-            found.append(
+            coverages.append(
                 NameCoverage(
                     mention=seed.mention,
                     value=seed.value,
@@ -242,11 +245,11 @@ class TriGraphBatch:
                     texts=bits(located(rows, mentioned)[1].tolist()),
                 )
             )
-        return tuple(found)
+        return tuple(coverages)
 
     def search(
         self,
-        places: Sequence[int],
+        positions: Sequence[int],
         k: int,
         similarities: Mapping[int, Scores] | None = None,
         lexical: Mapping[int, Scores] | None = None,
@@ -254,7 +257,7 @@ class TriGraphBatch:
         """At most k passages for some of the questions.
 
         Args:
-            places: Positions of the questions.
+            positions: Positions of the questions.
             similarities: The dense arm's scores of questions for which they are known already.
             lexical: BM25 scores of questions for which they are known already.
 
@@ -262,35 +265,39 @@ class TriGraphBatch:
             RequestError: k is below 1, or a vector does not fit this index.
         """
         require_k(k)
-        missing = [place for place in places if place not in self._walked]
-        near, words = dict(similarities or {}), lexical or {}
-        unknown = [place for place in missing if place not in near]
-        queries = [self._queries[place] for place in unknown]
-        near.update(zip(unknown, self._arm.near(queries, self.filtered.allowed), strict=True))
+        missing = [position for position in positions if position not in self._walked]
+        known, lexical_scores = dict(similarities or {}), lexical or {}
+        unknown = [position for position in missing if position not in known]
+        queries = [self._queries[position] for position in unknown]
+        known.update(zip(unknown, self._arm.near(queries, self.filtered.allowed), strict=True))
         traces = [
-            self.trace(place, near[place], words[place].values if place in words else None)
-            for place in missing
+            self.trace(
+                position,
+                known[position],
+                lexical_scores[position].values if position in lexical_scores else None,
+            )
+            for position in missing
         ]
         walks = self._promoted(traces, self.run_pagerank(traces))
         self._walked.update(zip(missing, zip(traces, walks, strict=True), strict=True))
-        return [self._rank(*self._walked[place], k) for place in places]
+        return [self._rank(*self._walked[position], k) for position in positions]
 
-    def explain(self, place: int, ranking: Ranking) -> Explanation:
+    def explain(self, position: int, ranking: Ranking) -> Explanation:
         """Explain the ranks of a ranking's passages by the walk's own numbers.
 
         Args:
-            place: Position of a question that was searched.
+            position: Position of a question that was searched.
             ranking: A ranking of this or another arm; passages that this version lacks are left
                 out.
         """
-        trace, (settled, named_in) = self._walked[place]
+        trace, (settled, named_in) = self._walked[position]
         arm = self._arm
         return explain_walk(
             arm.graph, arm.corpus, trace, settled, ranking, self.filtered.degree, named_in
         )
 
     def trace(
-        self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None
+        self, position: int, similarity: Scores | None = None, lexical: Float32 | None = None
     ) -> Trace:
         """Seeds, activation and restart vector of a question.
 
@@ -301,12 +308,12 @@ class TriGraphBatch:
         Raises:
             RequestError: The question's vector does not fit this index.
         """
-        query, filtered, settings = self._queries[place], self.filtered, self._settings
+        query, filtered, settings = self._queries[position], self.filtered, self._settings
         if similarity is None:
             (similarity,) = self._arm.near([query], filtered.allowed)
         if lexical is None or not settings.weighs_lexical:
             lexical = self._lexical(query)
-        seeds = self._found(place) if self._arm.units is None else ()
+        seeds = self._seeds_of(position) if self._arm.units is None else ()
         rows = similarity.rows
         standing = None if rows is None else self._standing_out(rows, lexical)
         activation = self._activate(query, seeds, standing)
@@ -314,8 +321,8 @@ class TriGraphBatch:
         reached = None
         if rows is None or standing is None:
             passages, similar = self._passages, similarity.values[self._taking_part]
-            words = lexical[self._taking_part]
-            prior.scale(similar, words)
+            bm25 = lexical[self._taking_part]
+            prior.scale(similar, bm25)
         else:
             vectors = self._arm.corpus.vectors
             passages = distinct(np.concatenate([standing, prior.named]))
@@ -324,17 +331,17 @@ class TriGraphBatch:
             similar[np.searchsorted(passages, rows)] = similarity.values
             similar[np.searchsorted(passages, others)] = products_of(vectors, others, query.vector)
             far = products(self._far_vectors, query.vector)
-            words = lexical[passages]
-            prior.scale(np.append(far, similar), words)
+            bm25 = lexical[passages]
+            prior.scale(np.append(far, similar), bm25)
 
             def reached(late: Int64) -> Float64:
                 return prior.of(late, products_of(vectors, late, query.vector), lexical[late])
 
         mass = activation.weight if settings.summed else activation.value
-        shared = np.maximum(prior.degree, 1) ** settings.degree_power
-        restart = np.where(prior.degree > 0, mass / shared, 0)
-        own = prior.of(passages, similar, words)
-        return Trace(seeds, activation, passages, own, restart, reached)
+        divisor = np.maximum(prior.degree, 1) ** settings.degree_power
+        restart = np.where(prior.degree > 0, mass / divisor, 0)
+        restart_mass = prior.of(passages, similar, bm25)
+        return Trace(seeds, activation, passages, restart_mass, restart, reached)
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
         """For each trace, the passages on which mass settles, ascending, and the mass."""
@@ -378,21 +385,25 @@ class TriGraphBatch:
     def _standing_out(self, near: Int64, lexical: Float32) -> Int64:
         """Rows of the near passages and of those with the best BM25, ascending."""
         allowed = self.filtered.allowed
-        own = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
-        best = top_rows(own, STANDING)
-        return distinct(np.concatenate([near, best[own[best] > 0]]))
+        allowed_scores = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
+        best = top_rows(allowed_scores, STANDING)
+        return distinct(np.concatenate([near, best[allowed_scores[best] > 0]]))
 
-    def _named(self, place: int) -> tuple[Seed, ...]:
-        if place not in self._in_words:
-            query, degree = self._queries[place], self.filtered.degree
-            self._in_words[place] = self._arm.finder.in_words(query, degree)
-        return self._in_words[place]
+    def _seeds_in_words(self, position: int) -> tuple[Seed, ...]:
+        if position not in self._in_words:
+            query, degree = self._queries[position], self.filtered.degree
+            self._in_words[position] = self._arm.finder.in_words(query, degree)
+        return self._in_words[position]
 
-    def _found(self, place: int) -> tuple[Seed, ...]:
-        if place not in self._seeds:
-            query, degree, named = self._queries[place], self.filtered.degree, self._named(place)
-            self._seeds[place] = self._arm.finder.find(query, degree, named)
-        return self._seeds[place]
+    def _seeds_of(self, position: int) -> tuple[Seed, ...]:
+        if position not in self._seeds:
+            query, degree, named = (
+                self._queries[position],
+                self.filtered.degree,
+                self._seeds_in_words(position),
+            )
+            self._seeds[position] = self._arm.finder.find(query, degree, named)
+        return self._seeds[position]
 
     def _lexical(self, query: Query) -> Float32:
         if self._arm.lexical is None or not self._settings.weighs_lexical:
@@ -402,13 +413,13 @@ class TriGraphBatch:
     def _promoted(self, traces: Sequence[Trace], settled: Sequence[Masses]) -> list[Promoted]:
         """The walks from some entity after promotion; others do not rank by their mass."""
         arm, share = self._arm, self._settings.promotion
-        found = [Promoted(own, {}) for own in settled]
-        walked = [n for n, trace in enumerate(traces) if len(trace.activation.entities)]
-        walks = [settled[number] for number in walked]
+        results = [Promoted(own, {}) for own in settled]
+        with_entities = [n for n, trace in enumerate(traces) if len(trace.activation.entities)]
+        walks = [settled[number] for number in with_entities]
         promoted = promote(arm.graph, self.filtered, arm.corpus, walks, share)
-        for number, own in zip(walked, promoted, strict=True):
-            found[number] = own
-        return found
+        for number, own in zip(with_entities, promoted, strict=True):
+            results[number] = own
+        return results
 
     def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0

@@ -86,8 +86,8 @@ class SeedFinder:
         words = self.in_words(query, degree) if words is None else words
         if self.suffice(words):
             return tuple(words)
-        found = [*self._tagged(query, degree), *words, *self._phrases(query)]
-        return _best(found, degree)
+        seeds = [*self._tagged(query, degree), *words, *self._phrases(query)]
+        return _best(seeds, degree)
 
     def in_words(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
         """Seeds found in the question's words alone, which needs no parse."""
@@ -154,10 +154,10 @@ def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettin
     return settings.lower_case_word if single else settings.lower_case_name
 
 
-def _best(found: Sequence[Seed], degree: Degree) -> tuple[Seed, ...]:
-    usable = degree(np.array([seed.entity for seed in found], np.int64)) > 0
+def _best(seeds: Sequence[Seed], degree: Degree) -> tuple[Seed, ...]:
+    usable = degree(np.array([seed.entity for seed in seeds], np.int64)) > 0
     best: dict[int, Seed] = {}
-    for seed in itertools.compress(found, usable.tolist()):
+    for seed in itertools.compress(seeds, usable.tolist()):
         known = best.get(seed.entity)
         if known is None or known.value < seed.value:
             best[seed.entity] = seed

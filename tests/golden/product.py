@@ -66,7 +66,7 @@ ONLY_IF_LARGE = (
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.lists:PatchedLists.valued",
     "wye.backends.trigraph.overlay:overlay",
-    "wye.backends.trigraph.local_walk:KeptEdges.follow",
+    "wye.backends.trigraph.local_walk:FilteredEdges.follow",
     "wye.backends.trigraph.local_walk:LocalWalk.among",
     "wye.backends.trigraph.local_walk:LocalWalk.from_arrays",
     "wye.backends.trigraph.local_walk:_settle_far",

@@ -462,7 +462,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     chance = random.Random(1)
     index = twenty(tmp_path, chance)
     before = Snapshot(index, Settings())
-    assert before.graph.graph.kept
+    assert before.graph.graph.own_sources
     ingest(index, [passage(99, chance)], HASHES)
     index.refresh()
     after = Snapshot(index, Settings(), before)
@@ -477,7 +477,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
         patch.setattr(Corpus, "texts", texts)
         after.retriever(Route.LEXICAL)
     assert read == ["p99"]
-    assert after.graph.graph.kept is None  # laid over the one before
+    assert after.graph.graph.own_sources is None  # laid over the one before
 
 
 @pytest.fixture
