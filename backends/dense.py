@@ -164,18 +164,18 @@ class DenseRetriever:
         vectors = query_matrix(queries, self.vectors.shape[1])
         rows = None if allowed is None else np.flatnonzero(allowed)
         candidates = len(self.ids) if rows is None else len(rows)
-        found: Iterator[tuple[Int64, Float32]]
+        results: Iterator[tuple[Int64, Float32]]
         if self._scan_codes is not None:
-            found = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
+            results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
         elif rows is not None:
-            found = self._scan(vectors, k, rows)
+            results = self._scan(vectors, k, rows)
         elif isinstance(self.vectors, LayeredRows):
-            found = self._scan(vectors, k, np.arange(candidates))
+            results = self._scan(vectors, k, np.arange(candidates))
         else:
-            found = self._flat(self.vectors, vectors, min(k, candidates))
+            results = self._flat(self.vectors, vectors, min(k, candidates))
         return [
             Ranking(self.name, RowHits(self.ids, best, scores), candidates)
-            for best, scores in found
+            for best, scores in results
         ]
 
     @property
@@ -195,7 +195,7 @@ class DenseRetriever:
         require_mask(allowed, len(self.ids))
         vectors = query_matrix(queries, self.vectors.shape[1])
         if self._scan_codes is None:
-            return [Scores(None, own) for own in products_of_all(self.vectors, vectors)]
+            return [Scores(None, values) for values in products_of_all(self.vectors, vectors)]
         proposed = ((vector, self._proposed(vector, _LEAST, allowed)) for vector in vectors)
         return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
 
@@ -211,8 +211,8 @@ class DenseRetriever:
         if scores.rows is None:
             return rank_rows(self.name, self.ids, scores.values, rows, k)
         best = top_rows(scores.values, k)
-        found, candidates = scores.rows[best], len(self.ids if rows is None else rows)
-        return Ranking(self.name, RowHits(self.ids, found, scores.values[best]), candidates)
+        best_rows, candidates = scores.rows[best], len(self.ids if rows is None else rows)
+        return Ranking(self.name, RowHits(self.ids, best_rows, scores.values[best]), candidates)
 
     def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
         """Candidate rows for the best k allowed passages, ascending."""
@@ -239,11 +239,13 @@ class DenseRetriever:
             return
         fetched = min(k + _SPARE, len(passages))
         with _one_thread():
-            near, rows = faiss.knn(vectors, passages, fetched, metric=faiss.METRIC_INNER_PRODUCT)
-        for vector, scores, found in zip(vectors, near, rows, strict=True):
+            fetched_scores, rows = faiss.knn(
+                vectors, passages, fetched, metric=faiss.METRIC_INNER_PRODUCT
+            )
+        for vector, scores, fetched_rows in zip(vectors, fetched_scores, rows, strict=True):
             # If not, rows that were not fetched may be as near as the k-th.
             enough = fetched == len(passages) or (scores[-1] < scores[k - 1] - self._slack(vector))
-            candidates = np.sort(found) if enough else np.arange(len(passages))
+            candidates = np.sort(fetched_rows) if enough else np.arange(len(passages))
             yield self._best(vector, candidates, k)
 
     def _slack(self, vector: Float32) -> float:
@@ -270,15 +272,15 @@ class DenseRetriever:
         step = max(1, _PRODUCTS_AT_ONCE // max(1, len(pool)))
         for start in range(0, len(vectors), step):
             for scores in products_of_all(pool, vectors[start : start + step]):
-                own = scores if few else scores[rows]
-                best = top_rows(own, k)
-                yield rows[best], own[best]
+                scores_of_rows = scores if few else scores[rows]
+                best = top_rows(scores_of_rows, k)
+                yield rows[best], scores_of_rows[best]
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
         """The best k of ascending rows and their scores; ties are broken by row."""
-        own = self._products(vector, rows)
-        best = top_rows(own, k)
-        return rows[best], own[best]
+        scores = self._products(vector, rows)
+        best = top_rows(scores, k)
+        return rows[best], scores[best]
 
     def _products(self, vector: Float32, rows: Int64) -> Float32:
         """Inner products of the given rows with one vector."""
@@ -338,17 +340,17 @@ class _Codes:
         index.add_sa_codes(codes)
         self._index: Any = faiss.IndexPQFastScan(index)
 
-    def nearest(self, asked: Float32, k: int) -> tuple[Float32, Int64]:
+    def nearest(self, query: Float32, k: int) -> tuple[Float32, Int64]:
         """Scores and rows of the best k by their codes, and of all that tie with the k-th.
 
         Args:
-            asked: (1, d) rotated question vector.
+            query: (1, d) rotated question vector.
         """
         k = min(k, self._size)
         fetched = k + _SPARE
         while k:
             with _one_thread():
-                scores, rows = (found[0] for found in self._index.search(asked, fetched))
+                scores, rows = (array[0] for array in self._index.search(query, fetched))
             if fetched >= self._size or scores[-1] < scores[k - 1]:
                 as_good = (scores >= scores[k - 1]) & (rows >= 0)
                 return scores[as_good], rows[as_good]
@@ -361,19 +363,19 @@ _Scan = Callable[[Float32, int], tuple[Float32, Int64]]
 
 
 def _nearest_of_both(
-    layers: Layers, base: _Scan, added: _Scan, asked: Float32, k: int
+    layers: Layers, base: _Scan, added: _Scan, query: Float32, k: int
 ) -> tuple[Float32, Int64]:
     """As `_Codes.nearest`, for rows in two layers."""
     fetched = k
     while True:
-        scores, rows = base(asked, fetched)
+        scores, rows = base(query, fetched)
         is_left = ~np.isin(rows, layers.gone)
         if is_left.sum() >= k or len(rows) == layers.base:
             break
         fetched *= 2
-    more, own = added(asked, k)
-    scores = np.concatenate([scores[is_left], more])
-    rows = np.concatenate([layers.numbers(rows[is_left]), layers.added[own]])
+    added_scores, added_rows = added(query, k)
+    scores = np.concatenate([scores[is_left], added_scores])
+    rows = np.concatenate([layers.numbers(rows[is_left]), layers.added[added_rows]])
     if len(scores) > k:
         as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         scores, rows = scores[as_good], rows[as_good]

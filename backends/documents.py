@@ -150,7 +150,7 @@ def _sections(
     A section that is short enough stays whole; very short ones are joined.
     """
     top = min((level for level, _ in blocks if level), default=0)
-    starts = [place for place, (level, _) in enumerate(blocks) if level == top and level]
+    starts = [position for position, (level, _) in enumerate(blocks) if level == top and level]
     ends = [0, *starts, len(blocks)]
     group: Sequence[Block] = ()
     for part in (blocks[start:end] for start, end in pairwise(ends)):
@@ -283,8 +283,8 @@ def clean(text: str) -> str:
 
     Tabs stay, and line breaks of all kinds become newlines.
     """
-    for each in _BREAKS:
-        text = text.replace(each, "\n")
+    for line_break in _BREAKS:
+        text = text.replace(line_break, "\n")
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 

@@ -221,9 +221,9 @@ class Columns:
 
     def keys_without(self, rows: Int64) -> set[str]:
         """Keys that some passage outside the given rows has."""
-        left = {*rows.tolist()}
-        own = Counter(key for row in left for key in self._metadata[row])
-        return {key for key in self._entries if self._passages[key] > own[key]}
+        given_rows = {*rows.tolist()}
+        passages_in_rows = Counter(key for row in given_rows for key in self._metadata[row])
+        return {key for key in self._entries if self._passages[key] > passages_in_rows[key]}
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""
@@ -288,12 +288,12 @@ class Column:
 
     def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
         """Split the m values, each with its row, by kind; nulls are dropped."""
-        own: Int32 = np.asarray(rows, np.int32)
+        row_array: Int32 = np.asarray(rows, np.int32)
         kinds: NDArray[np.int8] = np.fromiter(map(_kind, values), np.int8, len(values))
         self._values = {
-            kind: _Ordered(own[there], [*compress(values, there)])
+            kind: _Ordered(row_array[is_kind], [*compress(values, is_kind)])
             for kind in _KINDS
-            for there in [np.equal(kinds, kind)]
+            for is_kind in [np.equal(kinds, kind)]
         }
 
     def kinds(self, gone: Int64 | tuple[()] = ()) -> set[int]:
@@ -310,10 +310,12 @@ class Column:
 
     def rows(self, order: str, value: Value, *others: Value) -> Int32:
         """Rows with a value that is eq, gt, gte, lt or lte a given one; a row may repeat."""
-        given: dict[int, list[Value]] = {}
-        for one in (value, *others):
-            given.setdefault(_kind(one), []).append(one)
-        return np.concatenate([self._values[kind].rows_with(order, given[kind]) for kind in given])
+        values_by_kind: dict[int, list[Value]] = {}
+        for each in (value, *others):
+            values_by_kind.setdefault(_kind(each), []).append(each)
+        return np.concatenate(
+            [self._values[kind].rows_with(order, values_by_kind[kind]) for kind in values_by_kind]
+        )
 
 
 class _Ordered:
@@ -328,17 +330,17 @@ class _Ordered:
         self._places: Int32
         if all(isinstance(one, float) or _is_small(one) for one in values):
             # Sorting a million Python numbers holds up all threads for a second.
-            distinct, places = np.unique(np.array(values, np.float64), return_inverse=True)
-            self._distinct, self._places = distinct.tolist(), places.astype(np.int32)
+            distinct, positions = np.unique(np.array(values, np.float64), return_inverse=True)
+            self._distinct, self._places = distinct.tolist(), positions.astype(np.int32)
             return
         self._distinct = sorted({*values})
-        place = {value: place for place, value in enumerate(self._distinct)}
-        self._places = np.fromiter((place[value] for value in values), np.int32, len(values))
+        position = {value: position for position, value in enumerate(self._distinct)}
+        self._places = np.fromiter((position[value] for value in values), np.int32, len(values))
 
-    def rows_with(self, order: str, given: Sequence[Value]) -> Int32:
+    def rows_with(self, order: str, bounds: Sequence[Value]) -> Int32:
         """Rows with a value that is eq, gt, gte, lt or lte one of the given ones."""
         chosen = np.zeros(len(self._distinct), np.bool_)
-        for value in given:
+        for value in bounds:
             below = bisect_left(self._distinct, value)
             above = bisect_right(self._distinct, value)
             ranges = {
@@ -434,8 +436,8 @@ def _comparisons(part: Filter) -> Iterator[Comparison]:
     if isinstance(part, Comparison):
         yield part
     elif not part.is_fixed:
-        for one in part.filters:
-            yield from _comparisons(one)
+        for nested in part.filters:
+            yield from _comparisons(nested)
 
 
 def _finite(value: Value) -> bool:

@@ -70,9 +70,9 @@ class Layers:
         rows, near = self._to_rows(numbers)
         is_added = np.zeros(len(rows), bool)
         if len(near[0]):
-            own = numbers[near]
-            at = self.added.searchsorted(own)
-            is_added[near] = self._ended[at] == own
+            near_numbers = numbers[near]
+            at = self.added.searchsorted(near_numbers)
+            is_added[near] = self._ended[at] == near_numbers
             rows[near] = np.where(is_added[near], at, rows[near])
         return is_added, rows
 
@@ -111,8 +111,8 @@ class Layers:
             return np.concatenate([base, added], axis).take(self.places, axis)
         both = np.moveaxis(base, axis, 0), np.moveaxis(added, axis, 0)
         parts = [both[layer][start:stop] for layer, start, stop in self._pieces]
-        found = np.concatenate(parts) if parts else both[0][:0]
-        return np.moveaxis(found, 0, axis)
+        rows = np.concatenate(parts) if parts else both[0][:0]
+        return np.moveaxis(rows, 0, axis)
 
     def listed(self, base: list[T], added: list[T]) -> list[T]:
         """As `lay`, for lists."""
@@ -122,15 +122,15 @@ class Layers:
 
     def owners(self, base: Int32, added: Int32) -> Int32:
         """(e,) number of the owning row of each element of both layers; see `owned`."""
-        found = np.empty(len(base) + len(added), np.int32)
+        numbers = np.empty(len(base) + len(added), np.int32)
         end = number = 0
         for layer, start, stop in self._pieces:
-            own = added if layer else base
-            first, last = np.searchsorted(own, np.array([start, stop], own.dtype)).tolist()
+            owner = added if layer else base
+            first, last = np.searchsorted(owner, np.array([start, stop], owner.dtype)).tolist()
             begin, end = end, end + last - first
-            np.add(own[first:last], np.int32(number - start), out=found[begin:end])
+            np.add(owner[first:last], np.int32(number - start), out=numbers[begin:end])
             number += stop - start
-        return found[:end]
+        return numbers[:end]
 
     @cached_property
     def places(self) -> Int64:
@@ -155,21 +155,21 @@ class Layers:
     @cached_property
     def _pieces(self) -> list[tuple[int, int, int]]:
         """Slices of the layers in order of numbers: layer (0 is the base), first row, end."""
-        found: list[tuple[int, int, int]] = []
+        pieces: list[tuple[int, int, int]] = []
         row = 0
         cuts = [(row, -1) for row in self.gone.tolist()]
         cuts += [(row, place) for place, row in enumerate(self._follower.tolist())]
         for cut, place in [*sorted(cuts), (self.base, -1)]:
             if row < cut:
-                found.append((0, row, cut))
+                pieces.append((0, row, cut))
             row = cut
             if place < 0:
                 row += 1
-            elif found and found[-1][0] and found[-1][2] == place:
-                found[-1] = 1, found[-1][1], place + 1
+            elif pieces and pieces[-1][0] and pieces[-1][2] == place:
+                pieces[-1] = 1, pieces[-1][1], place + 1
             else:
-                found.append((1, place, place + 1))
-        return found
+                pieces.append((1, place, place + 1))
+        return pieces
 
     @property
     def _follower(self) -> Int64:
@@ -197,12 +197,12 @@ class _Shifts:
 
     def __call__(self, positions: Int32 | Int64) -> tuple[Int64, tuple[Int64, ...]]:
         """The other positions, and the places of those in a block that has a cut."""
-        found = self._amounts.take(positions >> _BITS)
-        found += positions
-        near = np.nonzero(found < 0)
+        shifted = self._amounts.take(positions >> _BITS)
+        shifted += positions
+        near = np.nonzero(shifted < 0)
         if len(near[0]):
-            found[near] = self._exact(positions[near].astype(np.int64))
-        return found, near
+            shifted[near] = self._exact(positions[near].astype(np.int64))
+        return shifted, near
 
 
 class LayeredRows(Generic[_Value]):
@@ -228,14 +228,14 @@ class LayeredRows(Generic[_Value]):
         self, rows: Int32 | Int64, function: Callable[[NDArray[_Value], Int64], NDArray[_Found]]
     ) -> NDArray[_Found]:
         """(m, ...) result of a function for each of some rows; it takes a layer and rows of it."""
-        is_added, own = self.layers.split(rows)
+        is_added, layer_rows = self.layers.split(rows)
         if is_added.all():
-            return function(self.added, own)
+            return function(self.added, layer_rows)
         if not is_added.any():
-            return function(self.base, own)
-        found = function(self.base, np.where(is_added, 0, own))
-        found[is_added] = function(self.added, own[is_added])
-        return found
+            return function(self.base, layer_rows)
+        results = function(self.base, np.where(is_added, 0, layer_rows))
+        results[is_added] = function(self.added, layer_rows[is_added])
+        return results
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401
         return self.layers.lay(self.base, self.added).astype(dtype or self.base.dtype)

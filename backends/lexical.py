@@ -162,8 +162,8 @@ class LexicalRetriever:
         """Rows of the passages with a term, by its number, and its frequency in each."""
         column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
         starts, rows, _ = self._weights
-        own = slice(*starts[column : column + 2]) if column >= 0 else slice(0)
-        return rows[own], self.frequencies[own]
+        span = slice(*starts[column : column + 2]) if column >= 0 else slice(0)
+        return rows[span], self.frequencies[span]
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
@@ -199,8 +199,8 @@ class LexicalRetriever:
             # A later version may have added words since.
             column = self._columns[number] if 0 <= number < len(self._columns) else -1
             if column >= 0:
-                own = slice(starts[column], starts[column + 1])
-                np.add.at(scores, rows[own], weights[own])
+                span = slice(starts[column], starts[column + 1])
+                np.add.at(scores, rows[span], weights[span])
         return scores
 
     def frequency(self, term: str) -> int:
@@ -214,14 +214,18 @@ class LexicalRetriever:
         term that the index lacks has a document frequency of 0.
         """
         k1, b = self.settings.k1, self.settings.b
-        asked = terms(question, self.settings.stemmer, self._stopwords)
-        idf = {term: self._idf(self._words.find(term)) for term in asked}
+        question_terms = terms(question, self.settings.stemmer, self._stopwords)
+        idf = {term: self._idf(self._words.find(term)) for term in question_terms}
         scores = []
         for text in texts:
-            own = Counter(terms(text, self.settings.stemmer, self._stopwords))
-            norm = k1 * ((1 - b) + b * own.total() / (self.mean_length or 1.0))
+            frequencies = Counter(terms(text, self.settings.stemmer, self._stopwords))
+            norm = k1 * ((1 - b) + b * frequencies.total() / (self.mean_length or 1.0))
             scores.append(
-                math.fsum(idf[term] * own[term] / (norm + own[term]) for term in asked if own[term])
+                math.fsum(
+                    idf[term] * frequencies[term] / (norm + frequencies[term])
+                    for term in question_terms
+                    if frequencies[term]
+                )
             )
         return np.array(scores, np.float32)
 
@@ -256,12 +260,12 @@ class LexicalRetriever:
         """
         texts = [frozenset(self.terms_of(row).tolist()) for row in rows]
         heads = [frozenset(terms(title)) for title in titles]
-        found = []
+        coverages = []
         for word in content_terms(text):
             number = self._words.find(word)
             in_titles, in_texts = bits(word in h for h in heads), bits(number in t for t in texts)
-            found.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
-        return tuple(found)
+            coverages.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
+        return tuple(coverages)
 
     @cached_property
     def _starts(self) -> Int64:
@@ -289,13 +293,13 @@ class LexicalRetriever:
         numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
         terms, lengths = array("i"), array("i")
         for text in texts:
-            own = [
+            numbers_of_text = [
                 number
                 for number in map(numbers.__getitem__, words_before_stemming(text))
                 if number >= 0
             ]
-            terms.extend(own)
-            lengths.append(len(own))
+            terms.extend(numbers_of_text)
+            lengths.append(len(numbers_of_text))
         return np.frombuffer(terms, np.int32), np.frombuffer(lengths, np.int32)
 
 
@@ -341,11 +345,11 @@ class LayeredLexicalRetriever(LexicalRetriever):
             self._words = since.words
             new = [text for text in dict.fromkeys(texts) if text not in since.terms]
             terms, lengths = self._read(new)
-            known = since.terms | dict(
+            terms_of_text = since.terms | dict(
                 zip(new, np.split(terms, np.cumsum(lengths[:-1])), strict=False)
             )
-            since.terms = {text: known[text] for text in texts}
-        read = [known[text] for text in texts]
+            since.terms = {text: terms_of_text[text] for text in texts}
+        read = [terms_of_text[text] for text in texts]
         self._terms = np.concatenate([np.empty(0, np.int32), *read])
         self._lengths = np.array([*map(len, read)], np.int32)
         owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
@@ -372,25 +376,27 @@ class LayeredLexicalRetriever(LexicalRetriever):
         for term in terms(query.text, self.settings.stemmer, self._stopwords):
             number = self._words.find(term)
             idf = np.float32(self._idf(number))
-            found = self._base.frequencies_of(number), self.frequencies_of(number)
-            for own, norms, (rows, often) in zip(scores, self._norms, found, strict=True):
-                times = often.astype(np.float64)
+            postings_by_layer = self._base.frequencies_of(number), self.frequencies_of(number)
+            for layer_scores, norms, (rows, frequencies) in zip(
+                scores, self._norms, postings_by_layer, strict=True
+            ):
+                times = frequencies.astype(np.float64)
                 share = norms.take(rows)
                 share += times
                 np.divide(times, share, out=share)
                 share *= idf
-                np.add.at(own, rows, share.astype(np.float32))
+                np.add.at(layer_scores, rows, share.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows, in their layer, of the added passages with a term, and its frequency in each."""
-        own = slice(*np.searchsorted(self._pairs, [number << 32, (number + 1) << 32]))
-        return (self._pairs[own] & 0xFFFFFFFF).astype(np.int32), self._often[own]
+        span = slice(*np.searchsorted(self._pairs, [number << 32, (number + 1) << 32]))
+        return (self._pairs[span] & 0xFFFFFFFF).astype(np.int32), self._often[span]
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
-        is_added, own = self._layers.place(row)
-        return super().terms_of(own) if is_added else self._base.terms_of(own)
+        is_added, layer_row = self._layers.place(row)
+        return super().terms_of(layer_row) if is_added else self._base.terms_of(layer_row)
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
@@ -402,7 +408,7 @@ class LayeredLexicalRetriever(LexicalRetriever):
 def bm25(
     starts: Int32 | Int64,
     passages: Int32,
-    often: NDArray[np.unsignedinteger],
+    frequencies: NDArray[np.unsignedinteger],
     lengths: Int32,
     *,
     k1: float,
@@ -424,14 +430,14 @@ def bm25(
         (m,) weights.
     """
     n, mean = len(lengths), lengths.mean() if len(passages) else 1.0
-    having = np.diff(starts)
-    known, place = np.unique(having, return_inverse=True)
-    idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in known.tolist()]
-    values = np.repeat(np.array(idf, np.float32)[place], having)
+    passage_counts = np.diff(starts)
+    distinct_counts, position = np.unique(passage_counts, return_inverse=True)
+    idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in distinct_counts.tolist()]
+    values = np.repeat(np.array(idf, np.float32)[position], passage_counts)
     for first in range(0, len(values), _POSTINGS_AT_ONCE):
         part = slice(first, first + _POSTINGS_AT_ONCE)
         length = lengths[passages[part]].astype(np.float64)
-        values[part] *= often[part] / (k1 * ((1 - b) + b * length / mean) + often[part])
+        values[part] *= frequencies[part] / (k1 * ((1 - b) + b * length / mean) + frequencies[part])
     return values
 
 

@@ -104,8 +104,8 @@ def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:
     size = len(scores) // parts
     if size > 1:
         scores = scores[: parts * size].reshape(size, parts).max(axis=0)
-    found: np.floating[Any] = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return found
+    bound: np.floating[Any] = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return bound
 
 
 def rank_rows(
@@ -172,7 +172,9 @@ def products_of(vectors: Rows32, rows: Int64, query: Float32) -> Float32:
         (m,) float32.
     """
     if isinstance(vectors, LayeredRows):
-        return vectors.by_layer(rows, lambda layer, own: products_of(layer, own, query))
+        return vectors.by_layer(
+            rows, lambda layer, layer_rows: products_of(layer, layer_rows, query)
+        )
     result = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
@@ -191,7 +193,7 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
         (b, n) float32.
     """
     if isinstance(vectors, LayeredRows):
-        base, added = (products_of_all(own, queries) for own in (vectors.base, vectors.added))
+        base, added = (products_of_all(layer, queries) for layer in (vectors.base, vectors.added))
         return vectors.layers.lay(base, added, axis=1)
     result = np.empty((len(queries), len(vectors)), np.float32)
     # With one query each row is used once, so no cache helps.
@@ -218,7 +220,9 @@ def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
         (m,) float32, equal to those of the rows converted to float32.
     """
     if isinstance(vectors, LayeredRows):
-        return vectors.by_layer(rows, lambda layer, own: half_products(layer, own, query))
+        return vectors.by_layer(
+            rows, lambda layer, layer_rows: half_products(layer, layer_rows, query)
+        )
     result = np.empty(len(rows), np.float32)
     halves, scaled = vectors.view(np.int16), query * _HALFWAY
     for start in range(0, len(rows), _ROWS_AT_ONCE):
@@ -236,8 +240,8 @@ def logistic(values: Float64) -> Float64:
 
     Importing SciPy takes a tenth of a second, and this is called with few values.
     """
-    found = (1 / (1 + math.exp(-v)) if v > _LEAST else 0.0 for v in values.ravel().tolist())
-    return np.fromiter(found, np.float64, values.size).reshape(values.shape)
+    results = (1 / (1 + math.exp(-v)) if v > _LEAST else 0.0 for v in values.ravel().tolist())
+    return np.fromiter(results, np.float64, values.size).reshape(values.shape)
 
 
 def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
@@ -274,11 +278,11 @@ def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
     return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
 
 
-def sums(places: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
+def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
     """(size,) sum of the values at each position, added in their order."""
     # Of no places, NumPy's counts are integers, whatever the weights.
-    found = np.bincount(places, weights=values, minlength=size)
-    return np.asarray(found, np.float64)
+    totals = np.bincount(positions, weights=values, minlength=size)
+    return np.asarray(totals, np.float64)
 
 
 def distinct(values: Int64) -> Int64:
@@ -296,13 +300,13 @@ def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mas
     if not len(ascending):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
     if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
-        known = (values >= 0) & (values < len(ascending))
-        return np.where(known, values, 0).astype(np.int64), known
+        exists = (values >= 0) & (values < len(ascending))
+        return np.where(exists, values, 0).astype(np.int64), exists
     # With another type, NumPy would copy the whole list.
     wanted = values.astype(ascending.dtype, copy=False)
-    place = np.searchsorted(ascending, wanted)
-    place[place == len(ascending)] = 0
-    return place, ascending[place] == wanted
+    position = np.searchsorted(ascending, wanted)
+    position[position == len(ascending)] = 0
+    return position, ascending[position] == wanted
 
 
 def without(values: Int64, others: Int64) -> Int64:

@@ -86,17 +86,17 @@ def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
         SourceError: There is nothing at the address, or its store is unknown or does not answer.
     """
     try:
-        store, place = fs.FileSystem.from_uri(address)
-        found = store.get_file_info(place)
-        if found.type == fs.FileType.File:
-            return False, [_remote_file(found, PurePosixPath(place).parent.as_posix(), address)]
-        inside = store.get_file_info(fs.FileSelector(place, recursive=True))
+        store, path = fs.FileSystem.from_uri(address)
+        root = store.get_file_info(path)
+        if root.type == fs.FileType.File:
+            return False, [_remote_file(root, PurePosixPath(path).parent.as_posix(), address)]
+        inside = store.get_file_info(fs.FileSelector(path, recursive=True))
     except (OSError, ValueError) as error:
         raise SourceError(
             f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
             "permissions."
         ) from error
-    files = [_remote_file(info, place, address) for info in inside if info.type == fs.FileType.File]
+    files = [_remote_file(info, path, address) for info in inside if info.type == fs.FileType.File]
     return True, sorted(files, key=lambda file: file.name)
 
 
@@ -299,15 +299,15 @@ class DocumentSource:
                 words = LONGEST_WORDS if is_whole else CHUNK_WORDS
                 if chunk_words is not None:
                     words = chunk_words
-                given = {**self._place(file), **(metadata or {})}
-                found = 0
+                shared_metadata = {**self._place(file), **(metadata or {})}
+                count = 0
                 for document in self._documents(file, sandbox, ids, on_bad, on_note):
-                    whole = replace(document, metadata={**given, **document.metadata})
+                    whole = replace(document, metadata={**shared_metadata, **document.metadata})
                     for passage in chunk_passage(whole, words):
-                        found += 1
+                        count += 1
                         yield passage
                 self._done += file.passages
-                self._found += found
+                self._found += count
 
     def _documents(
         self,
@@ -355,19 +355,19 @@ class DocumentSource:
         if not self._is_folder or file.suffix in (*ROWS, PARQUET):
             return {}
         folder = PurePath(file.name).parent.as_posix()
-        place = {"path": file.name, "folder": "" if folder == "." else folder}
+        metadata = {"path": file.name, "folder": "" if folder == "." else folder}
         try:
             changed = file.modified()
         except OSError:  # reported when the file is read
-            return place
-        return {**place, "modified": changed.date().isoformat()} if changed else place
+            return metadata
+        return {**metadata, "modified": changed.date().isoformat()} if changed else metadata
 
     def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Relative and full paths of supported files; others are counted in `left_out`."""
-        for here, folders, files in os.walk(folder, onerror=_unreadable):
+        for directory, folders, files in os.walk(folder, onerror=_unreadable):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
-                path = Path(here, name)
+                path = Path(directory, name)
                 if not name.startswith(".") and self._is_read(name):
                     yield path.relative_to(folder).as_posix(), path
 

@@ -85,17 +85,17 @@ class FurtherWords(Words):
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
-        found = self._others.find(word)
+        number = self._others.find(word)
         # The other vocabulary may have grown since.
-        return found if 0 <= found < self._first else self._first + super().number(word)
+        return number if 0 <= number < self._first else self._first + super().number(word)
 
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
-        found = self._others.find(word)
-        if 0 <= found < self._first:
-            return found
-        own = super().find(word)
-        return self._first + own if own >= 0 else -1
+        number = self._others.find(word)
+        if 0 <= number < self._first:
+            return number
+        further = super().find(word)
+        return self._first + further if further >= 0 else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ class Strings(Sequence[str]):
 
     def find(self, string: str) -> int:
         """Position of a string; -1 if it is missing. The strings must be ascending."""
-        place = self.place(string)
-        return place if place < len(self) and self[place] == string else -1
+        position = self.place(string)
+        return position if position < len(self) and self[position] == string else -1
 
     def place(self, string: str) -> int:
         """How many of the strings, which must be ascending, are less than the given one.
@@ -192,28 +192,28 @@ class Strings(Sequence[str]):
         """Offsets and bytes of the strings. Comparing these takes a third of Arrow's time."""
         _, starts, text = self.array.buffers()
         kind = np.int64 if pa.types.is_large_string(self.array.type) else np.int32
-        places = np.frombuffer(starts, kind) if starts else np.zeros(1, kind)
-        return places[self.array.offset :].data, memoryview(text or b"")
+        offsets = np.frombuffer(starts, kind) if starts else np.zeros(1, kind)
+        return offsets[self.array.offset :].data, memoryview(text or b"")
 
 
 def places(strings: Strings, among: Strings) -> Int64:
     """(n,) position of each string in a list of distinct strings; -1 if it is missing."""
     strings, among = _alike(strings, among)
-    found = pc.fill_null(pc.index_in(strings.array, value_set=among.array), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+    indices = pc.fill_null(pc.index_in(strings.array, value_set=among.array), -1)
+    return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def joined(some: Strings, more: Strings, source: Int64) -> Strings:
+def joined(first: Strings, second: Strings, source: Int64) -> Strings:
     """Strings taken from two lists by their position in the concatenation of both."""
-    arrays = [strings.array for strings in _alike(some, more)]
+    arrays = [strings.array for strings in _alike(first, second)]
     return Strings(pa.concat_arrays(arrays).take(pa.array(source)))
 
 
 def ascending(*several: Strings) -> Strings:
     """The distinct strings of several lists in code point order, without the empty string."""
-    found = pc.unique(pa.concat_arrays([strings.array for strings in _alike(*several)]))
-    found = found.filter(pc.not_equal(found, ""))
-    return Strings(found.take(pc.sort_indices(found)))
+    distinct = pc.unique(pa.concat_arrays([strings.array for strings in _alike(*several)]))
+    distinct = distinct.filter(pc.not_equal(distinct, ""))
+    return Strings(distinct.take(pc.sort_indices(distinct)))
 
 
 def _alike(*several: Strings) -> tuple[Strings, ...]:
@@ -230,8 +230,8 @@ def _hash(string: str) -> int:
 def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
     """Positions of the wanted strings, ascending."""
     if isinstance(strings, Strings):
-        found = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
-        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+        is_wanted = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
+        return np.flatnonzero(is_wanted.to_numpy(zero_copy_only=False))
     return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)
 
 

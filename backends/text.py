@@ -98,8 +98,8 @@ def tokenise(text: str) -> list[str]:
 
 def stretch(text: str, start: int, length: int) -> str:
     """The text of `length` tokens from token `start` on."""
-    found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
-    return _plain(text)[found[0].start() : found[-1].end()]
+    tokens = list(_TOKEN.finditer(_plain(text)))[start : start + length]
+    return _plain(text)[tokens[0].start() : tokens[-1].end()]
 
 
 def _plain(text: str) -> str:
@@ -140,12 +140,12 @@ def _row_of_marks() -> re.Pattern[str]:
 
 def _first_marks(row: re.Match[str]) -> str:
     """A row without the marks that follow on 30 others."""
-    kept, marks = [], 0
+    characters, marks = [], 0
     for character in row[0]:
         marks = marks + 1 if unicodedata.combining(character) else 0
         if marks <= _MARKS_IN_A_ROW:
-            kept.append(character)
-    return "".join(kept)
+            characters.append(character)
+    return "".join(characters)
 
 
 def starts_like_a_name(token: str) -> bool:
@@ -196,8 +196,8 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
         stopwords: Words to leave out, compared before stemming.
     """
     words = words_before_stemming(text)
-    kept = [word for word in words if word not in stopwords] if stopwords else words
-    return [singular(word) for word in kept] if stemmer == "s" else kept
+    words_left = [word for word in words if word not in stopwords] if stopwords else words
+    return [singular(word) for word in words_left] if stemmer == "s" else words_left
 
 
 def forms(term: str) -> frozenset[str]:
@@ -206,26 +206,26 @@ def forms(term: str) -> frozenset[str]:
     return frozenset(word for word in tried if singular(word) == term)
 
 
-def occurrences(text: str, sought: Sequence[frozenset[str]]) -> list[bool]:
+def occurrences(text: str, word_sets: Sequence[frozenset[str]]) -> list[bool]:
     """Whether a text has one of the words of each set, such as the `forms` of a term.
 
     Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
     search for a string tells ten times faster than splitting the text does, if they are few.
     """
     folded = _fold(text)
-    letters = sum(map(len, chain.from_iterable(sought)))
-    found = None
+    letters = sum(map(len, chain.from_iterable(word_sets)))
+    occurs = None
     # A lone s may belong to a possessive.
     if (
         letters <= _MOST_LETTERS
         and letters * len(folded) <= _MOST_COMPARED
-        and _POSSESSIVE_ENDING not in chain.from_iterable(sought)
+        and _POSSESSIVE_ENDING not in chain.from_iterable(word_sets)
     ):
-        found = _searched(folded, sought)
-    if found is None:
-        own = set(_words_of(folded))
-        found = [not words.isdisjoint(own) for words in sought]
-    return found
+        occurs = _searched(folded, word_sets)
+    if occurs is None:
+        distinct_words = set(_words_of(folded))
+        occurs = [not words.isdisjoint(distinct_words) for words in word_sets]
+    return occurs
 
 
 def content_terms(text: str) -> list[str]:
@@ -238,13 +238,13 @@ def _is_joined(letter: str) -> bool:
     return letter.isalnum() and not _UNSPACED_WORD.match(letter)
 
 
-def _searched(folded: str, sought: Sequence[frozenset[str]]) -> list[bool] | None:
+def _searched(folded: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | None:
     """`occurrences` by searching; None once words were found inside others too often."""
-    found, inside = [False] * len(sought), 0
-    for place, words in enumerate(sought):
+    occurs, inside = [False] * len(word_sets), 0
+    for position, words in enumerate(word_sets):
         for word in words:
             start = folded.find(word)
-            while start >= 0 and not found[place]:
+            while start >= 0 and not occurs[position]:
                 end = start + len(word)
                 beside = folded[start - 1 : start], folded[end : end + 1]
                 if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
@@ -253,10 +253,10 @@ def _searched(folded: str, sought: Sequence[frozenset[str]]) -> list[bool] | Non
                         return None
                     start = folded.find(word, end)  # what begins inside this one follows a letter
                 else:
-                    found[place] = True
-            if found[place]:
+                    occurs[position] = True
+            if occurs[position]:
                 break
-    return found
+    return occurs
 
 
 def words_before_stemming(text: str) -> list[str]:
@@ -302,9 +302,9 @@ class _WithoutMarks(dict[int, int | None]):
     """Translation table that drops combining marks; filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
-        kept = None if unicodedata.combining(chr(code)) else code
-        self[code] = kept
-        return kept
+        replacement = None if unicodedata.combining(chr(code)) else code
+        self[code] = replacement
+        return replacement
 
 
 _WITHOUT_MARKS = _WithoutMarks()

@@ -231,11 +231,11 @@ class RowHits(Sequence[RankedHit]):
         """The first hits."""
         return RowHits(self.ids, self.rows[first], self.scores[first])
 
-    def make(self, places: Int64) -> tuple[RankedHit, ...]:
+    def make(self, positions: Int64) -> tuple[RankedHit, ...]:
         """The hits at some places, (n,) from 0."""
-        found = [self.ids[row] for row in self.rows[places].tolist()]
-        ranks, scores = (places + 1).tolist(), self.scores[places].tolist()
-        fields = zip(found, scores, ranks, repeat(()), strict=False)
+        ids = [self.ids[row] for row in self.rows[positions].tolist()]
+        ranks, scores = (positions + 1).tolist(), self.scores[positions].tolist()
+        fields = zip(ids, scores, ranks, repeat(()), strict=False)
         return tuple(map(tuple.__new__, repeat(RankedHit), fields))
 
 
@@ -260,11 +260,11 @@ class Ranking:
             return [self.hits.ids[row] for row in self.hits.rows[:most].tolist()]
         return [hit.id for hit in self.hits[:most]]
 
-    def at(self, places: Sequence[int]) -> tuple[RankedHit, ...]:
+    def at(self, positions: Sequence[int]) -> tuple[RankedHit, ...]:
         """The hits at some places, from 0."""
         if isinstance(self.hits, RowHits):
-            return self.hits.make(np.array(places, np.int64))
-        return tuple(self.hits[place] for place in places)
+            return self.hits.make(np.array(positions, np.int64))
+        return tuple(self.hits[position] for position in positions)
 
     @property
     def scores(self) -> Float64:
@@ -358,8 +358,8 @@ class Coverage:
 
 def bits(flags: Iterable[bool]) -> int:
     """A number whose bit i is flag i."""
-    found = 0
-    for place, flag in enumerate(flags):
+    number = 0
+    for position, flag in enumerate(flags):
         if flag:
-            found |= 1 << place
-    return found
+            number |= 1 << position
+    return number

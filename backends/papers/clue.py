@@ -125,9 +125,9 @@ class ClueRetriever:
     ) -> Ranking:
         ids = self._corpus.ids
         if not len(trace.passages):
-            near = np.vecdot(self._corpus.vectors, query.vector)
+            similarity = np.vecdot(self._corpus.vectors, query.vector)
             rows = None if allowed is None else np.flatnonzero(allowed)
-            return rank_rows(self.name, ids, near, rows, k, degraded=NO_CLUE)
+            return rank_rows(self.name, ids, similarity, rows, k, degraded=NO_CLUE)
         passages, mass = settled
         rows, mass = passages[mass > 0], mass[mass > 0]
         best = top_rows(mass, k)
@@ -143,9 +143,9 @@ class ClueRetriever:
             passage = int(corpus.sentence_passage[unit])
             best[passage] = max(gain, best.get(passage, gain))
         rows = np.array(sorted(best), np.int64)
-        near = np.vecdot(corpus.vectors[rows], query.vector)
-        worth = np.array([best[row] for row in rows.tolist()]) + near
-        prior = np.exp(SHARPNESS * (worth - worth.max(initial=-np.inf)))
+        similarity = np.vecdot(corpus.vectors[rows], query.vector)
+        scores = np.array([best[row] for row in rows.tolist()]) + similarity
+        prior = np.exp(SHARPNESS * (scores - scores.max(initial=-np.inf)))
         activation = self._activation(query, anchors, followed)
         return Trace(seeds, activation, rows, prior, np.zeros(len(activation.entities)))
 
@@ -156,8 +156,10 @@ class ClueRetriever:
         seeds: tuple[Seed, ...] = ()
         anchors: dict[int, _Way] = {}
         if self.settings.units:
-            near = self._units.nearest(query.vector, self.settings.nearest, filtered.allowed)
-            for unit in near.tolist():
+            nearest_units = self._units.nearest(
+                query.vector, self.settings.nearest, filtered.allowed
+            )
+            for unit in nearest_units.tolist():
                 for entity in self._graph.graph.mentions.entities_of(unit):
                     anchors.setdefault(entity, (unit, QUESTION))
         if self.settings.names:
@@ -172,17 +174,17 @@ class ClueRetriever:
         mentions, followed = self._graph.graph.mentions, list[tuple[Set, _State]]()
         beam: list[tuple[Set, _State]] = [((), _State(anchors))]
         for _ in range(self.settings.rounds):
-            found: dict[Set, dict[int, _Way]] = {}
-            for (taken, state), left in zip(beam, self._left(query, beam), strict=True):
-                for way in self._closest(sorted(state.entities), taken, left, allowed):
-                    reached = found.setdefault(tuple(sorted((*taken, way[0]))), {})
+            entities_of_set: dict[Set, dict[int, _Way]] = {}
+            for (taken, state), residual in zip(beam, self._left(query, beam), strict=True):
+                for way in self._closest(sorted(state.entities), taken, residual, allowed):
+                    reached = entities_of_set.setdefault(tuple(sorted((*taken, way[0]))), {})
                     for entity in mentions.entities_of(way[0]):
                         reached[entity] = min(way, reached.get(entity, way))
             by = self.settings.score
-            sets = self._units.narrowed(query, sorted(found), by, allowed)
+            sets = self._units.narrowed(query, sorted(entities_of_set), by, allowed)
             scores = self._units.scores(query, sets, by, allowed)
             best = top_rows(scores, self.settings.sets).tolist() if sets else []
-            beam = [(sets[at], _State(found[sets[at]], float(scores[at]))) for at in best]
+            beam = [(sets[at], _State(entities_of_set[sets[at]], float(scores[at]))) for at in best]
             followed += beam
         return followed
 
@@ -191,43 +193,45 @@ class ClueRetriever:
     ) -> list[tuple[int, float]]:
         """Each unit of each set, and the score that the set would lose without it."""
         without = sorted(
-            {tuple(u for u in units if u != one) for units, _ in followed for one in units} - {()}
+            {tuple(u for u in units if u != unit) for units, _ in followed for unit in units} - {()}
         )
         by = self.settings.score
         scores = self._units.scores(query, without, by, allowed).tolist()
-        known: dict[Set, float] = {(): 0.0, **dict(zip(without, scores, strict=True))}
+        score_of_set: dict[Set, float] = {(): 0.0, **dict(zip(without, scores, strict=True))}
         return [
-            (one, state.score - known[tuple(u for u in units if u != one)])
+            (unit, state.score - score_of_set[tuple(u for u in units if u != unit)])
             for units, state in followed
-            for one in units
+            for unit in units
         ]
 
     def _left(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
         """(b, d) residual question of each set: its vector minus those of the set's units."""
         taken = self._units.vectors([units for units, _ in beam])
-        left: Float32 = query.vector - taken if self.settings.updating else query.vector + 0 * taken
-        return left
+        residual: Float32 = (
+            query.vector - taken if self.settings.updating else query.vector + 0 * taken
+        )
+        return residual
 
     def _closest(
-        self, entities: Sequence[int], taken: Set, left: Float32, allowed: Mask | None
+        self, entities: Sequence[int], taken: Set, residual: Float32, allowed: Mask | None
     ) -> set[_Way]:
-        """The units closest to `left` from each entity, with that entity."""
+        """The units closest to `residual` from each entity, with that entity."""
         corpus, chosen = self._corpus, set[_Way]()
         lists = [self._graph.graph.mentions.sentences_of(entity) for entity in entities]
         if not lists:
             return chosen
         rows = np.concatenate(lists).astype(np.int64)
-        near = half_products(corpus.sentence_vectors, rows, left)
+        similarity = half_products(corpus.sentence_vectors, rows, residual)
         free = ~np.isin(rows, taken)
         if allowed is not None:
             free &= allowed[corpus.sentence_passage[rows]]
         start = 0
-        for entity, own in zip(entities, lists, strict=True):
-            part = slice(start, start + len(own))
-            start += len(own)
-            kept = np.flatnonzero(free[part])
-            best = kept[top_rows(near[part][kept], self.settings.nearest)]
-            chosen.update((unit, entity) for unit in own[best].tolist())
+        for entity, unit_rows in zip(entities, lists, strict=True):
+            part = slice(start, start + len(unit_rows))
+            start += len(unit_rows)
+            free_positions = np.flatnonzero(free[part])
+            best = free_positions[top_rows(similarity[part][free_positions], self.settings.nearest)]
+            chosen.update((unit, entity) for unit in unit_rows[best].tolist())
         return chosen
 
     def _activation(
@@ -248,11 +252,14 @@ class ClueRetriever:
         entities = sorted(value)
         led = [(entity, *ways[entity]) for entity in entities if ways[entity] != _NAMED]
         rows = np.array([unit for _, unit, _ in led], np.int64)
-        near = half_products(self._corpus.sentence_vectors, rows, query.vector).tolist()
+        similarities = half_products(self._corpus.sentence_vectors, rows, query.vector).tolist()
         return Activation(
             np.array(entities, np.int64),
             np.array([value[entity] for entity in entities]),
             np.array([weight[entity] for entity in entities]),
             np.array([level[entity] for entity in entities], np.int64),
-            {e: Bridge(unit, one, way) for (e, unit, way), one in zip(led, near, strict=True)},
+            {
+                e: Bridge(unit, similarity, way)
+                for (e, unit, way), similarity in zip(led, similarities, strict=True)
+            },
         )

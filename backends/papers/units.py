@@ -85,12 +85,14 @@ class Units:
 
     def vectors(self, sets: Sequence[Set]) -> Float32:
         """(n, d) sum of the sentence vectors of each set, added in order of rows."""
-        found = np.zeros((len(sets), self._corpus.sentence_vectors.shape[1]), np.float32)
-        for place in range(max(map(len, sets), default=0)):
-            own = np.array([row for row, one in enumerate(sets) if len(one) > place], np.int64)
-            rows = np.array([sets[row][place] for row in own.tolist()], np.int64)
-            found[own] += self._corpus.sentence_vectors[rows].astype(np.float32)
-        return found
+        sums = np.zeros((len(sets), self._corpus.sentence_vectors.shape[1]), np.float32)
+        for position in range(max(map(len, sets), default=0)):
+            owners = np.array(
+                [row for row, units in enumerate(sets) if len(units) > position], np.int64
+            )
+            rows = np.array([sets[row][position] for row in owners.tolist()], np.int64)
+            sums[owners] += self._corpus.sentence_vectors[rows].astype(np.float32)
+        return sums
 
     def narrowed(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
@@ -115,12 +117,12 @@ class Units:
         """
         if self._scorer is None:
             return self._worth(query, sets, by, allowed)
-        rows = [row for one in sets for row in one]
+        rows = [row for units in sets for row in units]
         texts = iter(self._corpus.sentence_texts(rows) if rows else ())
         titles = (self._corpus.titles[row] for row in self._corpus.sentence_passage[rows].tolist())
-        told = (f"{title}: {next(texts)}" if title else next(texts) for title in titles)
+        titled_texts = (f"{title}: {next(texts)}" if title else next(texts) for title in titles)
         return self._scorer.score(
-            query.text, [" ".join(islice(told, len(one))) for one in sets]
+            query.text, [" ".join(islice(titled_texts, len(units))) for units in sets]
         ).astype(np.float64)
 
     def _worth(
@@ -134,10 +136,10 @@ class Units:
         """
         if by == "overlap":
             return self._overlap(query, sets, allowed)
-        near = self._cosine(query, sets)
+        scores = self._cosine(query, sets)
         if by == "mix":
-            near += OVERLAP_SHARE * self._overlap(query, sets, allowed)
-        return near
+            scores += OVERLAP_SHARE * self._overlap(query, sets, allowed)
+        return scores
 
     def _overlap(self, query: Query, sets: Sequence[Set], allowed: Mask | None) -> Float64:
         """(n,) share of the question's content words that a set has, weighted by rarity."""
@@ -149,14 +151,14 @@ class Units:
         numbers = np.array([self._words.find(word) for word in words], np.int32)
         order = np.argsort(numbers, kind="stable")
         rows = np.fromiter(chain.from_iterable(sets), np.int64)
-        owners = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+        owners = np.repeat(np.arange(len(sets)), [len(units) for units in sets])
         held = self._found[spans(self._starts, rows)]
         owner = np.repeat(owners, np.diff(self._starts)[rows])
-        place = np.searchsorted(numbers[order], held)
-        place[place == len(order)] = 0
-        same = numbers[order][place] == held
+        position = np.searchsorted(numbers[order], held)
+        position[position == len(order)] = 0
+        same = numbers[order][position] == held
         has = np.zeros((len(sets), len(words)), bool)
-        has[owner[same], order[place[same]]] = True
+        has[owner[same], order[position[same]]] = True
         # `fsum` rounds once, so that sets with equally rare words have equal scores.
         sums = (math.fsum(compress(weights, row)) for row in has.tolist())
         return np.fromiter(sums, np.float64, len(sets)) / total
@@ -165,9 +167,9 @@ class Units:
         """(n,) cosine of the question with the sum of a set's vectors."""
         sums = self.vectors(sets)
         lengths = np.sqrt(np.vecdot(sums, sums))
-        near = np.vecdot(sums, query.vector).astype(np.float64)
-        found: Float64 = np.divide(near, lengths, out=np.zeros(len(sets)), where=lengths > 0)
-        return found
+        products = np.vecdot(sums, query.vector).astype(np.float64)
+        cosine: Float64 = np.divide(products, lengths, out=np.zeros(len(sets)), where=lengths > 0)
+        return cosine
 
     def _weight(self, word: str, allowed: Mask | None) -> float:
         number = self._words.find(word)
@@ -187,13 +189,13 @@ def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> RefinedCorpus |
         IndexMismatchError: A later Wye wrote the extractions.
         IndexDamagedError: They cannot be read.
     """
-    rows, found = [], []
+    rows, replacements = [], []
     for id_, content, sentences in store.sentences(kind):
         for row in corpus.rows([id_]):
             if content_key(corpus.titles[row], corpus.texts([row])[0]) == content:
                 rows.append(row)
-                found.append(sentences)
-    return with_sentences(corpus, np.array(rows, np.int64), found) if rows else None
+                replacements.append(sentences)
+    return with_sentences(corpus, np.array(rows, np.int64), replacements) if rows else None
 
 
 POOL = 200
@@ -249,9 +251,9 @@ def activate(
             if score > 0 and (entity not in bridges or score > bridges[entity].similarity):
                 bridges[entity] = Bridge(sentence, score, QUESTION)
     named = sorted(bridges)
-    each = np.array([bridges[entity].similarity for entity in named])
-    best = top_rows(each / degree(np.array(named, np.int64)), entities)
-    active = [named[place] for place in sorted(best.tolist())]
+    values_of_named = np.array([bridges[entity].similarity for entity in named])
+    best = top_rows(values_of_named / degree(np.array(named, np.int64)), entities)
+    active = [named[position] for position in sorted(best.tolist())]
     values = np.array([bridges[entity].similarity for entity in active])
     return Activation(
         np.array(active, np.int64),

@@ -125,11 +125,11 @@ class ZoomRetriever:
         edges, (seeds,), _ = self.edges([query], filtered, shared)
         mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)[0]
         n, size = len(self._corpus), len(self.graph.graph)
-        own = mass[n : n + size]
-        entities = np.sort(top_rows(own, SHOWN))
-        entities = entities[own[entities] > 0]
+        entity_mass = mass[n : n + size]
+        entities = np.sort(top_rows(entity_mass, SHOWN))
+        entities = entities[entity_mass[entities] > 0]
         first = np.isin(entities, [seed.entity for seed in seeds])
-        value = own[entities]
+        value = entity_mass[entities]
         activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
         rows = np.arange(n, dtype=np.int64)
         trace = Trace(seeds, activation, rows, edges[0, :n], edges[0, n + entities])
@@ -151,12 +151,12 @@ class ZoomRetriever:
         """The questions' edges H (b, n + e), their seeds, and why each is degraded, or ""."""
         n, settings = len(self._corpus), self.settings
         vectors = query_matrix(queries, self._corpus.vectors.shape[1])
-        found = np.zeros((len(queries), len(shared.weight)))
+        edges = np.zeros((len(queries), len(shared.weight)))
         named: list[tuple[Seed, ...]] = []
         degraded: list[str] = []
-        near_all = products_of_all(self._corpus.vectors, vectors)
-        for row, (query, near) in enumerate(zip(queries, near_all, strict=True)):
-            chosen = _standing_out(near, filtered.allowed, settings.deviations)
+        similarities = products_of_all(self._corpus.vectors, vectors)
+        for row, (query, similarity) in enumerate(zip(queries, similarities, strict=True)):
+            chosen = _standing_out(similarity, filtered.allowed, settings.deviations)
             seeds = tuple(
                 seed
                 for seed in self.graph.finder.find(query, filtered.degree)
@@ -165,14 +165,14 @@ class ZoomRetriever:
             nothing = not seeds and not len(chosen)
             if nothing:
                 chosen = _taking_part(filtered.allowed, n)
-                chosen = np.sort(chosen[top_rows(near[chosen], settings.most)])
-            found[row, chosen] = np.exp(near[chosen].astype(np.float64))
-            found[row, [n + seed.entity for seed in seeds]] = 1
-            _rescale(found[row, :n], shared.passages)
-            _rescale(found[row, n:], shared.entities)
+                chosen = np.sort(chosen[top_rows(similarity[chosen], settings.most)])
+            edges[row, chosen] = np.exp(similarity[chosen].astype(np.float64))
+            edges[row, [n + seed.entity for seed in seeds]] = 1
+            _rescale(edges[row, :n], shared.passages)
+            _rescale(edges[row, n:], shared.entities)
             named.append(seeds)
             degraded.append(NOTHING_STANDS_OUT if nothing else "")
-        return found, named, degraded
+        return edges, named, degraded
 
 
 def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings) -> SharedGraph:
@@ -215,12 +215,12 @@ def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: i
     total = edges + shared.weight
     share = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     sums = np.array([row.sum() for row in edges])
-    own = edges / np.where(sums > 0, sums, 1)[:, None]
+    question_shares = edges / np.where(sums > 0, sums, 1)[:, None]
     at_question, mass = np.ones(len(edges)), np.zeros_like(edges)
     for _ in range(steps):
         moving = mass * share
         back = np.vecdot(edges, moving)
-        mass = own * at_question[:, None]
+        mass = question_shares * at_question[:, None]
         mass += (shared.edges @ np.ascontiguousarray(moving.T)).T
         mass *= follow
         at_question = follow * back + restart
@@ -235,31 +235,35 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     n = len(vectors)
-    own = vectors[rows]
-    found: list[tuple[Int64, Float64]] = []
-    for vector in own:
-        near = np.vecdot(own, vector)
-        chosen = np.flatnonzero(near > _mark(near, settings.deviations))
-        chosen = np.sort(chosen[top_rows(near[chosen], settings.neighbours)])
-        found.append((rows[chosen], np.exp(near[chosen].astype(np.float64))))
+    allowed_vectors = vectors[rows]
+    row_edges: list[tuple[Int64, Float64]] = []
+    for vector in allowed_vectors:
+        similarity = np.vecdot(allowed_vectors, vector)
+        chosen = np.flatnonzero(similarity > _mark(similarity, settings.deviations))
+        chosen = np.sort(chosen[top_rows(similarity[chosen], settings.neighbours)])
+        row_edges.append((rows[chosen], np.exp(similarity[chosen].astype(np.float64))))
     lengths = np.zeros(n, np.int64)
-    lengths[rows] = [len(one) for one, _ in found]
+    lengths[rows] = [len(one) for one, _ in row_edges]
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    indices = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in found)])
-    data = np.concatenate([np.zeros(0), *(values for _, values in found)])
+    indices = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in row_edges)])
+    data = np.concatenate([np.zeros(0), *(values for _, values in row_edges)])
     return sparse.csr_array((data, indices, starts), shape=(n, n))
 
 
-def _standing_out(near: Float32, allowed: Mask | None, deviations: float) -> Int64:
+def _standing_out(similarity: Float32, allowed: Mask | None, deviations: float) -> Int64:
     """Rows of the passages whose similarity is far above the mean of the allowed passages."""
-    rows = _taking_part(allowed, len(near))
-    own = near[rows]
-    return rows[own > _mark(own, deviations)] if len(own) else rows
+    rows = _taking_part(allowed, len(similarity))
+    allowed_similarity = similarity[rows]
+    return (
+        rows[allowed_similarity > _mark(allowed_similarity, deviations)]
+        if len(allowed_similarity)
+        else rows
+    )
 
 
-def _mark(near: Float32, deviations: float) -> float:
+def _mark(similarity: Float32, deviations: float) -> float:
     """The similarity above which a passage stands out."""
-    values = near.astype(np.float64)
+    values = similarity.astype(np.float64)
     return float(values.mean() + deviations * values.std())
 
 
@@ -294,10 +298,12 @@ def chunk_zoom(
         question: (d,) vector of the question.
     """
     size = len(vectors)
-    place = np.arange(size)
-    near = np.where(passage[:, None] == passage, np.exp(-((place[:, None] - place) ** 2) / 2), 0)
+    position = np.arange(size)
+    distance_weight = np.where(
+        passage[:, None] == passage, np.exp(-((position[:, None] - position) ** 2) / 2), 0
+    )
     alike = _columns(np.exp(vectors @ vectors.T))
-    chunks = _level(_WEIGHT * _columns(near) + (1 - _WEIGHT) * alike)
+    chunks = _level(_WEIGHT * _columns(distance_weight) + (1 - _WEIGHT) * alike)
     links = _level(mentions)
     walk = _columns(np.block([[chunks, links], [links.T, np.zeros((len(active),) * 2)]]))
     start = np.concatenate([np.zeros(size), active])

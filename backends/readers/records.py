@@ -31,8 +31,8 @@ class BadLine:
     reason: str
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.reason}"
+        location = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{location}: {self.reason}"
 
 
 OnBad = Callable[[BadLine], None]
@@ -47,9 +47,9 @@ class Ids:
 
     def is_read(self, name: str, source: str) -> bool:
         """Whether a file was read under that name before; notes that it is."""
-        known = len(self._files)
+        count_before = len(self._files)
         self._files.add((name, source))
-        return len(self._files) == known
+        return len(self._files) == count_before
 
     def claim(self, id_: str, source: str, advice: str = "give each document its own") -> None:
         """Note which source a document is in.
@@ -160,8 +160,8 @@ def read_parquet(
             except SourceError as error:
                 on_bad(BadLine("", number, str(error)))
     except pa.ArrowException as error:
-        said = str(error).partition("\n")[0]
-        raise SourceError(f"cannot be read as a Parquet file: {said}") from error
+        reason = str(error).partition("\n")[0]
+        raise SourceError(f"cannot be read as a Parquet file: {reason}") from error
 
 
 def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
-        return {key: _plain(own) for key, own in value.items() if own is not None}
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     return value.isoformat() if isinstance(value, date) else value
 
 

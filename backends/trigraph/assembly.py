@@ -54,9 +54,9 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
         room: Folder for the tokenised sentences; None to hold them in memory.
     """
     sizes = len(corpus.entities.code), len(corpus.phrases.code)
-    wanted = wants_phrases(settings, *sizes)
-    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted, room=room)
-    frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
+    with_phrases = wants_phrases(settings, *sizes)
+    normalised = normalise(corpus, sentences=settings.link_text, phrases=with_phrases, room=room)
+    frequency = phrase_frequency(corpus) if with_phrases else np.empty(0, np.int64)
     numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
     rows = NameWords.of(numbers.keys, normalised.words)
     size = len(numbers.keys)
@@ -68,15 +68,15 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
     titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
     tagged_pairs = _pairs(titled, size)
     del titled  # in a large corpus each of these takes a tenth of a gigabyte
-    found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
+    untagged = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
     if settings.link_text:
-        found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
-    found_pairs = without(_pairs(found, size), tagged_pairs)
-    del found
+        untagged = np.concatenate([untagged, _link(normalised, trie, rows)], axis=1)
+    untagged_pairs = without(_pairs(untagged, size), tagged_pairs)
+    del untagged
     mentions = _matrix(
-        np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
+        np.concatenate([tagged_pairs, untagged_pairs]), len(corpus.sentence_passage), size
     )
-    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, found_pairs, size))
+    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, untagged_pairs, size))
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
@@ -124,7 +124,7 @@ def _number(
     corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus, recurs: Mask
 ) -> _Numbers:
     phrases = normalised.phrases
-    kept = phrases.where(recurs) if phrases else Strings(())
+    recurring_phrases = phrases.where(recurs) if phrases else Strings(())
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
@@ -133,10 +133,10 @@ def _number(
                 title_passage.append(passage)
                 titles.append(key)
     named = Strings(titles)
-    keys = ascending(normalised.surfaces, named, kept)
+    keys = ascending(normalised.surfaces, named, recurring_phrases)
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
-        phrase[:] = np.where(places(phrases, kept) >= 0, places(phrases, keys), -1)
+        phrase[:] = np.where(places(phrases, recurring_phrases) >= 0, places(phrases, keys), -1)
     return _Numbers(
         keys,
         places(normalised.surfaces, keys),
@@ -163,8 +163,8 @@ def phrase_frequency(corpus: Corpus) -> Int64:
 def recurring(frequency: Int64, passages: int) -> Mask:
     """Mask of the noun phrases that occur in more than one passage, and not in too many."""
     most = most_passages(passages)
-    found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
-    return found
+    is_recurring: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    return is_recurring
 
 
 def most_passages(passages: int) -> float:
@@ -174,8 +174,8 @@ def most_passages(passages: int) -> float:
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:
     """(2, m) sentence and entity of the mentions whose name is an entity."""
-    known = entity >= 0
-    return np.stack([sentence[known].astype(np.int64), entity[known]])
+    is_entity = entity >= 0
+    return np.stack([sentence[is_entity].astype(np.int64), entity[is_entity]])
 
 
 def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
@@ -209,14 +209,14 @@ def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
 
 
 def _counts(
-    corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
+    corpus: Corpus, numbers: _Numbers, tagged: Int64, untagged_pairs: Int64, size: int
 ) -> "sparse.csc_array":
     """C: tagged mentions, the title once, and one per sentence in which a name was found."""
     from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
 
     owner = corpus.sentence_passage.astype(np.int64)
-    rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
-    columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
+    rows = [owner[tagged[0]], numbers.title_passage, owner[untagged_pairs // max(size, 1)]]
+    columns = [tagged[1], numbers.title_entity, untagged_pairs % max(size, 1)]
     where = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))
     ones = np.ones(len(where[0]), np.float32)
     counts = sparse.csc_array((ones, where), shape=(len(corpus), size))

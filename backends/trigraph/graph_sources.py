@@ -38,8 +38,8 @@ class LayeredKeys(LayeredStrings):
         """The entity with a key, -1 if there is none."""
         if key in self._born:
             return self._born[key]
-        known = self._known.find(key)
-        return self._entities.number(known) if known >= 0 else -1
+        row = self._known.find(key)
+        return self._entities.number(row) if row >= 0 else -1
 
 
 Keys = Strings | LayeredKeys
@@ -71,12 +71,12 @@ class Spellings:
 
     def _find(self, key: str) -> list[int]:
         order, keys = self.order, self.keys
-        place = bisect_left(order, key, key=keys.__getitem__)
-        found: list[int] = []
-        while place < len(order) and keys[order[place]] == key:
-            found.append(int(order[place]))
-            place += 1
-        return found
+        position = bisect_left(order, key, key=keys.__getitem__)
+        names: list[int] = []
+        while position < len(order) and keys[order[position]] == key:
+            names.append(int(order[position]))
+            position += 1
+        return names
 
     def to_arrays(self, name: str) -> Arrays:
         """All fields as arrays, for `from_arrays`."""
@@ -110,16 +110,16 @@ class NameStarts:
         packed, parts = sentences.packed, [np.empty(0, np.int64)]
         for at in range(0, len(packed), _AT_ONCE):
             part = packed[at : at + _AT_ONCE].astype(np.int64)
-            found = np.flatnonzero(part & 1)
-            parts.append(part[found] >> 1 << _PLACE_BITS | found + at)
-        each = np.concatenate(parts)
+            starts = np.flatnonzero(part & 1)
+            parts.append(part[starts] >> 1 << _PLACE_BITS | starts + at)
+        packed_starts = np.concatenate(parts)
         parts.clear()
-        each.sort()  # by word, and by place within a word
-        places = each & (1 << _PLACE_BITS) - 1
-        each >>= _PLACE_BITS
+        packed_starts.sort()  # by word, and by place within a word
+        positions = packed_starts & (1 << _PLACE_BITS) - 1
+        packed_starts >>= _PLACE_BITS
         return cls(
-            np.concatenate([[0], np.cumsum(np.bincount(each, minlength=words))]),
-            places.astype(np.int32) if len(packed) < 2**31 else places,
+            np.concatenate([[0], np.cumsum(np.bincount(packed_starts, minlength=words))]),
+            positions.astype(np.int32) if len(packed) < 2**31 else positions,
             np.cumsum(sentences.lengths, dtype=np.int64),
         )
 
@@ -139,11 +139,11 @@ class NameStarts:
     def _find(self, sentences: SentenceWords, name: tuple[int, ...]) -> Int64:
         if max(name) >= len(self.first) - 1:
             return np.empty(0, np.int64)
-        places = self.places[self.first[name[0]] : self.first[name[0] + 1]]
+        positions = self.places[self.first[name[0]] : self.first[name[0] + 1]]
         for after, word in enumerate(name[1:], 1):
             # In bounds: the last sentence ends with END, which is no word and thus matches none.
-            places = places[sentences.packed[places + after] >> 1 == word]
-        return np.searchsorted(self.ends, places.astype(np.int64), side="right")
+            positions = positions[sentences.packed[positions + after] >> 1 == word]
+        return np.searchsorted(self.ends, positions.astype(np.int64), side="right")
 
     def to_arrays(self) -> Arrays:
         """All fields as arrays, for `from_arrays`."""

@@ -165,17 +165,17 @@ class NameTrie:
         for depth in range(MAX_WORDS):
             alive = np.flatnonzero(lengths > depth)
             steps = (state[alive] << _SHIFT) | flat[starts[alive] + depth]
-            known, place = np.unique(steps, return_inverse=True)
-            state[alive] = states + place
-            states += len(known)
+            new_edges, position = np.unique(steps, return_inverse=True)
+            state[alive] = states + position
+            states += len(new_edges)
             # States are numbered level by level, so the edges are ascending.
-            edges.append(known)
+            edges.append(new_edges)
         self._edges: Int64 = np.concatenate(edges)
         self._ends: Int64 = np.full(states, -1, np.int64)
         final, first = np.unique(state, return_index=True)
         self._ends[final] = entities[first]
-        found = self._ends[state]
-        self.others: Int64 = np.stack([entities, found])[:, found != entities]
+        ends = self._ends[state]
+        self.others: Int64 = np.stack([entities, ends])[:, ends != entities]
         # For the first word, most of which begin no name, a table is faster than a search.
         self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
         self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
@@ -189,8 +189,8 @@ class NameTrie:
         rows = NameWords.of((name for name, _ in names), words)
         trie = cls(words, rows, np.arange(len(names), dtype=np.int64))
         number = np.array([entity for _, entity in names], np.int64)
-        found = trie._ends >= 0
-        trie._ends[found] = number[trie._ends[found]]
+        is_end = trie._ends >= 0
+        trie._ends[is_end] = number[trie._ends[is_end]]
         return trie
 
     def to_arrays(self) -> Arrays:
@@ -209,9 +209,9 @@ class NameTrie:
 
     def without(self, entities: Collection[int]) -> "NameTrie":
         """A trie over the same arrays that does not find some entities either."""
-        found = copy(self)
-        found._lost = self._lost.union(entities)
-        return found
+        trie = copy(self)
+        trie._lost = self._lost.union(entities)
+        return trie
 
     def spelt(self, words: Sequence[int]) -> int:
         """The entity with exactly these words as its name, by number; -1 if there is none."""
@@ -221,20 +221,20 @@ class NameTrie:
     def find(self, tokens: Sequence[str]) -> list[Link]:
         """Names in one sequence of tokens, in upper or lower case, without overlaps."""
         codes = [self._words.find(token.casefold()) for token in tokens]
-        found: list[Link] = []
+        links: list[Link] = []
         start = 0
         while start < len(codes):
             link = self._longest_from(codes, start)
             if link is not None:
-                found.append(link)
+                links.append(link)
             start += 1 if link is None else link.length
-        return found
+        return links
 
     def longest(self, tokens: Sequence[str]) -> list[Link]:
         """The longest name that starts at each token, if any; they may overlap."""
         codes = [self._words.find(token.casefold()) for token in tokens]
-        found = (self._longest_from(codes, start) for start in range(len(codes)))
-        return [link for link in found if link is not None]
+        links = (self._longest_from(codes, start) for start in range(len(codes)))
+        return [link for link in links if link is not None]
 
     def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
         """Names in many sentences that start like a name: with a capital letter or a digit.
@@ -251,8 +251,8 @@ class NameTrie:
             last = max(first + 1, int(np.searchsorted(ends, start + _BLOCK, side="right")))
             packed = sentences.packed[start : ends[last - 1]].astype(np.int64)
             # END >> 1 is -1, the number of an unknown word.
-            entity, place, _ = _leftmost(*self._longest(packed >> 1, np.flatnonzero(packed & 1)))
-            owners.append(np.searchsorted(ends, start + place, side="right").astype(np.int32))
+            entity, position, _ = _leftmost(*self._longest(packed >> 1, np.flatnonzero(packed & 1)))
+            owners.append(np.searchsorted(ends, start + position, side="right").astype(np.int32))
             entities.append(entity.astype(np.int32))
             first = last
         return np.concatenate(owners), np.concatenate(entities)
@@ -261,24 +261,24 @@ class NameTrie:
         """The longest name that starts at a position; a loop is fastest for a few words."""
         edges, ends = self._views
         state = int(self._first[codes[start]]) if 0 <= codes[start] < len(self._first) else -1
-        found = None
-        place = start
+        longest = None
+        position = start
         while state >= 0:
-            place += 1
+            position += 1
             if ends[state] >= 0 and ends[state] not in self._lost:
-                found = Link(ends[state], start, place - start)
-            if place == len(codes) or place - start == MAX_WORDS:
+                longest = Link(ends[state], start, position - start)
+            if position == len(codes) or position - start == MAX_WORDS:
                 break
-            step = (state << _SHIFT) | codes[place]
-            edge = bisect_left(edges, step) if codes[place] >= 0 else len(edges)
+            step = (state << _SHIFT) | codes[position]
+            edge = bisect_left(edges, step) if codes[position] >= 0 else len(edges)
             state = edge + 1 if edge < len(edges) and edges[edge] == step else -1
-        return found
+        return longest
 
     def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
         """Longest name at each start that has one: entity, position, number of tokens."""
         first = codes[starts]
-        known = (first >= 0) & (first < len(self._first))
-        starts, first = starts[known], first[known]
+        is_first_word = (first >= 0) & (first < len(self._first))
+        starts, first = starts[is_first_word], first[is_first_word]
         state = self._first[first]
         starts, state = starts[state >= 0], state[state >= 0]
         entity = self._named(state)
@@ -325,19 +325,19 @@ def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64,
     reach = np.maximum.accumulate(end)
     # A cluster begins where no earlier match reaches; most clusters have one match.
     begins = np.concatenate([[True], start[1:] >= reach[:-1]])
-    kept = begins.copy()
+    is_left = begins.copy()
     crowded = np.flatnonzero(~begins)
     free_from = 0
     cluster = -1
     owner = np.cumsum(begins)[crowded]
     heads = end[np.flatnonzero(begins)]
-    for place, which in zip(crowded.tolist(), owner.tolist(), strict=True):
+    for position, which in zip(crowded.tolist(), owner.tolist(), strict=True):
         if which != cluster:
             cluster, free_from = which, int(heads[which - 1])
-        if start[place] >= free_from:
-            kept[place] = True
-            free_from = int(end[place])
-    return entity[kept], start[kept], length[kept]
+        if start[position] >= free_from:
+            is_left[position] = True
+            free_from = int(end[position])
+    return entity[is_left], start[is_left], length[is_left]
 
 
 class DisplayNames:

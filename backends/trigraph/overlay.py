@@ -98,8 +98,8 @@ class _Overlay:
         """The graph and the walk of both corpora."""
         two, graph = self._two, self._graph
         self._number()
-        others = [*self._find_names(), self._with_changed_phrases(), self._edges.rows]
-        rows = without(distinct(np.concatenate(others)), two.passages.gone)
+        changed_rows = [*self._find_names(), self._with_changed_phrases(), self._edges.rows]
+        rows = without(distinct(np.concatenate(changed_rows)), two.passages.gone)
         ties = self._tied([self._of_base(rows), self._of_added()])
         taken = np.zeros(len(two.base), bool)
         taken[two.passages.gone] = taken[rows] = True
@@ -114,7 +114,7 @@ class _Overlay:
             np.searchsorted(ties.passages, ties.row), ties.times, len(ties.passages)
         )
         self._titles = self._titled()
-        found = TriGraph(
+        graph_of_both = TriGraph(
             keys=self._keys,
             is_phrase=self._phrases_only(),
             passages=passages,
@@ -125,13 +125,13 @@ class _Overlay:
             display_names=OverlaidNames(self._keys, self._written),
             own_sources=None,
         )
-        return found, walk and self._walk(walk, passages, totals, ties, touched)
+        return graph_of_both, walk and self._walk(walk, passages, totals, ties, touched)
 
     def _number(self) -> None:
         """Number the entities, and after them the edges between chunks."""
         names, sources = self._names, self._sources
-        there = [(key, name) for key, name in names.items() if name.is_there]
-        born = sorted(key for key, name in there if name.entity < 0)
+        names_after = [(key, name) for key, name in names.items() if name.is_there]
+        born = sorted(key for key, name in names_after if name.entity < 0)
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
         before = np.array([sources.keys.place(key) for key in born], np.int64)
@@ -144,8 +144,10 @@ class _Overlay:
                 np.concatenate([before, size + self._edges.before]),
             )
         self._keys = LayeredKeys(self._entities, sources.keys, born)
-        known = {key: self._entities.number(name.entity) for key, name in there if name.entity >= 0}
-        self._numbers = known | dict(zip(born, self._entities.added.tolist(), strict=True))
+        kept_numbers = {
+            key: self._entities.number(name.entity) for key, name in names_after if name.entity >= 0
+        }
+        self._numbers = kept_numbers | dict(zip(born, self._entities.added.tolist(), strict=True))
 
     def _find_names(self) -> list[Int64]:
         """Build the new trie, and return the rows of the base in which it may find other names."""
@@ -161,29 +163,35 @@ class _Overlay:
             if says and 0 < length <= MAX_WORDS:
                 spelt.setdefault(tuple(named.words[end - length : end].tolist()), []).append(key)
         dead = {self._names[key].entity for key in changed if self._names[key].was_named}
-        lost: list[int] = []
-        found: list[int] = []
-        places = [_NONE]
+        hidden_entities: list[int] = []
+        added_entities: list[int] = []
+        affected_rows = [_NONE]
         for name, keys in spelt.items():
-            known = trie.spelt(name)
-            with_it = [known, *trie.others[0, trie.others[1] == known].tolist()]
-            left = [entity for entity in with_it if entity >= 0 and entity not in dead]
-            there = [self._entities.number(entity) for entity in left]
-            there += [self._numbers[key] for key in keys if self._names[key].is_named]
-            best = min(there, default=-1)
-            if known >= 0 and best == self._entities.number(known) and known not in dead:
+            base_entity = trie.spelt(name)
+            with_it = [base_entity, *trie.others[0, trie.others[1] == base_entity].tolist()]
+            others_left = [entity for entity in with_it if entity >= 0 and entity not in dead]
+            candidates = [self._entities.number(entity) for entity in others_left]
+            candidates += [self._numbers[key] for key in keys if self._names[key].is_named]
+            best = min(candidates, default=-1)
+            if (
+                base_entity >= 0
+                and best == self._entities.number(base_entity)
+                and base_entity not in dead
+            ):
                 continue
-            if known >= 0:
-                lost.append(known)
+            if base_entity >= 0:
+                hidden_entities.append(base_entity)
             if best >= 0:
-                found.append(best)
+                added_entities.append(best)
             if self._settings.link_text:
                 sentences = sources.starts.sentences_with(sources.sentences, name)
-                places.append(self._two.base.sentence_passage[sentences].astype(np.int64))
-        added = NameTrie.of([(self._keys[entity], entity) for entity in sorted(found)], words)
+                affected_rows.append(self._two.base.sentence_passage[sentences].astype(np.int64))
+        added = NameTrie.of(
+            [(self._keys[entity], entity) for entity in sorted(added_entities)], words
+        )
         self._words = words
-        self._trie = OverlaidTrie(words, trie.without(lost), added, self._entities)
-        return places
+        self._trie = OverlaidTrie(words, trie.without(hidden_entities), added, self._entities)
+        return affected_rows
 
     def _with_changed_phrases(self) -> Int64:
         """Rows of the base with noun phrases that become entities or cease to be."""
@@ -193,7 +201,7 @@ class _Overlay:
             if name.was_phrase != name.is_phrase
         ]
         is_changed = np.zeros(len(self._sources.phrases.entity), bool)
-        is_changed[[code for each in codes for code in each]] = True
+        is_changed[[code for name_codes in codes for code in name_codes]] = True
         base = self._two.base
         if not is_changed.any():
             return _NONE
@@ -312,14 +320,14 @@ class _Overlay:
     def _are_linked(self, entity: Int32) -> Mask:
         """Mask of the found entities whose name is linked in running text; see `says_enough`."""
         is_new, rows = self._entities.split(entity)
-        found = np.empty(len(entity), bool)
+        are_linked = np.empty(len(entity), bool)
         base = self._sources.keys.array.take(pa.array(rows[~is_new]))
         enough = pc.greater_equal(pc.utf8_length(base), MIN_SINGLE_WORD)
-        found[~is_new] = pc.or_(enough, pc.match_substring(base, " ")).to_numpy(
+        are_linked[~is_new] = pc.or_(enough, pc.match_substring(base, " ")).to_numpy(
             zero_copy_only=False
         )
-        found[is_new] = [says_enough(self._keys[one]) for one in entity[is_new].tolist()]
-        return found
+        are_linked[is_new] = [says_enough(self._keys[number]) for number in entity[is_new].tolist()]
+        return are_linked
 
     def _touched(self, taken: Mask, node: Int64) -> Int64:
         """Entities and edges of the analysed passages, before or after the change."""
@@ -332,11 +340,11 @@ class _Overlay:
         return distinct(np.concatenate([left, node]))
 
     def _phrases_only(self) -> Mask:
-        known = self._graph.is_phrase
-        found = self._entities.lay(known, np.zeros(len(self._entities.added), bool))
+        was_phrase = self._graph.is_phrase
+        is_phrase = self._entities.lay(was_phrase, np.zeros(len(self._entities.added), bool))
         for key, number in self._numbers.items():
-            found[number] = not self._names[key].is_named
-        return found
+            is_phrase[number] = not self._names[key].is_named
+        return is_phrase
 
     def _mentions(self, ties: "_Ties", taken: Mask, touched: Int64) -> MentionGraph:
         two, known = self._two, self._graph.mentions
@@ -362,11 +370,11 @@ class _Overlay:
         if key not in self._names:
             return self._graph.display_names.of(self._entities.place(entity)[1])
         spellings, surfaces = self._sources.surfaces, two.base.entities.names
-        known = {surfaces[code]: int(spellings.frequency[code]) for code in spellings.of(key)}
-        times = Counter(known)
+        base_counts = {surfaces[code]: int(spellings.frequency[code]) for code in spellings.of(key)}
+        times = Counter(base_counts)
         times.update(self._names[key].mentions)
         if best := max(times.values(), default=0):
-            surface = min(one for one, count in times.items() if count == best)
+            surface = min(spelling for spelling, count in times.items() if count == best)
             return surface.strip()
         for passage in self._titles.one(entity)[:1].tolist():
             is_added, row = two.passages.place(passage)
