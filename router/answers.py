@@ -26,18 +26,19 @@ def sentences_of(text: str) -> list[str]:
 
     A blank line ends a sentence too: a heading has no full stop.
     """
-    found = []
-    for sentence in (one for part in _BLANK_LINE.split(text) for one in split_sentences(part)):
-        if len(sentence) <= LONGEST:
-            found.append(sentence)
-        else:
-            found += [piece.strip() for piece in _PIECE.findall(sentence)]
-    return found
+    sentences = []
+    for paragraph in _BLANK_LINE.split(text):
+        for sentence in split_sentences(paragraph):
+            if len(sentence) <= LONGEST:
+                sentences.append(sentence)
+            else:
+                sentences += [piece.strip() for piece in _PIECE.findall(sentence)]
+    return sentences
 
 
 # These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
 # hold the answer. Factor on a question word's weight for each chosen sentence that has it:
-_SAID = 0.6
+_REPEATED = 0.6
 # Weight of a word in a name that a chosen sentence brings in:
 _BRIDGED = 0.3
 # Factor for the first sentence of a passage, which says what the passage is about:
@@ -75,7 +76,7 @@ def best_sentences(
 
     A sentence's value is that of its words from the question; rare ones count more. A word counts
     less once a chosen sentence has it. Names that a chosen sentence brings in count too, since the
-    answer to a question over two hops is next to a name that the question lacks.
+    answer to a question over two hops is often next to a name that the question lacks.
 
     Args:
         passages: Title and text of each, best first.
@@ -87,40 +88,40 @@ def best_sentences(
     if not _bears(question, passages):
         return []
     rest = [
-        _Sentence(Quote(text, number), _terms(text), place == 0)
+        _Sentence(Quote(text, number), _terms(text), index == 0)
         for number, (_, body) in enumerate(passages, start=1)
-        for place, text in enumerate(sentences_of(body))
+        for index, text in enumerate(sentences_of(body))
     ]
     rarity = _rarity(rest)
-    asked = _terms(question)
-    worth: dict[str, float] = dict.fromkeys(asked, 1.0)
+    question_terms = _terms(question)
+    weights: dict[str, float] = dict.fromkeys(question_terms, 1.0)
     chosen: list[Quote] = []
     while rest and len(chosen) < most:
-        best = max(rest, key=lambda sentence: _worth(sentence, worth, rarity))
-        if _worth(best, worth, rarity) <= 0:
+        best = max(rest, key=lambda sentence: _worth(sentence, weights, rarity))
+        if _worth(best, weights, rarity) <= 0:
             break
         rest.remove(best)
         chosen.append(best.quote)
-        for term in best.terms & worth.keys():
-            worth[term] *= _SAID
-        for term in _terms(" ".join(_NAME.findall(best.quote.text))) - asked:
-            worth[term] = max(worth.get(term, 0.0), _BRIDGED)
+        for term in best.terms & weights.keys():
+            weights[term] *= _REPEATED
+        for term in _terms(" ".join(_NAME.findall(best.quote.text))) - question_terms:
+            weights[term] = max(weights.get(term, 0.0), _BRIDGED)
     return chosen
 
 
 def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:
     """Whether a passage has enough of the question's words, and one has any of its names."""
-    asked, named = _terms(question), _terms(" ".join(_NAME.findall(question)))
-    shared = [asked & _terms(f"{title} {body}") for title, body in passages]
+    terms, names = _terms(question), _terms(" ".join(_NAME.findall(question)))
+    shared = [terms & _terms(f"{title} {body}") for title, body in passages]
     most = max(map(len, shared), default=0)
-    is_about_it = not named or any(named & each for each in shared)
-    return most >= _LEAST_SHARED * len(asked) and is_about_it
+    is_about_it = not names or any(names & each for each in shared)
+    return most >= _LEAST_SHARED * len(terms) and is_about_it
 
 
-def _worth(sentence: _Sentence, worth: Mapping[str, float], rarity: Mapping[str, float]) -> float:
-    said = math.fsum(worth[term] * rarity[term] for term in sentence.terms & worth.keys())
+def _worth(sentence: _Sentence, weights: Mapping[str, float], rarity: Mapping[str, float]) -> float:
+    value = math.fsum(weights[term] * rarity[term] for term in sentence.terms & weights.keys())
     lead = _LEAD if sentence.is_first else 1.0
-    return lead * said / math.sqrt((_SHORT + len(sentence.terms)) * sentence.quote.number)
+    return lead * value / math.sqrt((_SHORT + len(sentence.terms)) * sentence.quote.number)
 
 
 def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
@@ -134,7 +135,7 @@ def _terms(text: str) -> frozenset[str]:
 
 
 LEFT_OUT = "…"
-_PLACE = 0.05
+_INDEX = 0.05
 _WORDS = 0.25
 
 
@@ -143,7 +144,7 @@ class _SentenceSpan:
     """Position of a sentence: its passage, its index there, and its character offsets."""
 
     passage: int
-    place: int
+    index: int
     start: int
     end: int
 
@@ -153,73 +154,73 @@ def pack(question: str, texts: Sequence[str], room: int) -> list[str]:
 
     Args:
         texts: Texts of passages, best first.
-        room: Most characters of all kept sentences together; what is between them does not count.
+        room: Most characters of all chosen sentences together; what is between them does not count.
 
     Returns:
-        A text for each passage, "" if none of it is kept, with "…" for sentences that are left out.
-        If everything fits, the texts unchanged.
+        A text for each passage, "" if nothing of it is chosen, with "…" for sentences that are left
+        out. If everything fits, the texts unchanged.
     """
     if sum(map(len, texts)) <= room:
         return list(texts)
-    sentences = [one for number, text in enumerate(texts) for one in _split(number, text)]
-    shared = _shared(question, [texts[one.passage][one.start : one.end] for one in sentences])
+    sentences = [sentence for number, text in enumerate(texts) for sentence in _split(number, text)]
+    shared = _shared(question, [texts[s.passage][s.start : s.end] for s in sentences])
     order = sorted(range(len(sentences)), key=lambda n: (-shared[n], n))
     behind = {n: rank / len(sentences) for rank, n in enumerate(order)}
     cost = [
-        one.passage / len(texts) + _PLACE * one.place + _WORDS * behind[n]
-        for n, one in enumerate(sentences)
+        sentence.passage / len(texts) + _INDEX * sentence.index + _WORDS * behind[n]
+        for n, sentence in enumerate(sentences)
     ]
-    kept: list[set[int]] = [set() for _ in texts]
+    chosen: list[set[int]] = [set() for _ in texts]
     for n in sorted(range(len(sentences)), key=lambda n: (cost[n], n)):
-        one = sentences[n]
-        if one.end - one.start <= room:
-            room -= one.end - one.start
-            kept[one.passage].add(one.place)
+        sentence = sentences[n]
+        if sentence.end - sentence.start <= room:
+            room -= sentence.end - sentence.start
+            chosen[sentence.passage].add(sentence.index)
     by_passage: list[list[_SentenceSpan]] = [[] for _ in texts]
-    for one in sentences:
-        by_passage[one.passage].append(one)
+    for sentence in sentences:
+        by_passage[sentence.passage].append(sentence)
     return [
-        _joined(text, own, places)
-        for text, own, places in zip(texts, by_passage, kept, strict=True)
+        _joined(text, spans, indices)
+        for text, spans, indices in zip(texts, by_passage, chosen, strict=True)
     ]
 
 
 def _split(number: int, text: str) -> list[_SentenceSpan]:
-    found, end = [], 0
-    for place, sentence in enumerate(split_sentences(text)):
+    spans, end = [], 0
+    for index, sentence in enumerate(split_sentences(text)):
         start = text.index(sentence, end)
         end = start + len(sentence)
-        found.append(_SentenceSpan(number, place, start, end))
-    return found
+        spans.append(_SentenceSpan(number, index, start, end))
+    return spans
 
 
 def _shared(question: str, sentences: Sequence[str]) -> list[float]:
     """Each sentence's sum of weights of the question's words that it has; rare words weigh more."""
-    asked = frozenset(content_terms(question))
-    terms = [asked.intersection(content_terms(sentence)) for sentence in sentences]
-    counts = Counter(term for own in terms for term in own)
-    worth = {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
-    return [math.fsum(worth[term] for term in own) for own in terms]
+    question_terms = frozenset(content_terms(question))
+    terms = [question_terms.intersection(content_terms(sentence)) for sentence in sentences]
+    counts = Counter(term for shared in terms for term in shared)
+    weights = {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
+    return [math.fsum(weights[term] for term in shared) for shared in terms]
 
 
-def _joined(text: str, sentences: Sequence[_SentenceSpan], kept: set[int]) -> str:
-    """Join the kept sentences; consecutive ones keep the text between them."""
-    if len(kept) == len(sentences):
+def _joined(text: str, sentences: Sequence[_SentenceSpan], chosen: set[int]) -> str:
+    """Join the chosen sentences; consecutive ones keep the text between them."""
+    if len(chosen) == len(sentences):
         return text
     parts: list[str] = []
     before: _SentenceSpan | None = None
-    for one in sentences:
-        if one.place not in kept:
+    for sentence in sentences:
+        if sentence.index not in chosen:
             if parts[-1:] != [LEFT_OUT]:
                 parts.append(LEFT_OUT)
             before = None
         elif before is None:
-            parts.append(text[one.start : one.end])
-            before = one
+            parts.append(text[sentence.start : sentence.end])
+            before = sentence
         else:
-            parts[-1] += text[before.end : one.end]
-            before = one
-    return " ".join(parts) if kept else ""
+            parts[-1] += text[before.end : sentence.end]
+            before = sentence
+    return " ".join(parts) if chosen else ""
 
 
 _MONTH = (

@@ -1,7 +1,7 @@
 """The columns that a router reads: features of a question, then signals of what the arms found.
 
 No signal depends on the size of the corpus or on an arm's own scale, so that what is learned from
-them on one corpus holds on another. Signals of the text arms need no parse: how far their best
+them on one corpus holds on another. Those of the text arms need no parse: how far their best
 passages stand out, whether both found the same, and how much of what the question says and names is
 in the first passages. Those of seeds are known before the graph is walked; those of the graph's own
 list are not.
@@ -23,20 +23,25 @@ from wye.featurizer import registry as featurizer
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES
 from wye.router.types import ArmResults, Route
 
+SIGNALS_VERSION = 3
+"""Incremented when the value of some signal changes."""
+RETURNED_PREFIX = "returned_"
+"""What the names of signals begin with where another search returned the passages."""
 FIRST_PASSAGES = 5
 """First passages of the text arms whose text is looked at: as many as a reader is given."""
 FIRST_SCORES = 10
 """First hits of a list whose scores are looked at; deeper ones add nothing."""
+LEAST_SHARE = 1e-6
+"""Smaller shares of the best passage's mass count as this."""
 
 _DENSE_SPREAD = 0.05
 _LEXICAL_SPREAD = 0.1
 _DEPTHS = (1, 3, 5)
 _TITLE_DEPTHS = (1, 2, 3, 5)
+_MARGINS = (2, 3, 5, 10)
 _FIRST = {count: (1 << count) - 1 for count in range(1, FIRST_PASSAGES + 1)}
 """Number of first passages -> mask of their bits."""
-_ALL = (1.0,) * len(_DEPTHS)
-_MARGINS = (2, 3, 5, 10)
-_NOTHING = Ranking("", ())
+_NO_HITS = Ranking("", ())
 _RELATIVES = frozenset({"who", "whom", "whose", "which", "that", "what", "when", "where"})
 _PREPOSITIONS = frozenset({"in", "by", "from", "with", "for", "at", "on", "to", "about"})
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -45,6 +50,25 @@ _AUXILIARIES = frozenset(
 )
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 
+_SEEDS = {
+    "seed_count": "ln(1 + number of seeds: entities of the graph that the question names).",
+    "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
+    "seed_coverage": "Share of the question's content words that are part of a seed's name.",
+    "seed_value_best": "Highest confidence of a seed, 1 for an exact name; 0 without a seed.",
+    "seed_value_sum": "Sum of the seeds' confidences.",
+    "seed_lower_case": "Share of the seeds that the question writes without a capital.",
+    "seed_degree": "ln(1 + number of passages that mention the rarest seed).",
+    "seed_specificity": "Highest ratio of a seed's confidence to passages that mention it.",
+}
+_TITLES = {
+    "seed_title_value": "Highest confidence of a seed that is a title; 0 without one.",
+    "seed_title_uniqueness": "Highest ratio of a title seed's confidence to passages so titled.",
+}
+_DENSE = {
+    "dense_best": "Cosine of the nearest passage.",
+    "dense_margin_2": "Cosine of the nearest passage minus that of the second.",
+    "dense_margin_5": "Cosine of the nearest passage minus that of the fifth.",
+}
 _LISTS = {
     "text_dense_margin_3": "Cosine of the nearest passage minus that of the third.",
     "text_dense_margin_10": "Cosine of the nearest passage minus that of the tenth.",
@@ -133,7 +157,10 @@ _NAMES = {
     "passages_naming_5": "How many of the first five mention a name of the question.",
 }
 TEXT_MEANINGS: Mapping[str, str] = {**_LISTS, **_WORDS, **_QUESTION, **_NAMES}
-"""Signal -> what it means, in order."""
+"""Signal of the text arms -> what it means, in order."""
+MEANINGS: Mapping[str, str] = {**_SEEDS, **_TITLES, **_DENSE, **TEXT_MEANINGS}
+"""Signal of `CHEAP_SIGNALS` -> what it means."""
+
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
 LIST_SIGNALS = frozenset(_LISTS)
 """Signals of the text arms' rankings."""
@@ -141,9 +168,111 @@ NAME_SIGNALS = frozenset(_NAMES)
 """Signals of the names in the question."""
 QUESTION_SIGNALS = frozenset(_QUESTION)
 """Signals of the question's words alone."""
+SEED_SIGNALS = (*_SEEDS, *_TITLES)
+DENSE_SIGNALS = tuple(_DENSE)
+GRAPH_SIGNALS = ("graph_margin_5", "graph_lexical_share")
+CHEAP_SIGNALS = tuple(MEANINGS)
+"""These need no walk of the graph."""
+PARSELESS_SIGNALS = DENSE_SIGNALS + TEXT_SIGNALS
+"""These need no parse."""
+NAMES_SIGNAL, SIDES_SIGNAL = "names_title_5", "question_and"
+"""Signals that `share_at_hand` uses: the share of the question's names that are titles of the first
+five passages, and how often it says "and" or "or"."""
+COLUMNS: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
+"""The columns that a router may use, in order: features of the question, then signals of the corpus
+that are known before the graph is walked. A router that uses no signal decides without an index."""
 
 
-_NO_NAMES = (0.0,) * len(_NAMES)
+def signals(evidence: Sequence[ArmResults], names: Sequence[str]) -> Float64:
+    """Compute signals of questions.
+
+    A margin is the best score minus the 2nd or 5th (or the last, if there are fewer). Scores are
+    cosines for dense, and logarithms of shares of the best for the graph. What is missing (no seed,
+    no hit) counts as 0.
+
+    Args:
+        evidence: Results of each question. An arm without a ranking counts as one without hits, so
+            name only signals of arms that were asked.
+        names: The signals, in the order of the columns.
+
+    Returns:
+        (n, m) float64, finite.
+
+    Raises:
+        KeyError: There is no signal of some name.
+    """
+    groups, positions = _layout(tuple(names))
+    rows = [[value for values_of in groups for value in values_of(results)] for results in evidence]
+    width = len(rows[0]) if rows else int(positions.max(initial=-1)) + 1
+    return np.array(rows, np.float64).reshape(len(rows), width)[:, positions]
+
+
+def log_share(scores: Float64, best: float) -> Float64:
+    """ln(score / best), at least ln(LEAST_SHARE); 0 if the best is not above 0."""
+    return np.log(np.maximum(scores / best, LEAST_SHARE)) if best > 0 else np.zeros_like(scores)
+
+
+def share_at_hand(columns: Float64) -> Float64:
+    """Share (n,), from 0 to 1, of what questions need that the first passages are about.
+
+    A question that puts things side by side names all that it needs first. Any other question with
+    a plan also describes something that it does not name, so its names count for half.
+
+    Args:
+        columns: (n, len(COLUMNS)); a row of NaN gives NaN.
+    """
+    named, sides = columns[:, COLUMNS.index(NAMES_SIGNAL)], columns[:, COLUMNS.index(SIDES_SIGNAL)]
+    return np.where(sides > 0, named, named / 2)
+
+
+def schema_id(parsers: Mapping[str, str]) -> str:
+    """Identity of the columns: equal ids mean that the same models make the same values.
+
+    Args:
+        parsers: `Analyser.syntax_fingerprint`.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256.
+    """
+    content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def asks_corpus(names: Sequence[str]) -> bool:
+    """Whether any of these columns depends on the corpus."""
+    return not set(CHEAP_SIGNALS).isdisjoint(names)
+
+
+def stages(names: Sequence[str]) -> tuple[str, ...]:
+    """The stages of `Reply.seconds` that any decision by these columns takes."""
+    stages_of_columns = (
+        (FEATURE_NAMES, ("parsing", "features")),
+        (TREE_FEATURES, ("trees",)),
+        (SEED_SIGNALS, ("encoding", "parsing", "seeds")),
+        (DENSE_SIGNALS, ("encoding", "dense")),
+        (TEXT_SIGNALS, ("encoding", "dense", "lexical", "fusing")),
+    )
+    needed = {"routing": None}
+    for columns, column_stages in stages_of_columns:
+        if not set(columns).isdisjoint(names):
+            needed |= dict.fromkeys(column_stages)
+    return tuple(needed)
+
+
+def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
+    """Columns (n, len(COLUMNS)) of questions about an index.
+
+    Args:
+        features: (n, d), columns as in `FEATURE_NAMES`.
+        evidence: Seeds, rankings of the text arms and coverage of each question.
+    """
+    return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
+
+
+def without_corpus(features: Float64) -> Float64:
+    """Columns (n, len(COLUMNS)) for a router that uses no signals: they are zeros."""
+    empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
+    return np.concatenate([features, empty], axis=1)
 
 
 def text_signals(evidence: ArmResults) -> list[float]:
@@ -153,7 +282,7 @@ def text_signals(evidence: ArmResults) -> list[float]:
         evidence: Has the rankings of both text arms and the coverage of the first passages.
     """
     coverage = evidence.coverage
-    dense, lexical = (evidence.rankings.get(arm, _NOTHING) for arm in (Route.DENSE, Route.LEXICAL))
+    dense, lexical = _ranking(evidence, Route.DENSE), _ranking(evidence, Route.LEXICAL)
     return [
         *_of_lists(dense, lexical, coverage),
         *_of_words(evidence.query.text, coverage),
@@ -161,18 +290,74 @@ def text_signals(evidence: ArmResults) -> list[float]:
     ]
 
 
+def _ranking(evidence: ArmResults, arm: Route) -> Ranking:
+    return evidence.rankings.get(arm, _NO_HITS)
+
+
+def _of_seeds(evidence: ArmResults) -> Sequence[float]:
+    seeds = evidence.seeds
+    names = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
+    known = names & {seed.mention.casefold() for seed in seeds}
+    lower_case = sum(seed.mention == seed.mention.lower() for seed in seeds)
+    return (
+        math.log1p(len(seeds)),
+        len(known) / len(names) if names else 0.0,
+        _seed_coverage(evidence.query, seeds),
+        max((seed.value for seed in seeds), default=0.0),
+        sum(seed.value for seed in seeds),
+        lower_case / len(seeds) if seeds else 0.0,
+        math.log1p(min((seed.passages for seed in seeds), default=0)),
+        max((seed.value / seed.passages for seed in seeds), default=0.0),
+    )
+
+
+def _seed_coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
+    words = content_terms(query.text)
+    named = {term for seed in seeds for term in content_terms(seed.mention)}
+    return sum(word in named for word in words) / len(words) if words else 0.0
+
+
+def _of_titles(evidence: ArmResults) -> Sequence[float]:
+    titled = [seed for seed in evidence.seeds if seed.titles]
+    return (
+        max((seed.value for seed in titled), default=0.0),
+        max((seed.value / seed.titles for seed in titled), default=0.0),
+    )
+
+
+def _of_dense(evidence: ArmResults) -> Sequence[float]:
+    cosines = _ranking(evidence, Route.DENSE).scores.tolist()
+    return cosines[0] if cosines else 0.0, *_margins(cosines, (2, 5))
+
+
+def _of_graph(evidence: ArmResults) -> Sequence[float]:
+    masses = _ranking(evidence, Route.GRAPH).scores[:5].astype(float)
+    logs = log_share(masses, masses[0] if len(masses) else 0.0).tolist()
+    return *_margins(logs, (5,)), _lexical_share(evidence)
+
+
+def _lexical_share(evidence: ArmResults) -> float:
+    """BM25 score of the graph's first passage over the best; 0 if the lexical list lacks it."""
+    graph, lexical = _ranking(evidence, Route.GRAPH), _ranking(evidence, Route.LEXICAL)
+    ids, first = lexical.ids(), graph.ids(1)
+    if not first or first[0] not in ids:
+        return 0.0
+    scores = lexical.scores
+    return float(scores[ids.index(first[0])] / scores[0]) if scores[0] > 0 else 0.0
+
+
 def _of_lists(dense: Ranking, lexical: Ranking, coverage: Coverage) -> list[float]:
-    cosines, bm25 = (one.scores[:FIRST_SCORES].tolist() for one in (dense, lexical))
+    cosines, bm25 = (ranking.scores[:FIRST_SCORES].tolist() for ranking in (dense, lexical))
     shares = [score / bm25[0] for score in bm25]
     most = sum(word.weight for word in coverage.words)
-    near, worded = (one.ids(FIRST_SCORES) for one in (dense, lexical))
+    near, worded = (ranking.ids(FIRST_SCORES) for ranking in (dense, lexical))
     return [
         *_margins(cosines, (3, 10)),
         _entropy(cosines, _DENSE_SPREAD),
         bm25[0] / most if bm25 and most else 0.0,
-        *_margins(shares),
+        *_margins(shares, _MARGINS),
         _entropy(shares, _LEXICAL_SPREAD),
-        *_margins(coverage.scores),
+        *_margins(coverage.scores, _MARGINS),
         *(len({*near[:k]} & {*worded[:k]}) / k for k in (1, 3, 5, 10)),
         _standing(near, worded),
         _standing(worded, near),
@@ -185,6 +370,7 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
     rest = [word for word in words if word.term not in named]
     tokens = [token.casefold() for token in tokenise(text)]
     texts = [(word.weight, word.texts) for word in words]
+    rest_texts = [(word.weight, word.texts) for word in rest]
     total = sum([word.weight for word in words])
     return [
         *_shares([(word.weight, word.titles) for word in words], _DEPTHS),
@@ -192,7 +378,7 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
         _most_in_one(texts),
         sum([word.weight for word in rest]) / total if total else 0.0,
         len(rest),
-        *(_shares([(word.weight, word.texts) for word in rest], _DEPTHS) if rest else _ALL),
+        *(_shares(rest_texts, _DEPTHS) if rest else [1.0] * len(_DEPTHS)),
         len(words),
         len(tokens),
         tokens.count("of"),
@@ -208,15 +394,16 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
 
 def _of_names(names: Sequence[NameCoverage]) -> list[float]:
     if not names:
-        return list(_NO_NAMES)
+        return [0.0] * len(_NAMES)
     titled = [name for name in names if name.titled]
     untitled = [(name.value, name.texts) for name in names if not name.titled]
     values, degrees = [name.value for name in names], [name.degree for name in names]
-    of_titled, sums = [name.value for name in titled], [(n.value, n.titles) for n in titled]
-    over = mention = 0
+    titled_values = [name.value for name in titled]
+    headings = [(name.value, name.titles) for name in titled]
+    in_titles = in_texts = 0
     for name in names:
-        over |= name.titles
-        mention |= name.texts
+        in_titles |= name.titles
+        in_texts |= name.texts
     return [
         math.log1p(len(names)),
         max(values),
@@ -228,22 +415,22 @@ def _of_names(names: Sequence[NameCoverage]) -> list[float]:
         math.log1p(min(degrees)),
         math.log1p(max(degrees)),
         max([name.value / name.degree for name in names]),
-        max(of_titled, default=0.0),
-        sum(of_titled),
+        max(titled_values, default=0.0),
+        sum(titled_values),
         max([name.value / name.titled for name in titled], default=0.0),
         math.log1p(min([name.degree for name in titled], default=0)),
-        *_shares(sums, _TITLE_DEPTHS),
-        *(sum([v for v, found in sums if not found & _FIRST[k]]) for k in _TITLE_DEPTHS),
+        *_shares(headings, _TITLE_DEPTHS),
+        *(sum([v for v, titles in headings if not titles & _FIRST[k]]) for k in _TITLE_DEPTHS),
         sum([value for value, _ in untitled]),
         *_shares(untitled, (FIRST_PASSAGES,)),
-        *((over & _FIRST[k]).bit_count() for k in _TITLE_DEPTHS),
-        mention.bit_count(),
+        *((in_titles & _FIRST[k]).bit_count() for k in _TITLE_DEPTHS),
+        in_texts.bit_count(),
     ]
 
 
-def _margins(scores: Sequence[float], places: Sequence[int] = _MARGINS) -> list[float]:
+def _margins(scores: Sequence[float], ranks: Sequence[int]) -> list[float]:
     """The best score minus the k-th for each k, or minus the last if there are fewer."""
-    return [scores[0] - scores[:k][-1] if scores else 0.0 for k in places]
+    return [scores[0] - scores[:k][-1] if scores else 0.0 for k in ranks]
 
 
 def _entropy(scores: Sequence[float], spread: float) -> float:
@@ -272,7 +459,7 @@ def _shares(weighed: Sequence[tuple[float, int]], depths: Sequence[int]) -> list
     total = sum([weight for weight, _ in weighed])
     if not total:
         return [0.0] * len(depths)
-    return [sum([w for w, found in weighed if found & _FIRST[k]]) / total for k in depths]
+    return [sum([weight for weight, bits in weighed if bits & _FIRST[k]]) / total for k in depths]
 
 
 def _most_in_one(weighed: Sequence[tuple[float, int]]) -> float:
@@ -280,235 +467,27 @@ def _most_in_one(weighed: Sequence[tuple[float, int]]) -> float:
     total = sum([weight for weight, _ in weighed])
     if not total:
         return 0.0
-    passages = range(FIRST_PASSAGES)
-    return max(sum([w for w, bits in weighed if bits >> at & 1]) for at in passages) / total
+    return (
+        max(sum([w for w, bits in weighed if bits >> at & 1]) for at in range(FIRST_PASSAGES))
+        / total
+    )
 
 
-_NOTHING = Ranking("", ())
 _Group = Callable[[ArmResults], Sequence[float]]
-SIGNALS_VERSION = 3
-"""Incremented when the value of some signal changes."""
-LEAST_SHARE = 1e-6
-"""Smaller shares of the best passage's mass count as this."""
-TOP = 5
-"""Passages of a list that margins look at: as many as a reader is given."""
-
-TITLE_SIGNALS = ("seed_title_value", "seed_title_uniqueness")
-SEED_SIGNALS = (
-    "seed_count",
-    "seed_hit_rate",
-    "seed_coverage",
-    "seed_value_best",
-    "seed_value_sum",
-    "seed_lower_case",
-    "seed_degree",
-    "seed_specificity",
-    *TITLE_SIGNALS,
+_GROUPS: Sequence[tuple[Sequence[str], _Group]] = (
+    (tuple(_SEEDS), _of_seeds),
+    (tuple(_TITLES), _of_titles),
+    (DENSE_SIGNALS, _of_dense),
+    (TEXT_SIGNALS, text_signals),
+    (GRAPH_SIGNALS, _of_graph),
 )
-DENSE_SIGNALS = ("dense_best", "dense_margin_2", "dense_margin_5")
-GRAPH_SIGNALS = ("graph_margin_5", "graph_lexical_share")
-NAMES_SIGNAL, SIDES_SIGNAL = "names_title_5", "question_and"
-"""Signals that `share_at_hand` uses: the share of the question's names that are titles of the first
-five passages, and how often it says "and" or "or"."""
-RETURNED_PREFIX = "returned_"
-"""What the names of signals begin with where another search returned the passages."""
-CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS + TEXT_SIGNALS
-"""These need no walk of the graph."""
-PARSELESS_SIGNALS = DENSE_SIGNALS + TEXT_SIGNALS
-"""These need no parse."""
-MEANINGS: Mapping[str, str] = {
-    "seed_count": "ln(1 + number of seeds: entities of the graph that the question names).",
-    "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
-    "seed_coverage": "Share of the question's content words that are part of a seed's name.",
-    "seed_value_best": "Highest confidence of a seed, 1 for an exact name; 0 without a seed.",
-    "seed_value_sum": "Sum of the seeds' confidences.",
-    "seed_lower_case": "Share of the seeds that the question writes without a capital.",
-    "seed_degree": "ln(1 + number of passages that mention the rarest seed).",
-    "seed_specificity": "Highest ratio of a seed's confidence to passages that mention it.",
-    "seed_title_value": "Highest confidence of a seed that is a title; 0 without one.",
-    "seed_title_uniqueness": "Highest ratio of a title seed's confidence to passages so titled.",
-    "dense_best": "Cosine of the nearest passage.",
-    "dense_margin_2": "Cosine of the nearest passage minus that of the second.",
-    "dense_margin_5": "Cosine of the nearest passage minus that of the fifth.",
-    **TEXT_MEANINGS,
-}
-"""Signal of `CHEAP_SIGNALS` -> what it means."""
-
-
-def signals(evidence: Sequence[ArmResults], names: Sequence[str]) -> Float64:
-    """Compute signals of questions.
-
-    A margin is the best score minus the 2nd or 5th (or the last, if there are fewer). Scores are
-    cosines for dense, and logarithms of shares of the best for the graph. What is missing (no seed,
-    no hit) counts as 0.
-
-    Args:
-        evidence: One for each question. Arms that were not asked count as having found nothing, so
-            ask only for signals of those that were.
-        names: The signals, in the order of the columns.
-
-    Returns:
-        (n, m) float64, finite.
-
-    Raises:
-        KeyError: There is no signal of some name.
-    """
-    groups, places = _layout(tuple(names))
-    rows = [[value for of in groups for value in of(one)] for one in evidence]
-    width = len(rows[0]) if rows else int(places.max(initial=-1)) + 1
-    return np.array(rows, np.float64).reshape(len(rows), width)[:, places]
+"""Signals that are computed together, with their function."""
 
 
 @cache
 def _layout(names: tuple[str, ...]) -> tuple[tuple[_Group, ...], Int64]:
     """The groups of some signals, and each signal's index in the groups' concatenated values."""
-    wanted = set(names)
-    groups = [(own, of) for own, of in _groups() if not wanted.isdisjoint(own)]
-    place = {name: at for at, name in enumerate(name for own, _ in groups for name in own)}
-    return tuple(of for _, of in groups), np.array([place[name] for name in names], np.int64)
-
-
-def log_share(scores: Float64, best: float) -> Float64:
-    """ln(score / best), at least ln(LEAST_SHARE); 0 if the best is not above 0."""
-    return np.log(np.maximum(scores / best, LEAST_SHARE)) if best > 0 else np.zeros_like(scores)
-
-
-def _groups() -> list[tuple[tuple[str, ...], _Group]]:
-    return [
-        (SEED_SIGNALS[: -len(TITLE_SIGNALS)], _of_seeds),
-        (TITLE_SIGNALS, _of_titles),
-        (DENSE_SIGNALS, _of_dense),
-        (TEXT_SIGNALS, text_signals),
-        (GRAPH_SIGNALS, _of_graph),
-    ]
-
-
-def _of_seeds(evidence: ArmResults) -> Sequence[float]:
-    seeds = evidence.seeds
-    mentions = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
-    found = {seed.mention.casefold() for seed in seeds}
-    lower_case = sum(seed.mention == seed.mention.lower() for seed in seeds)
-    return (
-        math.log1p(len(seeds)),
-        len(mentions & found) / len(mentions) if mentions else 0.0,
-        _coverage(evidence.query, seeds),
-        max((seed.value for seed in seeds), default=0.0),
-        sum(seed.value for seed in seeds),
-        lower_case / len(seeds) if seeds else 0.0,
-        math.log1p(min((seed.passages for seed in seeds), default=0)),
-        max((seed.value / seed.passages for seed in seeds), default=0.0),
-    )
-
-
-def _of_titles(evidence: ArmResults) -> Sequence[float]:
-    titled = [seed for seed in evidence.seeds if seed.titles]
-    return (
-        max((seed.value for seed in titled), default=0.0),
-        max((seed.value / seed.titles for seed in titled), default=0.0),
-    )
-
-
-def _of_dense(evidence: ArmResults) -> Sequence[float]:
-    scores = _scores(evidence, Route.DENSE)
-    return scores[0] if scores else 0.0, _difference(scores, 2), _difference(scores, TOP)
-
-
-def _of_graph(evidence: ArmResults) -> Sequence[float]:
-    scores = _scores(evidence, Route.GRAPH)
-    logs = log_share(np.array(scores[:TOP]), scores[0] if scores else 0.0).tolist()
-    return _difference(logs, TOP), _lexical_share(evidence)
-
-
-def _lexical_share(evidence: ArmResults) -> float:
-    """BM25 score of the graph's first passage over the best; 0 if the lexical list lacks it."""
-    graph, lexical = (evidence.rankings.get(arm, _NOTHING) for arm in (Route.GRAPH, Route.LEXICAL))
-    found, first = lexical.ids(), graph.ids(1)
-    if not first or first[0] not in found:
-        return 0.0
-    scores = lexical.scores
-    return float(scores[found.index(first[0])] / scores[0]) if scores[0] > 0 else 0.0
-
-
-def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
-    """Share of the question's content words that are part of a seed's name."""
-    words = content_terms(query.text)
-    named = {term for seed in seeds for term in content_terms(seed.mention)}
-    return sum(word in named for word in words) / len(words) if words else 0.0
-
-
-def _scores(evidence: ArmResults, arm: Route) -> list[float]:
-    found: list[float] = evidence.rankings.get(arm, _NOTHING).scores.tolist()
-    return found
-
-
-def _difference(values: Sequence[float], place: int) -> float:
-    return values[0] - values[:place][-1] if values else 0.0
-
-
-COLUMNS: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
-"""The columns that a router may use, in order: features of the question, then signals of the corpus
-that are known before the graph is walked. A router that uses no signal decides without an index."""
-
-
-def share_at_hand(columns: Float64) -> Float64:
-    """Share (n,), from 0 to 1, of what questions need that the first passages are about.
-
-    A question that puts things side by side names all that it needs first. Any other question with
-    a plan also describes something that it does not name, so its names count for half.
-
-    Args:
-        columns: (n, len(NAMES)); a row of NaN gives NaN.
-    """
-    named, sides = columns[:, COLUMNS.index(NAMES_SIGNAL)], columns[:, COLUMNS.index(SIDES_SIGNAL)]
-    return np.where(sides > 0, named, named / 2)
-
-
-def schema_id(parsers: Mapping[str, str]) -> str:
-    """Identity of the columns: equal ids mean that the same models make the same values.
-
-    Args:
-        parsers: `Analyser.syntax_fingerprint`.
-
-    Returns:
-        The first 16 hexadecimal digits of a SHA-256.
-    """
-    content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def asks_corpus(names: Sequence[str]) -> bool:
-    """Whether any of these columns depends on the corpus."""
-    return not set(CHEAP_SIGNALS).isdisjoint(names)
-
-
-def stages(names: Sequence[str]) -> tuple[str, ...]:
-    """The stages of `Reply.seconds` that any decision by these columns takes."""
-    wanted = set(names)
-    found: dict[str, None] = {"routing": None}
-    if not wanted.isdisjoint(FEATURE_NAMES):
-        found |= dict.fromkeys(("parsing", "features"))
-    if not wanted.isdisjoint(TREE_FEATURES):
-        found["trees"] = None
-    if not wanted.isdisjoint(SEED_SIGNALS):
-        found |= dict.fromkeys(("encoding", "parsing", "seeds"))
-    if not wanted.isdisjoint(DENSE_SIGNALS):
-        found |= dict.fromkeys(("encoding", "dense"))
-    if not wanted.isdisjoint(TEXT_SIGNALS):
-        found |= dict.fromkeys(("encoding", "dense", "lexical", "fusing"))
-    return tuple(found)
-
-
-def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
-    """Columns (n, len(NAMES)) of questions asked of an index.
-
-    Args:
-        features: (n, d), columns as in `FEATURE_NAMES`.
-        evidence: Seeds, rankings of the text arms and coverage of each question.
-    """
-    return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
-
-
-def without_corpus(features: Float64) -> Float64:
-    """Columns (n, len(NAMES)) for a router that uses no signals: they are zeros."""
-    empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
-    return np.concatenate([features, empty], axis=1)
+    groups = [(members, values_of) for members, values_of in _GROUPS if {*members} & {*names}]
+    index_of = {name: i for i, name in enumerate(name for members, _ in groups for name in members)}
+    functions = tuple(values_of for _, values_of in groups)
+    return functions, np.array([index_of[name] for name in names], np.int64)

@@ -115,15 +115,15 @@ def nearest_change(
         every score takes the same route.
     """
     here = decide(score, thresholds, simple=simple).route
-    found: list[Change] = []
+    changes: list[Change] = []
     for threshold in (thresholds.high, thresholds.low):
         for reached in _past(threshold, score):
             route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple).route
             if 0 < reached < 1 and route != here:
                 logits = _logit(threshold) - _logit(score)
-                found.append(Change(route, threshold, threshold - score, logits))
+                changes.append(Change(route, threshold, threshold - score, logits))
                 break
-    return min(found, key=lambda change: (abs(change.score), -change.score), default=None)
+    return min(changes, key=lambda change: (abs(change.score), -change.score), default=None)
 
 
 def _past(threshold: float, score: float) -> list[float]:
@@ -142,7 +142,7 @@ def _logit(score: float) -> float:
 
 _SURE = 0.5
 """The question is said to name seeds of at least this confidence; weaker ones it "may name"."""
-_TOLD = 0.1
+_LEAST_PUSH = 0.1
 """A group that adds less than this share of the strongest is left out."""
 _SHOWN = 4
 _COUNTS = (
@@ -181,10 +181,10 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
         decision: A decision with its contributions.
         seeds: The entities that the question names; None if the graph was not asked.
     """
-    told = [] if seeds is None else [_named(seeds)]
+    sentences = [] if seeds is None else [_named(seeds)]
     outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")
-    told.append(outcome[0].upper() + outcome[1:])
-    return " ".join(f"{sentence}." for sentence in told)
+    sentences.append(outcome[0].upper() + outcome[1:])
+    return " ".join(f"{sentence}." for sentence in sentences)
 
 
 def _named(seeds: Sequence[SeedStats]) -> str:
@@ -230,23 +230,23 @@ def _outcome(decision: Decision, names: str) -> str:
     speaks = _speaks([(side, names) for side, names in (sides if more else sides[::-1]) if names])
     match decision.route:
         case Route.FUSION:
-            kept = "to ask it alone" if more else "to leave it out"
-            came, because = "all arms are asked", f"but not enough {kept}, so "
+            purpose = "to ask it alone" if more else "to leave it out"
+            outcome, because = "all arms are asked", f"but not enough {purpose}, so "
         case Route.GRAPH:
-            came, because = "the graph alone is asked", "so " if more else "but not enough, so "
+            outcome, because = "the graph alone is asked", "so " if more else "but not enough, so "
         case _:
-            came = f"{decision.route} search is {'taken' if more else 'enough'}"
+            outcome = f"{decision.route} search is {'taken' if more else 'enough'}"
             because = "but not enough, so " if more else "so "
-    return f"{speaks}, {because}{came}" if speaks else came
+    return f"{speaks}, {because}{outcome}" if speaks else outcome
 
 
 def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
     """What speaks for the graph and what against it, the stronger side last."""
-    told: list[str] = []
+    clauses: list[str] = []
     for side, names in sides:
-        how = f"more strongly {side} it" if told else f"{side} the graph"
-        told.append(f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {how}")
-    return "; ".join(told)
+        how = f"more strongly {side} it" if clauses else f"{side} the graph"
+        clauses.append(f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {how}")
+    return "; ".join(clauses)
 
 
 def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[str, float]:
@@ -258,7 +258,7 @@ def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[
             sums[group] = sums.get(group, 0.0) + part.logit
     strongest = max(map(abs, sums.values()), default=0.0)
     ranked = sorted(sums.items(), key=lambda item: (-abs(item[1]), item[0]))
-    return {name: push for name, push in ranked if abs(push) >= max(_TOLD * strongest, 1e-9)}
+    return {name: push for name, push in ranked if abs(push) >= max(_LEAST_PUSH * strongest, 1e-9)}
 
 
 def _listed(names: Sequence[str]) -> str:

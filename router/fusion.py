@@ -55,10 +55,12 @@ def fuse(
         FusionError: The weights do not fit, a list has a passage twice, or its ranks are not
             1, 2, 3, …
     """
-    kept = _weighted(rankings, weights)
+    weighted = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    return added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
+    return added_up(
+        [(list_, w / (rrf_k + np.arange(1.0, len(list_.hits) + 1))) for list_, w in weighted], k
+    )
 
 
 def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: int) -> Ranking:
@@ -131,18 +133,18 @@ def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    ids, rows, columns = numbered([one for one, _ in parts])
+    ids, rows, numbers_of = numbered([ranking for ranking, _ in parts])
     shares = np.zeros((len(parts), len(rows)))
-    for row, own, (_, values) in zip(shares, columns, parts, strict=True):
-        row[own] = values
+    for row, numbers, (_, values) in zip(shares, numbers_of, parts, strict=True):
+        row[numbers] = values
     foremost = _foremost(shares.sum(axis=0), k)
     totals = np.array([*map(math.fsum, shares[:, foremost].T.tolist())])
     best = np.argsort(-totals, kind="stable")[:k]
     chosen = foremost[best]
-    lists = [(one, own, values) for own, (one, values) in zip(columns, parts, strict=True)]
+    lists = [(ranking, ns, values) for ns, (ranking, values) in zip(numbers_of, parts, strict=True)]
     # One degraded list is what the others are there for, so it does not degrade the fusion.
-    degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
-    silent = all(one.degraded for one, _ in parts)
+    degraded = {f"{ranking.retriever}: {ranking.degraded}" for ranking, _ in parts}
+    silent = all(ranking.degraded for ranking, _ in parts)
     return Ranking(
         retriever="fusion",
         hits=FusedHits(ids, rows[chosen], totals[best], chosen, lists),
@@ -181,17 +183,17 @@ class FusedHits(RowHits):
         """The hits at some places, with their sources."""
         numbers = self._numbers[places].tolist()
         sources: list[list[Source]] = [[] for _ in numbers]
-        for one, own, values in self._lists:
-            place_of = {number: place for place, number in enumerate(own.tolist())}
-            scores, shares = one.scores.tolist(), values.tolist()
-            for given, number in zip(sources, numbers, strict=True):
-                place = place_of.get(number)
-                if place is not None:
-                    told = one.retriever, place + 1, scores[place], shares[place]
-                    given.append(Source(*told))
+        for ranking, of_list, shares in self._lists:
+            index_of = {number: index for index, number in enumerate(of_list.tolist())}
+            scores, list_shares = ranking.scores.tolist(), shares.tolist()
+            for hit_sources, number in zip(sources, numbers, strict=True):
+                index = index_of.get(number)
+                if index is not None:
+                    score, share = scores[index], list_shares[index]
+                    hit_sources.append(Source(ranking.retriever, index + 1, score, share))
         return tuple(
-            FusedHit(*hit[:3], tuple(sorted(given)))
-            for hit, given in zip(super().make(places), sources, strict=True)
+            FusedHit(*hit[:3], tuple(sorted(hit_sources)))
+            for hit, hit_sources in zip(super().make(places), sources, strict=True)
         )
 
 
@@ -201,20 +203,19 @@ def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[In
     Returns:
         Ids, the rows there of the n passages, ascending, and the numbers of each list's hits.
     """
-    found = [one.hits for one in rankings]
-    known = [hits for hits in found if isinstance(hits, RowHits)]
-    if len(known) == len(found) and all(hits.ids is known[0].ids for hits in known):
-        ids = known[0].ids
-        rows, columns = np.unique(
-            np.concatenate([hits.rows for hits in known]), return_inverse=True
-        )
+    lists = [ranking.hits for ranking in rankings]
+    by_row = [hits for hits in lists if isinstance(hits, RowHits)]
+    if len(by_row) == len(lists) and all(hits.ids is by_row[0].ids for hits in by_row):
+        ids = by_row[0].ids
+        all_rows = np.concatenate([hits.rows for hits in by_row])
+        rows, numbers = np.unique(all_rows, return_inverse=True)
     else:
-        ids = sorted({hit.id for hits in found for hit in hits})
-        rows, place = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
-        columns = np.array([place[hit.id] for hits in found for hit in hits], int)
-    ends = np.cumsum([len(hits) for hits in found]).tolist()
-    own = [columns[end - len(hits) : end] for end, hits in zip(ends, found, strict=True)]
-    return ids, rows, own
+        ids = sorted({hit.id for hits in lists for hit in hits})
+        rows, row_of = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
+        numbers = np.array([row_of[hit.id] for hits in lists for hit in hits], int)
+    ends = np.cumsum([len(hits) for hits in lists]).tolist()
+    of_lists = [numbers[end - len(hits) : end] for end, hits in zip(ends, lists, strict=True)]
+    return ids, rows, of_lists
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
@@ -247,9 +248,9 @@ def _check_list(ranking: Ranking) -> None:
         return
     ranks, ids = [hit.rank for hit in ranking.hits], [hit.id for hit in ranking.hits]
     if ranks != list(range(1, len(ranks) + 1)):
-        place = next(place for place, rank in enumerate(ranks, start=1) if place != rank)
+        wrong = next(position for position, rank in enumerate(ranks, 1) if position != rank)
         raise FusionError(
-            f"Hit {place} of '{ranking.retriever}' has rank {ranks[place - 1]}; fuse whole "
+            f"Hit {wrong} of '{ranking.retriever}' has rank {ranks[wrong - 1]}; fuse whole "
             "rankings, best first, one for each arm."
         )
     if len(set(ids)) < len(ids):
@@ -424,17 +425,19 @@ def fuse_all(
         FusionError: Every list weighs 0.
     """
     if settings.method == "rrf":
-        return [_by_rank(one, settings, s, k) for one, s in zip(results, scores, strict=True)]
+        return [_by_rank(arms, settings, s, k) for arms, s in zip(results, scores, strict=True)]
     if settings.method == "adaptive":
         weights = graph_weights(results, settings.graph_weight).tolist()
     else:
         weights = [settings.s if score is None else score for score in scores]
-    return [_by_score(one, settings, t, k) for one, t in zip(results, weights, strict=True)]
+    return [
+        _by_score(arms, settings, weight, k) for arms, weight in zip(results, weights, strict=True)
+    ]
 
 
 def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:
     """Fuse the text arms without the graph: dense and lexical scores, added up."""
-    return [_by_score(one, settings, 0.0, k) for one in results]
+    return [_by_score(arms, settings, 0.0, k) for arms in results]
 
 
 def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:

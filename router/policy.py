@@ -104,17 +104,17 @@ def decide(
     if not 0 <= score <= 1:
         raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
     order = routes(simple)
-    place = int(bands(np.array([score]), thresholds)[0])
+    band = int(bands(np.array([score]), thresholds)[0])
     if budget is None:
-        return Choice(order[place], SCORE)
+        return Choice(order[band], SCORE)
     upwards = score >= (thresholds.low + thresholds.high) / 2
-    return _within(budget, order, place, upwards=upwards)
+    return _within(budget, order, band, upwards=upwards)
 
 
 def may_take_steps(
     choice: Choice,
     score: float,
-    found: float,
+    share_at_hand: float,
     thresholds: Thresholds,
     budget: LatencyBudget | None = None,
     *,
@@ -122,12 +122,12 @@ def may_take_steps(
 ) -> bool:
     """Whether a question goes in steps instead of by its chosen route, if it has a plan.
 
-    If the text arms found passages about all that the question needs, there is little left to
-    resolve. A plan needs a parse, which would cost more than a surely simple question is worth.
+    If the first passages are about all that the question needs, there is little left to resolve. A
+    plan needs a parse, which would cost more than a surely simple question is worth.
 
     Args:
         choice: The choice by the score, or fusion for an unfamiliar question.
-        found: See `evidence.share_at_hand`; NaN if not known.
+        share_at_hand: See `evidence.share_at_hand`; NaN if not known.
         budget: Steps do not fit a budget that lacks their estimate.
         nested: Whether its words nest descriptions (`featurizer.plan.is_nested`). Few questions to
             learn from do so without a name, so a low score says little about them.
@@ -137,7 +137,7 @@ def may_take_steps(
     if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE and not nested:
         return False
     fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
-    return fits and (thresholds.steps == 1 or found < thresholds.steps)
+    return fits and (thresholds.steps == 1 or share_at_hand < thresholds.steps)
 
 
 def with_plan(reason: str) -> str:
@@ -152,10 +152,10 @@ def bands(scores: Float64, thresholds: Thresholds) -> Int64:
     simple route. If both are equal, fusion gets nothing, and a score that equals them goes to
     graph, since the algorithm looks at τ_H first.
     """
-    found = np.ones(len(scores), np.int64)
-    found[scores <= thresholds.low] = 0
-    found[scores >= thresholds.high] = 2
-    return found
+    indices = np.ones(len(scores), np.int64)
+    indices[scores <= thresholds.low] = 0
+    indices[scores >= thresholds.high] = 2
+    return indices
 
 
 def routes(simple: Route) -> tuple[Route, Route, Route]:
@@ -170,7 +170,7 @@ def routes(simple: Route) -> tuple[Route, Route, Route]:
 
 
 def _within(
-    budget: LatencyBudget, order: tuple[Route, Route, Route], place: int, *, upwards: bool
+    budget: LatencyBudget, order: tuple[Route, Route, Route], band: int, *, upwards: bool
 ) -> Choice:
     missing = [route for route in order if route not in budget.estimates]
     if missing:
@@ -180,12 +180,12 @@ def _within(
         )
     times = [budget.estimates[route] for route in order]
     limit = budget.max_latency_ms
-    wanted = f"{order[place]} takes about {times[place]:g} ms"
-    if times[place] <= limit:
-        return Choice(order[place], SCORE)
+    wanted = f"{order[band]} takes about {times[band]:g} ms"
+    if times[band] <= limit:
+        return Choice(order[band], SCORE)
     fits = [other for other in range(3) if times[other] <= limit]
     if not fits:
         fastest = min(range(3), key=lambda other: (times[other], other))
         return Choice(order[fastest], f"budget: no route fits {limit:g} ms, this is the fastest")
-    nearest = min(fits, key=lambda other: (abs(other - place), -other if upwards else other))
+    nearest = min(fits, key=lambda other: (abs(other - band), -other if upwards else other))
     return Choice(order[nearest], f"budget: {wanted}, {limit:g} ms are allowed")

@@ -4,7 +4,7 @@ A route's scores are comparable within one reply only. Here they become probabil
 judged questions, some of which their corpus cannot answer. Each probability is a sum of curves on
 the logit scale, one for each kind of evidence. A curve never falls, so more evidence never makes a
 passage less likely. Evidence needs no further model: it is the route's score and rank, the cosine
-if the dense arm found the passage too, and which words of the question are in the passage and in
+if the dense list has the passage too, and which words of the question are in the passage and in
 its title.
 
 The curves hold only for the encoder and the settings of the arms that they were fitted with.
@@ -70,8 +70,8 @@ class Curve:
 
     def __call__(self, evidence: Float64) -> Float64:
         """(n,) evidence to (n,) logits."""
-        found = np.interp(evidence, self.knots, self.values)
-        return np.where(np.isnan(evidence), self.unknown, found)
+        logits = np.interp(evidence, self.knots, self.values)
+        return np.where(np.isnan(evidence), self.unknown, logits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,27 +123,28 @@ class RelevanceModel:
     passages: Mapping[str, CurveSum]
     answers: Mapping[str, CurveSum]
 
-    def judge(self, asked: Sequence["RouteRanking"]) -> list[Judgement]:
+    def judge(self, rankings: Sequence["RouteRanking"]) -> list[Judgement]:
         """Probabilities of rankings, each with the same bits alone and with others.
 
         Args:
-            asked: Rankings with at least `FIRST` hits, if there are as many. Those of the routes in
-                `FURTHER` get none.
+            rankings: Rankings with at least `FIRST` hits, if there are as many. Those of the routes
+                in `FURTHER` get none.
         """
-        found: dict[int, tuple[Route, Evidence]] = {}
-        for place, one in enumerate(asked):
-            if one.ranking.hits and one.route not in FURTHER:
-                found[place] = evidence_on(one, self.depth)
-        judged = [Judgement()] * len(asked)
-        for route in {known for known, _ in found.values()}:
-            own = {place: of for place, (known, of) in found.items() if known == route}
-            relevance = self.passages[route](np.concatenate([of.passages for of in own.values()]))
-            answers = self.answers[route](np.stack([of.answer for of in own.values()]))
+        evidence: dict[int, tuple[Route, Evidence]] = {}
+        for index, ranking in enumerate(rankings):
+            if ranking.ranking.hits and ranking.route not in FURTHER:
+                evidence[index] = evidence_on(ranking, self.depth)
+        judgements = [Judgement()] * len(rankings)
+        for route in {route for route, _ in evidence.values()}:
+            of_route = {i: of_one for i, (curves, of_one) in evidence.items() if curves == route}
+            passages = np.concatenate([of_one.passages for of_one in of_route.values()])
+            relevance = self.passages[route](passages)
+            answers = self.answers[route](np.stack([of_one.answer for of_one in of_route.values()]))
             end = 0
-            for (place, of), answer in zip(own.items(), answers.tolist(), strict=True):
-                begin, end = end, end + len(of.passages)
-                judged[place] = Judgement(tuple(relevance[begin:end].tolist()), answer)
-        return judged
+            for (index, of_one), answer in zip(of_route.items(), answers.tolist(), strict=True):
+                begin, end = end, end + len(of_one.passages)
+                judgements[index] = Judgement(tuple(relevance[begin:end].tolist()), answer)
+        return judgements
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,37 +171,38 @@ def likely(
     if not least:
         whole = len(ranking.hits) <= k
         return ranking if whole else replace(ranking, hits=ranking.hits[:k]), relevance[:k]
-    kept = [(h, own) for h, own in zip(ranking.hits, relevance, strict=True) if own >= least][:k]
-    hits = tuple(hit._replace(rank=rank) for rank, (hit, _) in enumerate(kept, start=1))
-    return replace(ranking, hits=hits), tuple(own for _, own in kept)
+    pairs = zip(ranking.hits, relevance, strict=True)
+    relevant = [(hit, value) for hit, value in pairs if value >= least][:k]
+    hits = tuple(hit._replace(rank=rank) for rank, (hit, _) in enumerate(relevant, start=1))
+    return replace(ranking, hits=hits), tuple(value for _, value in relevant)
 
 
-def evidence_on(asked: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
+def evidence_on(judged: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
     """The route whose curves judge a ranking, and the evidence that they take.
 
-    If the lists were not cut off at the depth (few passages, a filter, more hits asked for), fused
+    If the lists were not cut off at the depth (few passages, a filter, more hits wanted), fused
     scores have another zero than when the curves were fitted. Such a ranking is judged by its
     cosines, like one of the dense route.
     """
-    route, ranking = asked.route, asked.ranking
+    route, ranking = judged.route, judged.ranking
     scores = ranking.scores
     if route == Route.DENSE:
-        return route, Evidence(asked.question, scores, asked.texts, scores)
+        return route, Evidence(judged.question, scores, judged.texts, scores)
     cosines = np.array([_cosine(hit) for hit in ranking.hits])
     if route == Route.GRAPH:
         scores = log_share(scores, scores[0])
     elif route != Route.LEXICAL:
         if not ranking.candidates > depth >= len(scores):
             route, scores = Route.DENSE, cosines
-        if asked.dense and asked.dense.hits:
+        if judged.dense and judged.dense.hits:
             # A passage that the dense list lacks is at most as near as the last one that it has.
-            cosines = np.where(np.isnan(cosines), asked.dense.scores[:depth][-1], cosines)
-    return route, Evidence(asked.question, scores, asked.texts, cosines)
+            cosines = np.where(np.isnan(cosines), judged.dense.scores[:depth][-1], cosines)
+    return route, Evidence(judged.question, scores, judged.texts, cosines)
 
 
 def _cosine(hit: RankedHit) -> float:
     sources = hit.sources if isinstance(hit, FusedHit) else ()
-    return next((own.score for own in sources if own.retriever == Route.DENSE), math.nan)
+    return next((source.score for source in sources if source.retriever == Route.DENSE), math.nan)
 
 
 class Evidence:
@@ -226,18 +228,18 @@ class Evidence:
             cosines: Cosines (n,) of the passages; NaN if not known.
         """
         near = np.full(len(texts), np.nan) if cosines is None else cosines
-        asked = set(content_terms(question))
-        wanted = list(map(forms, asked))
-        held = np.zeros((len(texts), len(wanted)), bool)
+        question_terms = set(content_terms(question))
+        question_forms = list(map(forms, question_terms))
+        has_term = np.zeros((len(texts), len(question_forms)), bool)
         titles = np.full(len(texts), np.nan)
         for row, (title, text) in enumerate(texts):
-            held[row] = occurrences(f"{title}\n{text}", wanted)
-            if called := set(content_terms(title)):
-                titles[row] = len(called & asked) / len(called)
-        share = held.mean(axis=1) if wanted else np.zeros(len(texts))
+            has_term[row] = occurrences(f"{title}\n{text}", question_forms)
+            if title_terms := set(content_terms(title)):
+                titles[row] = len(title_terms & question_terms) / len(title_terms)
+        share = has_term.mean(axis=1) if question_forms else np.zeros(len(texts))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
         self.passages = np.column_stack([scores, ranks, share, titles, near])
-        together = float(held[:FIRST].any(axis=0).mean()) if wanted else 0.0
+        together = float(has_term[:FIRST].any(axis=0).mean()) if question_forms else 0.0
         title, cosine = (np.fmax.reduce(column[:FIRST]) for column in (titles, near))
         self.answer = np.array([scores[0], share[:FIRST].max(), together, title, cosine])
 
@@ -280,8 +282,8 @@ def relevance_json(model: RelevanceModel) -> str:
         "format": FORMAT,
         "depth": model.depth,
         "made_with": model.made_with,
-        "passages": {route: _curves_json(own) for route, own in model.passages.items()},
-        "answers": {route: _curves_json(own) for route, own in model.answers.items()},
+        "passages": {route: _curves_json(curves) for route, curves in model.passages.items()},
+        "answers": {route: _curves_json(curves) for route, curves in model.answers.items()},
     }
     return canonical_json(content, indent=1) + "\n"
 
@@ -290,17 +292,17 @@ def _read(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, CurveSu
     """Read what `_curves_json` made, by route."""
     return {
         route: CurveSum(
-            float(own["bias"]),
+            float(fields["bias"]),
             {
                 name: Curve(
-                    np.array(own["curves"][name]["knots"], np.float64),
-                    np.array(own["curves"][name]["values"], np.float64),
-                    float(own["curves"][name]["unknown"]),
+                    np.array(fields["curves"][name]["knots"], np.float64),
+                    np.array(fields["curves"][name]["values"], np.float64),
+                    float(fields["curves"][name]["unknown"]),
                 )
                 for name in names
             },
         )
-        for route, own in content.items()
+        for route, fields in content.items()
     }
 
 
@@ -309,10 +311,10 @@ def _curves_json(curves: CurveSum) -> dict[str, object]:
         "bias": curves.bias,
         "curves": {
             name: {
-                "knots": own.knots.tolist(),
-                "values": own.values.tolist(),
-                "unknown": own.unknown,
+                "knots": curve.knots.tolist(),
+                "values": curve.values.tolist(),
+                "unknown": curve.unknown,
             }
-            for name, own in curves.curves.items()
+            for name, curve in curves.curves.items()
         },
     }

@@ -1,17 +1,50 @@
-"""Remote arms: what is known of them, how offline work asks them, and how their lists are fused."""
+"""Corpora elsewhere: remote arms, how their lists are fused, and routing by what they return.
 
+A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
+same, and a name is what the question writes with capitals, or a title that is part of its words.
+Otherwise the signals are computed like those of `wye.router.evidence`. Their values differ from
+those of an index, so they have names of their own, and a router trained on one kind is refused
+where there is the other.
+"""
+
+import hashlib
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from wye.backends.types import Float64, RankedHit, Ranking, Source
+from wye.backends.text import content_terms, is_informative, terms, title_names, tokenise
+from wye.backends.types import (
+    Coverage,
+    Float64,
+    NameCoverage,
+    Query,
+    RankedHit,
+    Ranking,
+    Source,
+    WordCoverage,
+    bits,
+)
+from wye.router.evidence import (
+    CHEAP_SIGNALS,
+    FIRST_PASSAGES,
+    LIST_SIGNALS,
+    RETURNED_PREFIX,
+    TEXT_MEANINGS,
+    TEXT_SIGNALS,
+    signals,
+)
+from wye.router.explain import summary
 from wye.router.fusion import added_up, fuse, scaled
-from wye.router.types import Route
+from wye.router.model import RoutingModel
+from wye.router.model_files import load_router
+from wye.router.types import ArmResults, Decision, Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]
 """Meaning of an arm's scores: an order only, cosines or sums on their scale, BM25, or shares of a
@@ -134,10 +167,10 @@ class RemoteList:
     @property
     def is_addable(self) -> bool:
         """Whether its scores can be what they are declared as: never rising, BM25 and mass > 0."""
-        found = [hit.score for hit in self.ranking.hits]
-        if self.scores == "rank" or any(upper < lower for upper, lower in pairwise(found)):
+        scores = [hit.score for hit in self.ranking.hits]
+        if self.scores == "rank" or any(upper < lower for upper, lower in pairwise(scores)):
             return False
-        return self.scores == "cosine" or min(found, default=1.0) > 0
+        return self.scores == "cosine" or min(scores, default=1.0) > 0
 
     @property
     def values(self) -> Float64:
@@ -158,19 +191,20 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
         k: Most hits to return.
         by_scores: Whether our own scores are on the scale of cosines.
     """
-    own = replace(ours, retriever=OURS)
-    if by_scores and all(one.is_addable for one in lists):
+    local = replace(ours, retriever=OURS)
+    if by_scores and all(remote.is_addable for remote in lists):
         meaning = _OF_OURS.get(ours.retriever, "cosine")
-        parts = [(own, _values(ours, meaning)), *((one.ranking, one.values) for one in lists)]
+        remote_parts = [(remote.ranking, remote.values) for remote in lists]
+        parts = [(local, _values(ours, meaning)), *remote_parts]
         ranking = added_up(parts, k)
     else:
-        weights = [1.0, *(one.weight for one in lists)]
-        ranking = fuse([own, *(one.ranking for one in lists)], weights, k=k)
-    known = {hit.id: hit for hit in ours.hits}
+        weights = [1.0, *(remote.weight for remote in lists)]
+        ranking = fuse([local, *(remote.ranking for remote in lists)], weights, k=k)
+    our_hits = {hit.id: hit for hit in ours.hits}
     return replace(
         ranking,
         hits=tuple(
-            hit._replace(sources=_parted(hit.sources, known.get(hit.id), ours.retriever))
+            hit._replace(sources=_parted(hit.sources, our_hits.get(hit.id), ours.retriever))
             for hit in ranking.hits
         ),
         degraded="",
@@ -189,20 +223,157 @@ def _values(ranking: Ranking, meaning: Scores) -> Float64:
     return np.asarray(values - values[-1])
 
 
-def _parted(sources: Sequence[Source], own: RankedHit | None, name: str) -> tuple[Source, ...]:
+def _parted(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> tuple[Source, ...]:
     """Replace our ranking among the sources by our own lists."""
-    found: list[Source] = []
+    parted: list[Source] = []
     for source in sources:
-        if source.retriever != OURS or own is None:
-            found.append(source)
-        elif not own.sources:
-            found.append(source._replace(retriever=name))
+        if source.retriever != OURS or our_hit is None:
+            parted.append(source)
+        elif not our_hit.sources:
+            parted.append(source._replace(retriever=name))
         else:
-            total = math.fsum(one.share for one in own.sources)
-            found += [
-                one._replace(
-                    share=source.share * (one.share / total if total else 1 / len(own.sources))
+            total = math.fsum(part.share for part in our_hit.sources)
+            parted += [
+                part._replace(
+                    share=source.share * (part.share / total if total else 1 / len(our_hit.sources))
                 )
-                for one in own.sources
+                for part in our_hit.sources
             ]
-    return tuple(sorted(found))
+    return tuple(sorted(parted))
+
+
+PASSAGE_SIGNALS_VERSION = 1
+"""Incremented when the value of some column changes."""
+# Without a graph, the confidence and the rarity of a name are not known.
+_UNKNOWN = LIST_SIGNALS | {
+    "names_value_best",
+    "names_value_sum",
+    "names_specificity",
+    "titled_value",
+    "titled_uniqueness",
+}
+_SIGNALS = tuple(name for name in TEXT_SIGNALS if name not in _UNKNOWN)
+PASSAGE_COLUMNS: tuple[str, ...] = tuple(f"{RETURNED_PREFIX}{name}" for name in _SIGNALS)
+"""The columns that a router without an index may use, in order."""
+PASSAGE_MEANINGS: Mapping[str, str] = {
+    f"{RETURNED_PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS
+}
+INDEX_SIGNALS: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
+"""Signals that need an index: its vectors, its BM25 weights or its entities."""
+
+_CAPITAL = "A-Z0-9\u00c0-\u00de"
+_NAME_WORD = rf"[{_CAPITAL}][\w'\u2019.&-]*"
+_CAPITALISED = re.compile(
+    rf"{_NAME_WORD}(?:\s+(?:(?:of|the|de|la|van|von|and)\s+){{0,2}}{_NAME_WORD})*"
+)
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedPassages:
+    """What a search returned for a question.
+
+    Attributes:
+        passages: Title and text of each, best first; those after the fifth are not looked at.
+    """
+
+    question: str
+    passages: Sequence[tuple[str, str]] = field(repr=False)
+
+
+def passage_schema() -> str:
+    """Identity of the columns' values; see `wye.router.evidence.schema_id`."""
+    content = json.dumps(["passages", PASSAGE_COLUMNS, PASSAGE_SIGNALS_VERSION])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def passage_columns(returned: Sequence[ReturnedPassages]) -> Float64:
+    """The router's input, (n, len(PASSAGE_COLUMNS))."""
+    no_vector = np.zeros(0, np.float32)
+    results = [
+        ArmResults(Query(passages.question, no_vector), coverage=passage_coverage(passages))
+        for passages in returned
+    ]
+    return signals(results, _SIGNALS)
+
+
+def passage_coverage(returned: ReturnedPassages) -> Coverage:
+    """How the first passages cover a question's words and names."""
+    first = returned.passages[:FIRST_PASSAGES]
+    titles = [frozenset(terms(title)) for title, _ in first]
+    texts = [title.union(terms(text)) for title, (_, text) in zip(titles, first, strict=True)]
+    covered = tuple(
+        WordCoverage(
+            word, 1.0, bits([word in t for t in titles]), bits([word in text for text in texts])
+        )
+        for word in content_terms(returned.question)
+    )
+    return Coverage((), covered, tuple(_names(returned.question, first)))
+
+
+def _names(question: str, passages: Sequence[tuple[str, str]]) -> list[NameCoverage]:
+    words = _spoken(question)
+    titles = [[_spoken(name) for name in title_names(title)] for title, _ in passages]
+    texts = [_spoken(f"{title} {text}") for title, text in passages]
+    mentions = {_spoken(name): name for name in _capitalised(question)}
+    for title in (title for names in titles for title in names):
+        if title in words and is_informative(title.strip()):
+            mentions.setdefault(title, title.strip())
+    coverage = []
+    for name, mention in mentions.items():
+        # A name within a longer one does not count.
+        if not any(name != longer and name in longer for longer in mentions):
+            in_titles = bits([name in names for names in titles])
+            in_texts = bits([name in text for text in texts])
+            degree, titled = max(1, in_texts.bit_count()), in_titles.bit_count()
+            coverage.append(NameCoverage(mention, 1.0, degree, titled, in_titles, in_texts))
+    return coverage
+
+
+def _capitalised(question: str) -> list[str]:
+    """Runs of capitalised words, without words at their ends that are no content words."""
+    names = []
+    for match in _CAPITALISED.finditer(question):
+        words = match.group().rstrip(" .,?!").split()
+        while words and not content_terms(words[0]):
+            del words[0]
+        while words and not content_terms(words[-1]):
+            del words[-1]
+        if words:
+            names.append(_POSSESSIVE.sub("", " ".join(words)))
+    return names
+
+
+def _spoken(text: str) -> str:
+    """The words of a text in order, in lower case and without possessives, separated by blanks."""
+    words = (token.casefold() for token in tokenise(text) if token[0].isalnum())
+    return f" {' '.join(words)} "
+
+
+def load_passage_router(folder: Path) -> RoutingModel:
+    """Read a router that decides by returned passages.
+
+    Raises:
+        ModelFileError: The router is missing or damaged, or was trained on signals of an index.
+    """
+    return load_router(folder, schema_id=passage_schema(), names=PASSAGE_COLUMNS)
+
+
+def decide_by_passages(
+    model: RoutingModel,
+    returned: ReturnedPassages,
+    *,
+    explain: bool = False,
+    point: str = "",
+) -> Decision:
+    """Decide whether the simple arm's passages suffice or other arms are asked too.
+
+    Args:
+        model: A router from `load_passage_router`.
+
+    Raises:
+        QuestionError: There is no such operating point.
+    """
+    columns = passage_columns([returned])
+    (decision,) = model.at(point).decide(columns, explain=explain)
+    return replace(decision, summary=summary(decision)) if explain else decision

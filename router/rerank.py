@@ -1,4 +1,4 @@
-"""Ranks texts that are given with a question as the route hybrid would, without indexing them."""
+"""Ranks texts that come with a question as the route hybrid would, without indexing them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RankedText:
     """A text in the ranking.
 
     Attributes:
-        place: Its position among the given texts, from 0.
+        place: Its position among the texts, from 0.
         relevance: Probability that it is relevant or, without a relevance model, its share of the
             best score; 0 to 1, never higher than that of the text before it.
     """
@@ -44,13 +44,13 @@ class Reranker:
 
     def compare_in_steps(self, question: str, passages: Sequence[Passage]) -> Steps[Float32]:
         """Cosines (n,) of a question and n passages, in steps; runs in the models' thread."""
-        asked = self.analyser.encode_questions([question])[0]
-        return products((yield from self.analyser.encode_passages_in_steps(passages)), asked)
+        vector = self.analyser.encode_questions([question])[0]
+        return products((yield from self.analyser.encode_passages_in_steps(passages)), vector)
 
     def rank(
         self, question: str, passages: Sequence[Passage], cosines: Float32
     ) -> list[RankedText]:
-        """Rank all passages, best first, ties in the given order; may run in any thread.
+        """Rank all passages, best first, ties in their order; may run in any thread.
 
         Relevance uses the curves of the dense route, whose scores do not depend on the other texts.
         Neighbours whose relevance would rise with the rank share their mean.
@@ -58,24 +58,25 @@ class Reranker:
         Args:
             cosines: (n,), from `compare_in_steps`.
         """
-        most = len(passages)
-        ids = [f"{place:06}" for place in range(most)]
-        bm25 = self.lexical.score_texts(question, [f"{one.title}\n{one.text}" for one in passages])
+        count = len(passages)
+        ids = [f"{position:06}" for position in range(count)]
+        bm25 = self.lexical.score_texts(question, [f"{p.title}\n{p.text}" for p in passages])
         lists = {
-            Route.DENSE: rank_rows(Route.DENSE, ids, cosines, None, most),
-            Route.LEXICAL: rank_rows(Route.LEXICAL, ids, bm25, np.flatnonzero(bm25 > 0), most),
+            Route.DENSE: rank_rows(Route.DENSE, ids, cosines, None, count),
+            Route.LEXICAL: rank_rows(Route.LEXICAL, ids, bm25, np.flatnonzero(bm25 > 0), count),
         }
         results = ArmResults(Query(question, np.zeros(0, np.float32)), rankings=lists)
-        (ranking,) = fuse_text([results], self.fusion, most)
-        places = [int(hit.id) for hit in ranking.hits]
+        (ranking,) = fuse_text([results], self.fusion, count)
+        positions = [int(hit.id) for hit in ranking.hits]
         if self.relevance is None:
             best = ranking.hits[0].score
-            found = [hit.score / best if best > 0 else 0.0 for hit in ranking.hits]
+            relevance = [hit.score / best if best > 0 else 0.0 for hit in ranking.hits]
         else:
-            texts = [(passages[place].title, passages[place].text) for place in places]
-            (judged,) = self.relevance.judge([RouteRanking(question, Route.HYBRID, ranking, texts)])
-            found = falling(judged.relevance)
-        return list(map(RankedText, places, found))
+            texts = [(passages[p].title, passages[p].text) for p in positions]
+            to_judge = RouteRanking(question, Route.HYBRID, ranking, texts)
+            (judgement,) = self.relevance.judge([to_judge])
+            relevance = falling(judgement.relevance)
+        return list(map(RankedText, positions, relevance))
 
 
 def falling(values: Sequence[float]) -> list[float]:

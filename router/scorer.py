@@ -93,22 +93,22 @@ class Weights:
             ValueError: The shapes do not fit together.
         """
         count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
-        found = cls(
+        weights = cls(
             features=Layer.of(tensors, "features", dtype),
-            hidden=tuple(Layer.of(tensors, f"hidden.{place}", dtype) for place in range(count)),
+            hidden=tuple(Layer.of(tensors, f"hidden.{index}", dtype) for index in range(count)),
             output=Layer.of(tensors, "output", dtype),
             head=Layer.of(tensors, "head", dtype),
         )
-        found._check()
-        return found
+        weights._check()
+        return weights
 
     def logit(self, x: Float64) -> float:
         """The logit of (d,) z-scores, by the equations in the module's docstring."""
         hidden = x * sigmoid(self.features.of_one(x))
         for layer in self.hidden:
             sums = layer.of_one(hidden)
-            made = sums * sigmoid(sums)
-            hidden = made + hidden if made.shape == hidden.shape else made
+            outputs = sums * sigmoid(sums)
+            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
         attended = hidden * sigmoid(self.output.of_one(hidden))
         return float(self.head.of_one(attended)[0])
 
@@ -121,8 +121,8 @@ class Weights:
             sums = layer.of_rows(hidden)
             squashed = sigmoid(sums)
             slopes.append(squashed * (1 + sums * (1 - squashed)))
-            made = sums * squashed
-            hidden = made + hidden if made.shape == hidden.shape else made
+            outputs = sums * squashed
+            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
         attention = sigmoid(self.output.of_rows(hidden))
         back = _through_gate(self.head.weight, hidden, attention, self.output.weight)
         for layer, slope in zip(reversed(self.hidden), reversed(slopes), strict=True):
@@ -134,7 +134,7 @@ class Weights:
         width = self.features.weight.shape[-1]
         chain: Sequence[tuple[str, Layer, int | None]] = [
             ("features", self.features, width),
-            *((f"hidden.{place}", layer, None) for place, layer in enumerate(self.hidden)),
+            *((f"hidden.{index}", layer, None) for index, layer in enumerate(self.hidden)),
         ]
         for name, layer, outputs in chain:
             width = _checked(name, layer, width, outputs)
@@ -152,9 +152,9 @@ def _checked(name: str, layer: Layer, inputs: int, outputs: int | None) -> int:
 
 def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floats:
     """Propagate the gradient `back` through y = x ⊙ gate, with gate = sigmoid(W x + b)."""
-    kept = back * gate
-    result: Floats = (kept * x * (1 - gate)) @ weight
-    result += kept
+    direct = back * gate
+    result: Floats = (direct * x * (1 - gate)) @ weight
+    result += direct
     return result
 
 
@@ -177,7 +177,7 @@ class AttentionMlp:
     kind = "attention-mlp"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check and keep the weights.
+        """Check the weights.
 
         Raises:
             KeyError: A tensor is missing.
@@ -210,7 +210,7 @@ class Linear:
     kind = "linear"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check and keep "head.weight" (1, d) and "head.bias" (1,).
+        """Check "head.weight" (1, d) and "head.bias" (1,).
 
         Raises:
             KeyError: A tensor is missing.
@@ -251,7 +251,7 @@ class Trees:
     kind = "extra-trees"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check and keep the trees.
+        """Check the trees.
 
         Raises:
             KeyError: A tensor is missing.
@@ -323,9 +323,9 @@ class Trees:
             np.add.at(moved, self._feature[node], self._value[below] - self._value[node])
             node = below
         moved /= len(self._roots)
-        way = float(moved.sum())
+        change = float(moved.sum())
         rise = _logit_of(float(self._value[node].mean())) - self.baseline
-        return moved * (rise / way) if way else moved
+        return moved * (rise / change) if change else moved
 
     def _step(self, x: Floats, node: NDArray[np.intp]) -> NDArray[np.intp]:
         goes_left = x.take(self._feature.take(node)) <= self._threshold.take(node)
@@ -333,7 +333,7 @@ class Trees:
 
 
 _SUREST = 0.002
-"""Shares are kept this far from 0 and 1: some hundred trees cannot be surer."""
+"""Shares are moved this far from 0 and 1: some hundred trees cannot be surer."""
 
 
 def _logit_of(share: float) -> float:
@@ -367,10 +367,8 @@ class Standard:
         return scores
 
 
-UNKNOWN = 0.0
-"""Logit of a question that the router knows nothing about."""
-UNFAMILIAR_SCORE = 0.5
-"""Its score."""
+UNKNOWN, UNFAMILIAR_SCORE = 0.0, 0.5
+"""Logit and score of a question that the router knows nothing about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,8 +391,7 @@ class Familiarity:
 
     def knows(self, inputs: Float64) -> Mask:
         """Mask (n,) of the z-scores (n, d) within the limit."""
-        found: Mask = self.distances(inputs) <= self.limit
-        return found
+        return np.less_equal(self.distances(inputs), self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,11 +485,6 @@ class Scorer:
         """
         return raw / self.temperature + self.bias
 
-    @property
-    def trees(self) -> tuple[Trees, ...]:
-        """The members that are trees, which have no gradient."""
-        return tuple(member for member in self.members if isinstance(member, Trees))
-
     def gradients(self, inputs: Floats) -> Floats:
         """∂(calibrated logit)/∂(z-score) at points (p, d), without trees, in their precision."""
         smooth = (member for member in self.members if not isinstance(member, Trees))
@@ -502,21 +494,6 @@ class Scorer:
 
     def along_paths(self, inputs: Float64) -> Float64:
         """What each z-score (d,) adds to the calibrated logit by way of trees."""
-        added = sum((one.contributions(inputs) for one in self.trees), start=np.zeros(len(inputs)))
+        trees = [member for member in self.members if isinstance(member, Trees)]
+        added = sum((tree.contributions(inputs) for tree in trees), start=np.zeros(len(inputs)))
         return added / (len(self.members) * self.temperature)
-
-
-def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int64]:
-    """The columns of some features among those that this build computes.
-
-    Raises:
-        FeatureError: A feature is missing.
-    """
-    place = {name: column for column, name in enumerate(available)}
-    missing = [name for name in names if name not in place]
-    if missing:
-        raise FeatureError(
-            f"This build does not compute {', '.join(missing)}, which the router needs. Retrain "
-            "with `wye train`, or use the build that it was trained with."
-        )
-    return np.array([place[name] for name in names], np.int64)

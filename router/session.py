@@ -18,7 +18,8 @@ from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import Gateway
-from wye.router.model import RoutingModel, load_router, read_policy
+from wye.router.model import RoutingModel
+from wye.router.model_files import load_router, read_policy
 from wye.router.policy import Policy
 from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker

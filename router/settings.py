@@ -94,14 +94,14 @@ class RelevanceSettings:
 
 
 def _folder(name: str, what: str, point: str) -> Path:
-    places = (Path(name), MODELS / name, Path(MODELS.name) / name)
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
+    candidates = (Path(name), MODELS / name, Path(MODELS.name) / name)
+    folder = next((path for path in candidates if path.is_dir()), None)
+    if folder is None:
         raise ModelFileError(
             f"There is no {what} '{name}', neither as a folder nor in ./models or {MODELS}. "
             f"Point {point}."
         )
-    return found
+    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +142,26 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 }
 
 
-_FIXED = """
-ANALYSER__TITLE_IN_TEXT INGEST__BATCH_PASSAGES INGEST__ENTITY_VECTORS LEXICAL__STOPWORDS
-GRAPH__SENTENCES_PER_ENTITY GRAPH__SUMMED GRAPH__SIMILARITY_WEIGHT GRAPH__LEXICAL_WEIGHT
-GRAPH__LEXICAL_WEIGHT_TITLED GRAPH__PASSAGE_WEIGHT GRAPH__DEGREE_POWER GRAPH__TITLE_WEIGHT
-GRAPH__TOLERANCE GRAPH__WALK GRAPH__LOCAL_FROM GRAPH__ASSEMBLY__TITLE_ENTITIES
-GRAPH__ASSEMBLY__LINK_TEXT GRAPH__SEEDS__VOCABULARY GRAPH__SEEDS__LOWER_CASE_WORD
-GRAPH__SEEDS__LOWER_CASE_NAME GRAPH__SEEDS__NOUN_PHRASE GRAPH__SEEDS__NEAREST
-GRAPH__SEEDS__SIMILARITY_FLOOR FUSION__LEXICAL_SHARE FUSION__GRAPH_SCALE FUSION__GRAPH_WEIGHT__BIAS
-FUSION__GRAPH_WEIGHT__SEED_TITLE_UNIQUENESS FUSION__GRAPH_WEIGHT__GRAPH_MARGIN_5
-FUSION__GRAPH_WEIGHT__GRAPH_LEXICAL_SHARE SERVE__BATCH GENERATOR__RETRIES
-GENERATOR__LONGEST_WAIT_SECONDS GENERATOR__PASSAGE_CHARACTERS GENERATOR__HISTORY DOCUMENTS__FILES
-DOCUMENTS__JOBS DOCUMENTS__CHANGES DOCUMENTS__WAIT_SECONDS DOCUMENTS__KEEP_SECONDS
-DOCUMENTS__GROUP_PASSAGES DOCUMENTS__UNPACKED_MB DOCUMENTS__PAGES
-"""
-FIXED = frozenset(PREFIX + name for name in _FIXED.split())
+_FIXED_FIELDS: Mapping[str, str] = {
+    "ANALYSER": "TITLE_IN_TEXT",
+    "INGEST": "BATCH_PASSAGES ENTITY_VECTORS",
+    "LEXICAL": "STOPWORDS",
+    "GRAPH": "SENTENCES_PER_ENTITY SUMMED SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
+    "PASSAGE_WEIGHT DEGREE_POWER TITLE_WEIGHT TOLERANCE WALK LOCAL_FROM",
+    "GRAPH__ASSEMBLY": "TITLE_ENTITIES LINK_TEXT",
+    "GRAPH__SEEDS": "VOCABULARY LOWER_CASE_WORD LOWER_CASE_NAME NOUN_PHRASE NEAREST "
+    "SIMILARITY_FLOOR",
+    "FUSION": "LEXICAL_SHARE GRAPH_SCALE",
+    "FUSION__GRAPH_WEIGHT": "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 GRAPH_LEXICAL_SHARE",
+    "SERVE": "BATCH",
+    "GENERATOR": "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY",
+    "DOCUMENTS": "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES UNPACKED_MB PAGES",
+}
+FIXED = frozenset(
+    f"{PREFIX}{part}{SEPARATOR}{name}"
+    for part, names in _FIXED_FIELDS.items()
+    for name in names.split()
+)
 """Fields that only presets, options of commands, tests and benchmarks set: no variable does."""
 
 
@@ -203,9 +208,9 @@ class Settings(BaseSettings):
             raise SettingsError(f"There is no preset '{preset}'; use {' or '.join(PRESETS)}.")
         bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
         for name, base in bases.items():
-            given = values.get(name, {})
-            if isinstance(given, Mapping):
-                values[name] = _merged(base, given)
+            changes = values.get(name, {})
+            if isinstance(changes, Mapping):
+                values[name] = _merged(base, changes)
         return {name: _with_lists(value, cls._default(name)) for name, value in values.items()}
 
     @classmethod
@@ -252,16 +257,16 @@ def refuse_unknown(model: type[S]) -> None:
     above = tuple(
         PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
     )
-    for given in sorted(os.environ):
-        name = given.upper()
+    for variable in sorted(os.environ):
+        name = variable.upper()
         if not name.startswith(PREFIX) or name in known or name == KEY:
             continue
         if removed := setting(name):
-            raise SettingsError(f"{given} is set. {removed}")
+            raise SettingsError(f"{variable} is set. {removed}")
         if above and (name + SEPARATOR).startswith(above):
             continue
         advice = suggestion(name, known) or f" {LIST} lists them all."
-        raise SettingsError(f"{given} is set, but there is no such setting.{advice}")
+        raise SettingsError(f"{variable} is set, but there is no such setting.{advice}")
 
 
 _BOUNDS = {
@@ -278,8 +283,8 @@ def _sentence(fault: Mapping[str, Any]) -> str:
     variable = PREFIX + SEPARATOR.join(str(part) for part in fault["loc"]).upper()
     context = fault.get("ctx", {})
     if isinstance(context.get("error"), Exception):
-        said = str(context["error"])
-        return said if PREFIX in said or not fault["loc"] else f"{variable}{SEPARATOR}…: {said}"
+        error = str(context["error"])
+        return error if PREFIX in error or not fault["loc"] else f"{variable}{SEPARATOR}…: {error}"
     if fault["type"] in _BOUNDS:
         advice = _BOUNDS[fault["type"]].format(**context).replace("'", "")
         return f"{variable} is {fault['input']!r}; {advice}."
@@ -287,25 +292,25 @@ def _sentence(fault: Mapping[str, Any]) -> str:
     return f"{variable} is {fault['input']!r}: {message[:1].lower()}{message[1:]}."
 
 
-def _merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` on top of `base`, level by level."""
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes` on top of `base`, level by level."""
     merged = dict(base)
-    for name, value in given.items():
+    for name, value in changes.items():
         below = merged.get(name)
         nested = isinstance(below, Mapping) and isinstance(value, Mapping)
         merged[name] = _merged(below, value) if nested and below is not None else value
     return merged
 
 
-def _with_lists(given: object, default: object) -> object:
+def _with_lists(values: object, default: object) -> object:
     """Split comma-separated text from the environment where the default is a tuple."""
-    if isinstance(given, str) and isinstance(default, tuple):
-        return tuple(part.strip() for part in given.split(",") if part.strip())
-    if isinstance(given, Mapping):
+    if isinstance(values, str) and isinstance(default, tuple):
+        return tuple(part.strip() for part in values.split(",") if part.strip())
+    if isinstance(values, Mapping):
         return {
-            name: _with_lists(value, getattr(default, name, None)) for name, value in given.items()
+            name: _with_lists(value, getattr(default, name, None)) for name, value in values.items()
         }
-    return given
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +330,11 @@ class Variable:
 
 
 def variables(model: type[S]) -> list[Variable]:
-    """Every variable of a settings model: its own, then those of each part in order."""
+    """Every variable of a settings model: those at the top, then those of each part in order."""
     docs: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         docs |= attribute_docs(getdoc(owner))  # subclasses last
-    own: list[Variable] = []
+    top_level: list[Variable] = []
     parts: list[Variable] = []
     for name, info in model.model_fields.items():
         variable = PREFIX + name.upper()
@@ -337,18 +342,18 @@ def variables(model: type[S]) -> list[Variable]:
         if is_dataclass(default) and not isinstance(default, type):
             parts.extend(_of_part(variable, default))
         else:
-            own.append(Variable(variable, _first_line(model), _written(default), docs[name]))
-    return own + [variable for variable in parts if variable.name not in FIXED]
+            top_level.append(Variable(variable, _first_line(model), _written(default), docs[name]))
+    return top_level + [variable for variable in parts if variable.name not in FIXED]
 
 
 def attribute_docs(docstring: str | None) -> dict[str, str]:
     """Attribute -> its text under "Attributes:" in a class's docstring, as one line."""
     _, _, section = (docstring or "").partition("Attributes:\n")
-    found = list(_ATTRIBUTE.finditer(section))
-    ends = [*(match.start() for match in found), len(section)][1:]
+    matches = list(_ATTRIBUTE.finditer(section))
+    ends = [*(match.start() for match in matches), len(section)][1:]
     return {
         match[1]: " ".join(section[match.end() : end].split())
-        for match, end in zip(found, ends, strict=True)
+        for match, end in zip(matches, ends, strict=True)
     }
 
 
@@ -377,12 +382,12 @@ def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - a
     nested: list[Variable] = []
     for entry in fields(value):
         variable = prefix + SEPARATOR + entry.name.upper()
-        own = getattr(value, entry.name)
-        if is_dataclass(own) and not isinstance(own, type):
-            nested.extend(_of_part(variable, own))
+        default = getattr(value, entry.name)
+        if is_dataclass(default) and not isinstance(default, type):
+            nested.extend(_of_part(variable, default))
         else:
             part = _first_line(type(value))
-            yield Variable(variable, part, _written(own), docs[entry.name])
+            yield Variable(variable, part, _written(default), docs[entry.name])
     yield from nested
 
 

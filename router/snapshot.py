@@ -23,7 +23,7 @@ from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Mask, Retriever, TextScorer, WordCoverage
 from wye.router.arms import FurtherArm
 from wye.router.settings import Settings
-from wye.router.steps import CorpusPassages
+from wye.router.step_search import CorpusPassages
 from wye.router.types import ARMS, Route
 
 FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {

@@ -1,26 +1,22 @@
 """Answers questions with nested descriptions step by step, innermost phrase first.
 
 "Who leads the country where the composer of Finlandia was born?" names only the innermost thing. So
-the inner phrase is searched for first, and names from its passages are put in its place. Then the
-phrase around it is searched for with these names, and so on. Where two things are compared, the
-question is first asked about each alone, and names from each one's passage replace it. In the end
-the question is asked with the names that were found. A passage's score is the one for the whole
-question plus weighted shares of its best scores in the other searches. The passage that is first
-for the whole question stays first.
+the inner phrase is searched for first, and names from its passages replace it. Then the phrase
+around it is searched for with these names, and so on. Where two things are compared, the question
+is first asked about each alone, and names from each one's passage replace it. In the end the
+question is asked with these names. A passage's score is the one for the whole question plus
+weighted shares of its best scores in the other searches. The passage that is first for the whole
+question stays first.
 
 All searches of a level go together, for all questions of a batch.
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, Protocol
 
-import numpy as np
-
-from wye.backends.store.snapshot import Corpus
 from wye.backends.types import Float32, Int64, Mask, Ranking, Source
 from wye.featurizer.plan import Plan, Step, filled, walk
 from wye.featurizer.question import words
@@ -43,7 +39,7 @@ class StepSettings:
         passages: How many of a search's first passages candidates are taken from.
         sentences: How many sentences of each such passage, those nearest to what was searched for,
             give candidates.
-        candidates: Most candidates kept for each phrase.
+        candidates: Most candidates for each phrase.
         searches: Most searches for one question, besides that for the whole question.
         encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
         depth: Hits of each list in these searches.
@@ -117,30 +113,32 @@ class SubQuestion:
     """A phrase of a question, or the question with some spans replaced.
 
     Attributes:
-        question: The question as it was asked.
+        question: The question of the user.
         span: The characters of it that are searched for.
         kind: "phrase", or a kind of question: about one "part" of a comparison, "joint" with all
             names in place, or "single" with one name.
-        puts: Spans and the words that replace them, in order. Those of an empty span are appended.
+        replacements: Spans and the words that replace them, in order. Those of an empty span are
+            appended.
     """
 
     question: str
     span: Span
     kind: Literal["phrase", "part", "joint", "single"] = "phrase"
-    puts: tuple[tuple[Span, tuple[str, ...]], ...] = ()
+    replacements: tuple[tuple[Span, tuple[str, ...]], ...] = ()
 
     @property
     def text(self) -> str:
         """The text to search for."""
-        puts = [
+        replacements = [
             ((start, end), ("" if start < end else " ") + ", ".join(words))
-            for (start, end), words in self.puts
+            for (start, end), words in self.replacements
         ]
-        return filled(self.question, puts, self.span)
+        return filled(self.question, replacements, self.span)
 
 
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
 """Searches for sub-questions, all under the same filter; returns results in their order."""
+Results = Mapping[SubQuestion, InnerResult]
 
 
 class Passages(Protocol):
@@ -162,45 +160,16 @@ class Passages(Protocol):
         ...
 
 
-class CorpusPassages:
-    """`Passages` of one version of an index."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-
-    def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
-        """See `Passages.names`."""
-        corpus = self._corpus
-        (row,) = corpus.rows([id_])
-        found = [(corpus.titles[row], -1)]
-        start, end = (bisect_left(corpus.sentence_passage, own) for own in (row, row + 1))
-        near = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
-        for place in np.argsort(-near, kind="stable")[:sentences].tolist():
-            sentence = start + place
-            found += [(name, sentence) for name in corpus.entities.of(sentence)]
-        return found
-
-    def sentence(self, row: int) -> str:
-        """See `Passages.sentence`."""
-        return self._corpus.sentence_texts([row])[0]
-
-    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
-        """See `Passages.mask`."""
-        corpus = self._corpus
-        found = np.zeros(len(corpus), bool)
-        found[rows if ids is corpus.ids else corpus.rows([ids[row] for row in rows])] = True
-        return found
-
-
 @dataclass(slots=True)
 class _Course:
     """The state of one question while its plan is carried out.
 
     Attributes:
-        asked: Sub-questions that were searched for; a dict keeps their order.
-        names: The names that each sub-question was asked with, and whose phrase they replace.
-        sought: Phrases whose searches are not resolved yet.
-        resolved: Phrases with their candidates.
+        searches: Sub-questions that were to be searched for; a dict keeps their order.
+        names: The names that each sub-question contains, and whose phrase they replace.
+        pending: Phrases whose candidates were not taken from their searches yet.
+        candidates: Phrases with their candidates.
+        chain: What the reply says of each phrase.
     """
 
     question: str
@@ -208,10 +177,10 @@ class _Course:
     base: Callable[[], InnerResult]
     passages: Passages
     settings: StepSettings
-    asked: dict[SubQuestion, None] = field(default_factory=dict)
+    searches: dict[SubQuestion, None] = field(default_factory=dict)
     names: dict[SubQuestion, set[tuple[Step, str]]] = field(default_factory=dict)
-    sought: dict[Step, SubQuestion] = field(default_factory=dict)
-    resolved: dict[Step, list[Candidate]] = field(default_factory=dict)
+    pending: dict[Step, SubQuestion] = field(default_factory=dict)
+    candidates: dict[Step, list[Candidate]] = field(default_factory=dict)
     chain: list[tuple[Step, ChainStep]] = field(default_factory=list)
 
     @property
@@ -220,203 +189,216 @@ class _Course:
         parts = [step for step in self.plan.steps if step.kind == _COMPARISON]
         return parts if len(parts) > 1 else []
 
-    def phrases(self, level: int, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
-        """The phrases to search for at a level, from 0, with names found at lower levels."""
-        self._resolve(found)
+    def phrases(self, level: int, results: Results) -> list[SubQuestion]:
+        """The phrases to search for at a level, from 0, with the names from lower levels."""
+        self._resolve(results)
         levels = self.plan.levels()
-        asked = [] if level else [self._alone(part) for part in self.parts]
+        phrases = [] if level else [self._about(part) for part in self.parts]
         for step in levels[level] if level < len(levels) else ():
-            names = {one: self.resolved[one] for one in step.inside if one in self.resolved}
+            names = {
+                inner: self.candidates[inner] for inner in step.inside if inner in self.candidates
+            }
             if not step.named and (names or not level):
-                self.sought[step] = self._with("phrase", names, step.span)
-                asked.append(self.sought[step])
-        return self._within(asked)
+                self.pending[step] = self._with_names("phrase", names, step.span)
+                phrases.append(self.pending[step])
+        return self._within_limit(phrases)
 
-    def questions(self, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
+    def questions(self, results: Results) -> list[SubQuestion]:
         """The question with names in place: all of them together, then each alone."""
-        self._resolve(found)
-        single: dict[SubQuestion, float] = {}
+        self._resolve(results)
+        confidences: dict[SubQuestion, float] = {}  # of the questions with a single name
         for part in self.parts:
-            for one in self._candidates(part, self._alone(part), found, first=True):
-                asked = self._alone(part, one.name)
-                single[asked] = max(one.confidence, single.get(asked, 0.0))
-                self.names.setdefault(asked, set()).add((part, one.name))
-        for step, names in self.resolved.items():
-            for one in names:
-                single[self._with("single", {step: [one]}, self._whole)] = one.confidence
+            for candidate in self._candidates(part, self._about(part), results, first_only=True):
+                single, confidence = self._about(part, candidate.name), candidate.confidence
+                confidences[single] = max(confidence, confidences.get(single, 0.0))
+                self.names.setdefault(single, set()).add((part, candidate.name))
+        for step, candidates in self.candidates.items():
+            for candidate in candidates:
+                single = self._with_names("single", {step: [candidate]}, self._whole)
+                confidences[single] = candidate.confidence
         if self.plan.open:
             step = Step((len(self.question), len(self.question)), "open", "free")
             whole = SubQuestion(self.question, self._whole)
-            if names := self._candidates(step, whole, {whole: self.base()}):
-                self.resolved[step] = names
-        joined = []
-        for level in sorted({step.level for step in self.resolved}):
-            names_to = {step: own for step, own in self.resolved.items() if step.level <= level}
-            joined.append(self._with("joint", names_to, self._whole))
-        return self._within([*joined, *sorted(single, key=lambda one: -single[one])])
+            if candidates := self._candidates(step, whole, {whole: self.base()}):
+                self.candidates[step] = candidates
+        joint = []
+        for level in sorted({step.level for step in self.candidates}):
+            names = {step: names for step, names in self.candidates.items() if step.level <= level}
+            joint.append(self._with_names("joint", names, self._whole))
+        surest_first = sorted(confidences, key=lambda single: -confidences[single])
+        return self._within_limit([*joint, *surest_first])
 
-    def _resolve(self, found: Mapping[SubQuestion, InnerResult]) -> None:
+    def _resolve(self, results: Results) -> None:
         """Take candidates from the searches made since the last call."""
-        for step, asked in self.sought.items():
-            if names := self._candidates(step, asked, found):
-                self.resolved[step] = names
-        self.sought.clear()
+        for step, phrase in self.pending.items():
+            if candidates := self._candidates(step, phrase, results):
+                self.candidates[step] = candidates
+        self.pending.clear()
 
-    def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> StepsResult:
+    def result(self, results: Results, k: int) -> StepsResult:
         """The final ranking, from all results."""
-        ranking = self.base().ranking
-        if not self.asked:
-            return StepsResult(replace(ranking, hits=ranking.hits[:k]))
-        asked = [one for one in self.asked if one in found]
+        whole = self.base().ranking
+        if not self.searches:
+            return StepsResult(replace(whole, hits=whole.hits[:k]))
+        finished = [search for search in self.searches if search in results]
+        rankings = [results[search].ranking for search in finished]
+        # From here on, a passage is its number among all passages of the rankings.
+        ids, rows, (of_whole, *of_searches) = numbered([whole, *rankings])
+        additions = self._additions(finished, rankings, of_searches)
+        scores = dict(zip(of_whole.tolist(), whole.scores.tolist(), strict=True))
+        position = {passage: index for index, passage in enumerate(scores)}
+        for passage, addition in additions.items():
+            scores[passage] = scores.get(passage, 0.0) + addition.share
+        # The first passage stays first: steps are there to find what else the question needs.
+        first = of_whole[:1].tolist()
+        for passage in first:
+            lift = max(scores.values()) - scores[passage]
+            if lift > 0:
+                unlifted = Source(Route.STEPS, 1, scores[passage], 0.0)
+                addition = additions.get(passage, unlifted)
+                additions[passage] = addition._replace(share=addition.share + lift)
+                scores[passage] += lift
+        order = sorted(
+            scores, key=lambda passage: (passage not in first, -scores[passage], passage)
+        )
+        positions = [position[passage] for passage in order[:k] if passage in position]
+        hit_at = dict(zip(positions, whole.at(positions), strict=True))
+        hits = []
+        for rank, passage in enumerate(order[:k], start=1):
+            sources = hit_at[position[passage]].sources if passage in position else ()
+            if passage in additions:
+                sources += (additions[passage],)
+            hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
+        notes = [whole.degraded, OUT_OF_TIME if len(finished) < len(self.searches) else ""]
+        degraded = "; ".join(note for note in notes if note)
+        ranking = replace(whole, retriever=Route.STEPS, hits=tuple(hits), degraded=degraded)
+        return StepsResult(ranking, self._final_chain(finished), len(finished))
+
+    def _additions(
+        self,
+        searches: Sequence[SubQuestion],
+        rankings: Sequence[Ranking],
+        passages: Sequence[Int64],
+    ) -> dict[int, Source]:
+        """What steps add to each passage: its best shares in each kind of search, summed.
+
+        Rank and score are those of the best share in the first kind of search that has it.
+
+        Args:
+            passages: The passages of each ranking.
+        """
         settings = self.settings
         weights = {
             "joint": settings.open_weight if self.plan.open else settings.joint_weight,
             "single": settings.weight,
             "phrase": settings.phrase_weight,
         }
-        rankings = [found[one].ranking for one in asked]
-        ids, rows, (whole, *columns) = numbered([ranking, *rankings])
-        # By kind of search, each passage's best share, with its rank and score there.
-        shares: dict[str, dict[int, tuple[float, int, float]]] = {kind: {} for kind in weights}
-        for one, of, column in zip(asked, rankings, columns, strict=True):
-            kind = "phrase" if one.kind == "part" else one.kind
-            own, weight = shares[kind], weights[kind]
-            pairs = zip(column.tolist(), of.scores.tolist(), strict=True)
-            for rank, (passage, score) in enumerate(pairs, start=1):
-                share = weight * score
-                if passage not in own or share > own[passage][0]:
-                    own[passage] = share, rank, score
-        added: dict[int, float] = {}
-        given: dict[int, tuple[int, float]] = {}
-        for own in shares.values():
-            for passage, (share, rank, score) in own.items():
-                added[passage] = added.get(passage, 0.0) + share
-                given.setdefault(passage, (rank, score))
-        scores = dict(zip(whole.tolist(), ranking.scores.tolist(), strict=True))
-        known = {passage: place for place, passage in enumerate(scores)}
-        scores.update((one, scores.get(one, 0.0) + share) for one, share in added.items())
-        # The first passage stays first: steps are there to find what else the question needs.
-        foremost = whole[:1].tolist()
-        for passage in foremost:
-            lift = max(scores.values()) - scores[passage]
-            if lift > 0:
-                given.setdefault(passage, (1, scores[passage]))
-                scores[passage] += lift
-                added[passage] = added.get(passage, 0.0) + lift
-        hits = []
-        order = sorted(scores, key=lambda one: (one not in foremost, -scores[one], one))[:k]
-        places = [known[passage] for passage in order if passage in known]
-        sources_of = dict(zip(places, ranking.at(places), strict=True))
-        for rank, passage in enumerate(order, start=1):
-            sources = sources_of[known[passage]].sources if passage in known else ()
-            if passage in given:
-                sources += (Source(Route.STEPS, *given[passage], added[passage]),)
-            hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
-        notes = [ranking.degraded, OUT_OF_TIME if len(asked) < len(self.asked) else ""]
-        return StepsResult(
-            replace(
-                ranking,
-                retriever=Route.STEPS,
-                hits=tuple(hits),
-                degraded="; ".join(note for note in notes if note),
-            ),
-            self._told(asked),
-            len(asked),
-        )
+        best: dict[str, dict[int, Source]] = {kind: {} for kind in weights}
+        for search, ranking, numbers in zip(searches, rankings, passages, strict=True):
+            kind = "phrase" if search.kind == "part" else search.kind
+            hits = zip(numbers.tolist(), ranking.scores.tolist(), strict=True)
+            for rank, (passage, score) in enumerate(hits, start=1):
+                share = weights[kind] * score
+                if passage not in best[kind] or share > best[kind][passage].share:
+                    best[kind][passage] = Source(Route.STEPS, rank, score, share)
+        sums: dict[int, Source] = {}
+        for sources in best.values():
+            for passage, source in sources.items():
+                first = sums.get(passage, source._replace(share=0.0))
+                sums[passage] = first._replace(share=first.share + source.share)
+        return sums
 
-    def _told(self, asked: Iterable[SubQuestion]) -> tuple[ChainStep, ...]:
+    def _final_chain(self, searches: Iterable[SubQuestion]) -> tuple[ChainStep, ...]:
         """The chain, with `put_in` set for names that were searched with."""
-        used = {pair for one in asked for pair in self.names.get(one, ())}
+        used = {pair for search in searches for pair in self.names.get(search, ())}
         return tuple(
             replace(
-                told,
+                link,
                 candidates=tuple(
-                    replace(one, put_in=(step, one.name) in used) for one in told.candidates
+                    replace(candidate, put_in=(step, candidate.name) in used)
+                    for candidate in link.candidates
                 ),
             )
-            for step, told in self.chain
+            for step, link in self.chain
         )
 
     @property
     def _whole(self) -> Span:
         return 0, len(self.question)
 
-    def _within(self, asked: Sequence[SubQuestion]) -> list[SubQuestion]:
-        """Those within the limit on searches, which are recorded as asked."""
-        for one in asked:
-            if len(self.asked) < self.settings.searches:
-                self.asked.setdefault(one)
-        return [one for one in dict.fromkeys(asked) if one in self.asked]
+    def _within_limit(self, searches: Sequence[SubQuestion]) -> list[SubQuestion]:
+        """Those within the limit on searches, which are recorded."""
+        for search in searches:
+            if len(self.searches) < self.settings.searches:
+                self.searches.setdefault(search)
+        return [search for search in dict.fromkeys(searches) if search in self.searches]
 
-    def _with(
+    def _with_names(
         self,
         kind: Literal["phrase", "joint", "single"],
         names: Mapping[Step, Sequence[Candidate]],
         span: Span,
     ) -> SubQuestion:
         """A span of the question with names in place; of nested phrases, the outer is replaced."""
-        inside = {inner for step in names for inner in walk(step.inside)}
-        own = sorted((step for step in names if step not in inside), key=lambda step: step.span)
-        puts = tuple((step.span, tuple(one.name for one in names[step])) for step in own)
-        asked = SubQuestion(self.question, span, kind, puts)
-        self.names[asked] = {(step, one.name) for step in own for one in names[step]}
-        return asked
+        inner = {inside for step in names for inside in walk(step.inside)}
+        outer = sorted((step for step in names if step not in inner), key=lambda step: step.span)
+        replacements = tuple(
+            (step.span, tuple(candidate.name for candidate in names[step])) for step in outer
+        )
+        search = SubQuestion(self.question, span, kind, replacements)
+        self.names[search] = {(step, name.name) for step in outer for name in names[step]}
+        return search
 
-    def _alone(self, part: Step, name: str = "") -> SubQuestion:
+    def _about(self, part: Step, name: str = "") -> SubQuestion:
         """The question about one thing of a comparison, or about a name in place of them all."""
-        beside = self.parts[0].span[0], self.parts[-1].span[1]
+        compared = self.parts[0].span[0], self.parts[-1].span[1]
         words = name or self.question[slice(*part.span)]
-        puts = ((beside, (words,)),)
-        return SubQuestion(self.question, self._whole, "single" if name else "part", puts)
+        kind: Literal["single", "part"] = "single" if name else "part"
+        return SubQuestion(self.question, self._whole, kind, ((compared, (words,)),))
 
     def _candidates(
-        self,
-        step: Step,
-        asked: SubQuestion,
-        found: Mapping[SubQuestion, InnerResult],
-        *,
-        first: bool = False,
+        self, step: Step, search: SubQuestion, results: Results, *, first_only: bool = False
     ) -> list[Candidate]:
         """Names that may replace a step's phrase, surest first; also recorded in the chain.
 
         Args:
-            asked: What was searched for; there are no candidates if it was not found in time.
-            first: Look only at the first passage, and take fewer names.
+            search: What was searched for; without a result, there are no candidates.
+            first_only: Look only at the first passage, and take fewer names.
         """
-        if asked not in found:
+        if search not in results:
             return []
         settings = self.settings
         passages, most = settings.passages, settings.candidates
-        if first:
+        if first_only:
             passages, most = 1, _PART_CANDIDATES
         # With "" as the type, `fits` lets neither dates nor quantities through.
-        wanted = "" if first or self.plan.open else step.wanted
+        wanted = "" if first_only or self.plan.open else step.wanted
         question = f" {plain_words(self.question)} "
-        taken = {plain_words(name) for _, names in asked.puts for name in names}
-        ranking = found[asked].ranking
+        used = {plain_words(name) for _, names in search.replacements for name in names}
+        ranking = results[search].ranking
         scores = ranking.scores[:passages].tolist()
         best: dict[str, Candidate] = {}
         for id_, score in zip(ranking.ids(passages), scores, strict=True):
             share = max(score / scores[0], 0.0) if scores[0] > 0 else 1.0
-            for raw, row in self.passages.names(id_, found[asked].vector, settings.sentences):
-                name = " ".join(raw.split())
+            for text, row in self.passages.names(id_, results[search].vector, settings.sentences):
+                name = " ".join(text.split())
                 plain = plain_words(name)
                 if not plain or len(name) > _LONGEST_NAME:
                     continue
-                if plain in taken or f" {plain} " in question:
+                if plain in used or f" {plain} " in question:
                     continue
                 if settings.typed and not fits(name, wanted):
                     continue
-                sure = share * (settings.title if row < 0 else 1.0)
-                if plain not in best or sure > best[plain].confidence:
+                confidence = share * (settings.title if row < 0 else 1.0)
+                if plain not in best or confidence > best[plain].confidence:
                     name = best[plain].name if plain in best else name
-                    best[plain] = Candidate(name, sure, id_, row)
-        names = sorted(best.values(), key=lambda one: -one.confidence)[:most]
-        if names or not self.plan.open:
+                    best[plain] = Candidate(name, confidence, id_, row)
+        candidates = sorted(best.values(), key=lambda name: -name.confidence)[:most]
+        if candidates or not self.plan.open:
             phrase = self.question[slice(*step.span)] or self.question
-            told = ChainStep(phrase, asked.text, step.level, tuple(names), step.wanted)
-            self.chain.append((step, told))
-        return names
+            link = ChainStep(phrase, search.text, step.level, tuple(candidates), step.wanted)
+            self.chain.append((step, link))
+        return candidates
 
 
 def step_through(
@@ -433,22 +415,22 @@ def step_through(
     Args:
         search: The inner route.
         k: Hits per question, at least 1.
-        is_late: Whether to stop; checked before each round. Results found by then are used.
+        is_late: Whether to stop; checked before each round. The results so far are used.
     """
-    of_text = {one.question: one for one in questions}
     courses = {
-        text: _Course(text, one.plan, one.base, passages, settings) for text, one in of_text.items()
+        planned.question: _Course(planned.question, planned.plan, planned.base, passages, settings)
+        for planned in questions
     }
-    found: dict[SubQuestion, InnerResult] = {}
+    results: dict[SubQuestion, InnerResult] = {}
     rounds = [
-        partial(_Course.phrases, level=level, found=found) for level in range(settings.levels)
+        partial(_Course.phrases, level=level, results=results) for level in range(settings.levels)
     ]
-    for round_ in (*rounds, partial(_Course.questions, found=found)):
-        asked = [one for course in courses.values() for one in round_(course)]
-        if asked and not is_late():
-            found.update(zip(asked, search(asked), strict=True))
-    stepped = {text: course.stepped(found, k) for text, course in courses.items()}
-    return [stepped[one.question] for one in questions]
+    for next_searches in (*rounds, partial(_Course.questions, results=results)):
+        searches = [sub for course in courses.values() for sub in next_searches(course)]
+        if searches and not is_late():
+            results.update(zip(searches, search(searches), strict=True))
+    answers = {question: course.result(results, k) for question, course in courses.items()}
+    return [answers[planned.question] for planned in questions]
 
 
 _WORD = re.compile(r"\w+")
@@ -488,21 +470,21 @@ def fits(name: str, wanted: str) -> bool:
 
 def is_date(name: str) -> bool:
     """Whether a name is like "May 1865", "the 12th century" or "1990s", not "Euro 2008", "May"."""
-    own = _WORD.findall(name.lower())
-    numbers = [word for word in own if _DIGITS.fullmatch(word)]
-    told = bool(numbers) or not _DAYS.isdisjoint(own) or not _SPANS.isdisjoint(own)
-    known = (word in _DATE_WORDS or word in _NUMBERS or word in numbers for word in own)
-    return told and all(known)
+    terms = _WORD.findall(name.lower())
+    numbers = [word for word in terms if _DIGITS.fullmatch(word)]
+    has_time = bool(numbers) or not _DAYS.isdisjoint(terms) or not _SPANS.isdisjoint(terms)
+    of_date = (word in _DATE_WORDS or word in _NUMBERS or word in numbers for word in terms)
+    return has_time and all(of_date)
 
 
 def is_quantity(name: str) -> bool:
     """Whether a name is like "less than seven metres" or "42 km", not "Alpha 7"."""
-    own = _WORD.findall(name)
-    capital = any(word[0].isupper() and _CAPITAL.fullmatch(word) for word in own)
-    return not capital and any(word in _NUMBERS or word[0].isdigit() for word in own)
+    terms = _WORD.findall(name)
+    has_capital = any(word[0].isupper() and _CAPITAL.fullmatch(word) for word in terms)
+    return not has_capital and any(word in _NUMBERS or word[0].isdigit() for word in terms)
 
 
 def plain_words(text: str) -> str:
     """The words of a text in lower case, without a leading article, for comparing names."""
-    found = _WORD.findall(text.lower().replace("'s", ""))
-    return " ".join(found[1:] if found[:1] and found[0] in _ARTICLES else found)
+    plain = _WORD.findall(text.lower().replace("'s", ""))
+    return " ".join(plain[1:] if plain[:1] and plain[0] in _ARTICLES else plain)

@@ -49,10 +49,10 @@ class EndpointScorer:
         """
         if not texts:
             return np.empty(0, np.float32)
-        asked = {"model": self._name, "query": question, "documents": list(texts)}
+        request = {"model": self._name, "query": question, "documents": list(texts)}
         body = bytearray()
         try:
-            with self._client.stream("POST", self._url, json=asked) as reply:
+            with self._client.stream("POST", self._url, json=request) as reply:
                 reply.raise_for_status()
                 for part in reply.iter_bytes():
                     body += part
@@ -62,14 +62,14 @@ class EndpointScorer:
             raise RerankerError(
                 f"{self._url} did not answer: {error}. Check the address."
             ) from error
-        found = np.full(len(texts), np.nan, np.float32)
+        scores = np.full(len(texts), np.nan, np.float32)
         try:
-            for one in json.loads(body)["results"]:
-                if not 0 <= one["index"] < len(texts):
+            for result in json.loads(body)["results"]:
+                if not 0 <= result["index"] < len(texts):
                     raise IndexError
-                found[one["index"]] = one["relevance_score"]
+                scores[result["index"]] = result["relevance_score"]
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise RerankerError(f"{self._url} did not send a reranker's scores.") from error
-        if not np.isfinite(found).all():
+        if not np.isfinite(scores).all():
             raise RerankerError(f"{self._url} did not score all {len(texts)} texts.")
-        return found
+        return scores

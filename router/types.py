@@ -1,4 +1,4 @@
-"""The router's types: routes, what the arms found, decisions and replies."""
+"""The router's types: routes, results of the arms, decisions and replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,7 +88,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """The names found for one phrase of a question.
+    """The names that may replace one phrase of a question.
 
     Attributes:
         phrase: The phrase, as in the question.
@@ -169,7 +169,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class ArmResults:
-    """One question with what the arms found for it.
+    """One question with the results of the arms.
 
     Attributes:
         query: The analysed question.
@@ -186,7 +186,7 @@ class ArmResults:
 
 @dataclass(frozen=True, slots=True)
 class TimedArmResults:
-    """What every arm and the route of steps found for one question, and how long they took.
+    """The results of every arm and of the route of steps for one question, and their times.
 
     Attributes:
         results: Results of every arm.

@@ -16,7 +16,7 @@ from wye.featurizer.errors import FeaturizerError
 from wye.router.ask import Ask
 from wye.router.deriving import Deriving
 from wye.router.errors import RouterError
-from wye.router.model import read_info, read_policy
+from wye.router.model_files import read_info, read_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings

@@ -7,9 +7,10 @@ from typing import NoReturn
 
 from wye.featurizer.analyser import Analyser
 from wye.router.errors import RouterError
-from wye.router.model import RoutingModel, read_policy
-from wye.router.passages import ReturnedPassages, decide_by_passages, load_passage_router
+from wye.router.model import RoutingModel
+from wye.router.model_files import read_policy
 from wye.router.policy import Policy
+from wye.router.remote import ReturnedPassages, decide_by_passages, load_passage_router
 from wye.router.session import ModelCache, Session
 from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
 from wye.router.types import Decision, Route

@@ -15,7 +15,7 @@ from opentelemetry.trace import Tracer
 
 from wye.backends.files import plain
 from wye.featurizer.spacy.parser import QUESTION_TOKENS, token_count
-from wye.router.passages import ReturnedPassages
+from wye.router.remote import ReturnedPassages
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator

@@ -13,7 +13,7 @@ from tests.fakes import ReadingAnalyser, syntax_parser
 from tests.hashing import FakeAnalyser
 from wye.featurizer.analyser import AnalyserSettings
 from wye.router.evidence import COLUMNS, schema_id
-from wye.router.model import TrainedRouter, save_router
+from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import Route, Thresholds

@@ -14,7 +14,7 @@ import wye
 from tests.fakes import ReadingAnalyser
 from wye.backends.errors import FilterError, IndexNotFoundError
 from wye.router.gateway import Gateway
-from wye.router.model import save_policy
+from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.settings import RoutingSettings
 from wye.router.types import FusedHit, Thresholds

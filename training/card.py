@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from wye.router.evidence import CHEAP_SIGNALS
-from wye.router.passages import PASSAGE_COLUMNS
 from wye.router.policy import SURE
+from wye.router.remote import PASSAGE_COLUMNS
 from wye.training.evaluation.away import MEASURED, Away
 from wye.training.evaluation.compare import AUTO, QUALITY
 from wye.training.evaluation.held_out import Summary

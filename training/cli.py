@@ -180,7 +180,7 @@ def answering(
 
 def _checked_name(name: str) -> str:
     """The name of a router, checked before anything takes time."""
-    from wye.router.model import require_name
+    from wye.router.model_files import require_name
 
     require_name(name)
     return name

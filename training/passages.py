@@ -16,8 +16,7 @@ from wye.backends.progress import Silent
 from wye.backends.types import Ranking
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import fuse_text
-from wye.router.passages import ReturnedPassages, passage_schema
-from wye.router.remote import RemoteList, fuse_remote
+from wye.router.remote import RemoteList, ReturnedPassages, fuse_remote, passage_schema
 from wye.router.scorer import Trees
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route

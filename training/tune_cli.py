@@ -177,7 +177,7 @@ def _proposed(
     Returns:
         Whether other thresholds than the present ones are proposed.
     """
-    from wye.router.model import save_policy
+    from wye.router.model_files import save_policy
     from wye.training.log_replay.replay import effect, notes, show_replay, within_bounds
 
     policy = within_bounds(log, goal)

@@ -17,13 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
-from wye.featurizer.constituency.transitions import (
-    CLOSE,
-    SHIFT,
-    ParserState,
-    Transition,
-    best_move,
-)
+from wye.featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, Transition, best_move
 from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.threads import OneThread
 from wye.featurizer.types import Float32

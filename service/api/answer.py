@@ -13,11 +13,7 @@ from wye.router.relevance import ABSTAIN_BELOW
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
 from wye.service.api.common import AbstainBelow, Exact, SearchRequest, params_of
-from wye.service.api.retrieve import (
-    RetrieveReply,
-    headers,
-    retrieve_reply,
-)
+from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
 from wye.service.http.auth import READ
 from wye.service.search import SearchResult
 from wye.service.service import Served, Service

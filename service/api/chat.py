@@ -16,12 +16,7 @@ from wye.router.types import Route
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams
 from wye.service.api.answer import answer_value, event_stream, passages_of
-from wye.service.api.common import (
-    LONGEST_QUESTION,
-    Exact,
-    WyeOptions,
-    params_of,
-)
+from wye.service.api.common import LONGEST_QUESTION, Exact, WyeOptions, params_of
 from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
 from wye.service.http.auth import READ
 from wye.service.http.problems import Problem

@@ -13,10 +13,7 @@ from wye.backends.trigraph.explanation import Explanation
 from wye.backends.types import Ranking
 from wye.router.policy import FORCED
 from wye.router.types import ChainStep, Change, Contribution, Decision, FusedHit, Route
-from wye.service.api.common import (
-    SearchRequest,
-    params_of,
-)
+from wye.service.api.common import SearchRequest, params_of
 from wye.service.http.auth import READ
 from wye.service.search import SearchResult
 from wye.service.service import Served

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wye.featurizer.registry import FEATURES
 from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
-from wye.router.passages import INDEX_SIGNALS, PASSAGE_COLUMNS, PASSAGE_MEANINGS
+from wye.router.remote import INDEX_SIGNALS, PASSAGE_COLUMNS, PASSAGE_MEANINGS
 from wye.router.types import Route
 from wye.service.api.common import (
     CollectionName,

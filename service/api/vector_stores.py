@@ -11,12 +11,7 @@ from wye.backends.types import Metadata, Ranking
 from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.common import DEFAULT_ROUTE, ROUTES, Exact, Filter, QuestionText, Strict
-from wye.service.api.retrieve import (
-    PassageValue,
-    RetrieveReply,
-    headers,
-    retrieve_reply,
-)
+from wye.service.api.retrieve import PassageValue, RetrieveReply, headers, retrieve_reply
 from wye.service.collections import Collection
 from wye.service.http.auth import ASKING, READ
 from wye.service.http.problems import Problem

@@ -11,8 +11,14 @@ from typing import Self
 from wye import Hit, Hits
 from wye.router.ask import check
 from wye.router.model import RoutingModel
-from wye.router.passages import ReturnedPassages, decide_by_passages
-from wye.router.remote import ArmAnswer, ArmFacts, ArmHit, ArmQuestion
+from wye.router.remote import (
+    ArmAnswer,
+    ArmFacts,
+    ArmHit,
+    ArmQuestion,
+    ReturnedPassages,
+    decide_by_passages,
+)
 from wye.router.session import ModelCache
 from wye.router.settings import Settings
 from wye.router.types import Decision, Route, route_named

@@ -7,7 +7,7 @@ from time import monotonic, perf_counter
 
 from wye.router.errors import QuestionError
 from wye.router.evidence import FIRST_PASSAGES
-from wye.router.passages import INDEX_SIGNALS, ReturnedPassages
+from wye.router.remote import INDEX_SIGNALS, ReturnedPassages
 from wye.router.types import Decision, Reply, Route
 from wye.service.arms import gate
 from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome

@@ -10,9 +10,9 @@ import pytest
 
 from wye.backends.types import Float64
 from wye.router.errors import ModelFileError, PolicyError
-from wye.router.model import (
+from wye.router.model import RoutingModel
+from wye.router.model_files import (
     RouterInfo,
-    RoutingModel,
     TrainedRouter,
     load_router,
     read_info,

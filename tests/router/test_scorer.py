@@ -7,7 +7,8 @@ import pytest
 
 from wye.backends.types import Float64
 from wye.router.errors import FeatureError
-from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer, columns_of
+from wye.router.model_files import columns_of
+from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer
 
 Tensors = Callable[..., dict[str, Floats]]
 shapes = pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from wye.router.deriving import LOCK, Deriving, derive
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.gateway import decide_without_index
-from wye.router.model import read_policy, save_policy
+from wye.router.model_files import read_policy, save_policy
 from wye.router.policy import Policy
 from wye.router.session import ModelCache, Session, open_router
 from wye.router.settings import RoutingSettings, Settings, load_settings

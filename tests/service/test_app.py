@@ -19,7 +19,7 @@ from tests.live import inside, until
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.featurizer.analyser import AnalyserSettings
-from wye.router.model import save_policy
+from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import load_settings

@@ -14,7 +14,7 @@ from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.ask import Ask
 from wye.router.errors import ModelFileError
-from wye.router.model import save_policy
+from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings

@@ -11,7 +11,7 @@ from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Endpoint
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.router.model import save_policy
+from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import load_settings as load_routers

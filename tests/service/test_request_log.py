@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.service.fakes import Library, Serve
-from wye.router.model import TrainedRouter, save_router
+from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import Route, Thresholds

@@ -10,7 +10,7 @@ import numpy as np
 
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Mention, Query, RankedHit, Ranking
-from wye.router.model import RouterInfo
+from wye.router.model_files import RouterInfo
 from wye.router.policy import Policy
 from wye.router.request_log import FEEDBACK, RETRIEVAL
 from wye.router.scorer import Linear, Scorer, Standard

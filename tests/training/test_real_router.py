@@ -12,7 +12,8 @@ from wye.backends.files import DIGITS
 from wye.router.ask import Ask
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel, TrainedRouter, save_router
+from wye.router.model import RoutingModel
+from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings

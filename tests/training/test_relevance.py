@@ -9,13 +9,7 @@ from typer.testing import CliRunner
 
 import wye
 from benchmarks.harness import DEMO
-from wye.router.relevance import (
-    ANSWER_EVIDENCE,
-    FIRST,
-    PASSAGE_EVIDENCE,
-    RELEVANCE,
-    load_relevance,
-)
+from wye.router.relevance import ANSWER_EVIDENCE, FIRST, PASSAGE_EVIDENCE, RELEVANCE, load_relevance
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run

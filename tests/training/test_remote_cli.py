@@ -13,7 +13,7 @@ import pytest
 from tests.live import inside
 from tests.service.arms.fakes import Remote
 from tests.training.remote_town import BRIDGES, question, write_arms, write_dataset
-from wye.router.passages import load_passage_router
+from wye.router.remote import load_passage_router
 from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import ServiceSettings

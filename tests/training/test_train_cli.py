@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import write_town
-from wye.router.model import read_policy
+from wye.router.model_files import read_policy
 from wye.router.types import Route
 from wye.service.cli import run
 from wye.training.fit.baselines import BASELINES

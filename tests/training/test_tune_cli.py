@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.made import logged
-from wye.router.model import read_policy
+from wye.router.model_files import read_policy
 from wye.router.types import Thresholds
 from wye.service.cli import run
 

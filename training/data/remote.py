@@ -19,7 +19,6 @@ from wye.backends.progress import Progress
 from wye.backends.types import Query, RankedHit, Ranking
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.passages import ReturnedPassages
 from wye.router.remote import (
     ArmAnswer,
     ArmFacts,
@@ -27,6 +26,7 @@ from wye.router.remote import (
     ArmQuestion,
     RemoteAsker,
     RemoteList,
+    ReturnedPassages,
     fuse_remote,
 )
 from wye.router.types import ArmResults, Route

@@ -29,7 +29,7 @@ from wye.backends.types import (
     Ranking,
     WordCoverage,
 )
-from wye.router.passages import ReturnedPassages
+from wye.router.remote import ReturnedPassages
 from wye.router.types import ARMS, FURTHER, ArmResults, Route
 from wye.training.data.dataset import Judgements, Question
 from wye.training.errors import ReplayError, SplitError

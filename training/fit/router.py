@@ -36,13 +36,7 @@ from wye.training.thresholds.outcomes import (
     outcome,
     scores_of,
 )
-from wye.training.thresholds.solve import (
-    MAX_LOSS,
-    POINTS,
-    Solution,
-    solve,
-    solve_points,
-)
+from wye.training.thresholds.solve import MAX_LOSS, POINTS, Solution, solve, solve_points
 from wye.training.thresholds.steps import LEFT_OUT, solve_steps
 from wye.training.thresholds.sweep import CUTS, objective
 

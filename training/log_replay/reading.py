@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from wye.backends.types import Float32, Float64
-from wye.router.model import RouterInfo
+from wye.router.model_files import RouterInfo
 from wye.router.request_log import FEEDBACK, read_texts
 from wye.router.types import Route
 from wye.training.errors import LogError

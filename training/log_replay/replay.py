@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from wye.backends.types import Float64
-from wye.router.model import read_info, read_policy
+from wye.router.model_files import read_info, read_policy
 from wye.router.policy import Policy, bands, routes
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route, Thresholds

@@ -12,7 +12,7 @@ from tests.live import until
 from tests.service.fakes import Library, Serve
 from wye.backends.types import Passage
 from wye.router.evidence import COLUMNS
-from wye.router.passages import PASSAGE_COLUMNS
+from wye.router.remote import PASSAGE_COLUMNS
 from wye.router.types import Route
 from wye.service.settings import LONGEST_DEADLINE_MS
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
-from wye.router.passages import INDEX_SIGNALS
+from wye.router.remote import INDEX_SIGNALS
 from wye.router.settings import MODELS, PASSAGE_ROUTER
 from wye.service.app import build
 from wye.service.arms.local import open_search

@@ -20,7 +20,7 @@ import pytest
 from openai import OpenAI
 
 from tests.live import PATIENCE, Live, until
-from wye.router.model import save_policy
+from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER

@@ -7,7 +7,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
 from wye.router.errors import ModelFileError
-from wye.router.model import read_policy
+from wye.router.model_files import read_policy
 from wye.router.types import Route, Thresholds
 from wye.service.app import CONSOLE
 

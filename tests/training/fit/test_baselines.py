@@ -9,14 +9,7 @@ from wye.router.policy import Policy, bands
 from wye.router.types import Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.errors import FitError
-from wye.training.fit.baselines import (
-    BASELINES,
-    EDGE,
-    Baseline,
-    Inputs,
-    Scores,
-    fit_baselines,
-)
+from wye.training.fit.baselines import BASELINES, EDGE, Baseline, Inputs, Scores, fit_baselines
 from wye.training.thresholds.outcomes import GRAPH, ThresholdObjective
 
 

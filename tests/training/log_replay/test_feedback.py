@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
 from tests.training.made import HAND, logged, rated, write_town
-from wye.router.model import read_policy
+from wye.router.model_files import read_policy
 from wye.router.types import Route
 from wye.service.app import build
 from wye.service.cli import run

@@ -1,0 +1,436 @@
+"""Routers on disk: folders of plain files, written atomically, never changed, checked when read.
+
+models/<name>/<version>/ holds manifest.json, weights.safetensors, thresholds.json and CARD.md. The
+manifest has the checksums of the others and a digest of itself. A thresholds file may also be
+elsewhere, to be reviewed and used instead of a router's own.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from wye.backends.files import canonical_json, write_atomically
+from wye.router.errors import FeatureError, ModelFileError, PolicyError
+from wye.router.model import RoutingModel
+from wye.router.policy import Policy
+from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard, Trees
+from wye.router.types import Route, Thresholds
+
+FORMAT = 1
+"""Format of the folder; incremented when an older build could misread a newer router."""
+
+MANIFEST = "manifest.json"
+WEIGHTS = "weights.safetensors"
+THRESHOLDS = "thresholds.json"
+CARD = "CARD.md"
+PRECISION, LIMIT = "familiarity.precision", "familiarity.limit"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"v([1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRouter:
+    """A router to be written.
+
+    Attributes:
+        schema_id: Schema id of the features that it was trained on.
+        card: The text of CARD.md.
+        training: What it was trained on and how, as JSON.
+        notes: How the thresholds were found, as JSON.
+    """
+
+    scorer: Scorer
+    policy: Policy
+    schema_id: str
+    card: str
+    training: Mapping[str, Any]
+    notes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RouterInfo:
+    """A router without its weights, for work with scores that are known already.
+
+    Attributes:
+        name: Name and version, "name/v1".
+    """
+
+    name: str
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The content of `manifest.json`.
+
+    Attributes:
+        format: `FORMAT` of the build that wrote it.
+        features: The features that the router uses, in order.
+        mean: Their means in training.
+        scale: Their standard deviations in training.
+        clip: Bound of z-scores.
+        temperature: Temperature of the calibration; `bias` is its offset.
+        members: Kind of each member, a key of `KINDS`.
+        files: File name -> SHA-256, for the other files in the folder.
+        training: What it was trained on and how, in words and numbers.
+    """
+
+    format: int
+    name: str
+    version: str
+    schema_id: str
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    clip: float
+    temperature: float
+    bias: float
+    members: tuple[str, ...]
+    files: Mapping[str, str]
+    training: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        count = len(self.features)
+        if not count or not self.members or {len(self.mean), len(self.scale)} != {count}:
+            raise ModelFileError(
+                f"The manifest of '{self.name}' has {count} features, {len(self.mean)} means, "
+                f"{len(self.scale)} scales and {len(self.members)} members, which do not match."
+            )
+        if not (min(self.scale) > 0 and self.temperature > 0 and self.clip > 0):
+            raise ModelFileError(
+                f"The manifest of '{self.name}' has a scale, a temperature or a clip "
+                "that is not above 0."
+            )
+
+    @property
+    def title(self) -> str:
+        """Name and version, "name/v1"."""
+        return f"{self.name}/{self.version}"
+
+
+def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
+    """Read a router after checking all of its files.
+
+    Args:
+        schema_id: Schema id of the features that this build computes.
+        names: Names of these features, in the order of the columns.
+
+    Raises:
+        ModelFileError: A file is missing or was changed, or the router needs other features.
+    """
+    manifest = _read_manifest(folder)
+    content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
+    if manifest.schema_id != schema_id:
+        raise ModelFileError(
+            f"Router '{manifest.title}' was trained with feature schema {manifest.schema_id}; this "
+            f"build computes {schema_id}. Retrain with `wye train`, or point --router at a "
+            "matching one."
+        )
+    try:
+        columns = columns_of(manifest.features, names)
+    except FeatureError as error:
+        raise ModelFileError(f"Router '{manifest.title}' cannot be used: {error}") from None
+    members, familiarity = _models(content[WEIGHTS], manifest, folder / WEIGHTS)
+    scorer = Scorer(
+        names=manifest.features,
+        columns=columns,
+        width=len(names),
+        standard=Standard(np.array(manifest.mean), np.array(manifest.scale), manifest.clip),
+        members=members,
+        temperature=manifest.temperature,
+        bias=manifest.bias,
+        familiarity=familiarity,
+    )
+    policy = _parse_policy(content[THRESHOLDS], folder / THRESHOLDS)
+    return RoutingModel(manifest.title, scorer, policy, folder)
+
+
+def read_info(folder: Path) -> RouterInfo:
+    """Read a router without its weights.
+
+    Raises:
+        ModelFileError: A file is missing or was changed.
+    """
+    manifest, path = _read_manifest(folder), folder / THRESHOLDS
+    return RouterInfo(manifest.title, _parse_policy(_checked(path, manifest), path))
+
+
+def require_name(name: str) -> None:
+    """Check the name of a router.
+
+    Raises:
+        ModelFileError: It is not valid.
+    """
+    if not _NAME.fullmatch(name):
+        raise ModelFileError(
+            f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."
+        )
+
+
+def save_router(models: Path, name: str, router: TrainedRouter) -> Path:
+    """Write the next version of a router, atomically; existing ones are never overwritten.
+
+    Returns:
+        The folder of the version, such as "v1".
+
+    Raises:
+        ModelFileError: The name is not valid.
+    """
+    require_name(name)
+    home = models / name
+    home.mkdir(parents=True, exist_ok=True)
+    while True:
+        target = home / f"v{max(versions(models, name), default=0) + 1}"
+        if not target.exists() and _written(target, _files_of(router, name, target.name)):
+            return target
+
+
+def versions(models: Path, name: str) -> list[int]:
+    """Numbers of a router's versions, ascending; empty if there are none."""
+    matches = (_VERSION.fullmatch(folder.name) for folder in (models / name).glob("v*"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def read_policy(path: Path, router: str = "") -> Policy:
+    """Read a thresholds file, to be used instead of a router's own.
+
+    Args:
+        router: Name and version of the router that will use it; "" for any.
+
+    Raises:
+        ModelFileError: The file is missing, is not valid, or names another router.
+    """
+    policy = _parse_policy(_read(path, "give a thresholds file that `wye tune` wrote"), path)
+    if router and policy.router and policy.router != router:
+        raise ModelFileError(
+            f"'{path}' has thresholds for the router '{policy.router}', not '{router}'. Use that "
+            f"router, or solve others with `wye tune --router {router}`."
+        )
+    return policy
+
+
+def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
+    """Write a thresholds file atomically.
+
+    Args:
+        path: The file; an older one is replaced.
+        notes: How the thresholds were found, for the reviewer; ignored when reading.
+    """
+    target = path.resolve()  # replaces a link's target, not the link
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(target) as file:
+        file.write(_policy_text(policy, notes))
+
+
+def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
+    thresholds = policy.thresholds
+    return _text(
+        {
+            **({"router": policy.router} if policy.router else {}),
+            **asdict(thresholds),
+            "simple": str(policy.simple),
+            "latency_ms": {str(route): ms for route, ms in policy.latency_ms.items()},
+            "points": {name: [*astuple(point)] for name, point in policy.points.items()},
+            "notes": notes,
+        }
+    )
+
+
+def _parse_policy(data: bytes, path: Path) -> Policy:
+    content = _parse(data, path)
+    try:
+        low, high, steps = content["low"], content["high"], content.get("steps", 0)
+        return Policy(
+            Thresholds(float(low), float(high), float(steps)),
+            Route(content["simple"]),
+            {Route(name): float(ms) for name, ms in content["latency_ms"].items()},
+            str(content.get("router") or ""),
+            {n: Thresholds(*map(float, t)) for n, t in content.get("points", {}).items()},
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(
+            f"'{path}' is not a thresholds file: {error} is missing or has the wrong type."
+        ) from None
+    except (ValueError, PolicyError) as error:
+        raise ModelFileError(f"'{path}' cannot be used: {error}") from None
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    content = _parse(_read(path), path)
+    if content.get("format") != FORMAT:
+        raise ModelFileError(
+            f"'{path}' has format {content.get('format')!r}; this build reads {FORMAT}. "
+            "Use the build that wrote it, or retrain with `wye train`."
+        )
+    if content.pop("digest", None) != _sha256(_text(content)):
+        raise _changed(path, "its digest differs")
+    try:
+        lists = ("features", "mean", "scale", "members")
+        return Manifest(**content | {name: tuple(content[name]) for name in lists})
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"'{path}' is not a router's manifest: {error}.") from None
+
+
+def _checked(path: Path, manifest: Manifest) -> bytes:
+    data = _read(path)
+    if _sha256(data) != manifest.files.get(path.name):
+        raise _changed(path, "its checksum differs from the manifest's")
+    return data
+
+
+def _changed(path: Path, difference: str) -> ModelFileError:
+    return ModelFileError(
+        f"'{path}' has changed since it was written: {difference}. A version is never edited; "
+        "restore the file, or retrain with `wye train`."
+    )
+
+
+_ADVICE = "name the folder of a router's version, such as models/NAME/v1, with all of its files"
+
+
+def _read(path: Path, advice: str = _ADVICE) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"'{path}' cannot be read ({error.strerror}); {advice}.") from None
+
+
+def _parse(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        raise ModelFileError(f"'{path}' is not JSON ({error}); restore the file.") from None
+    if not isinstance(content, dict):
+        raise ModelFileError(f"'{path}' is not a JSON object; restore the file.")
+    return content
+
+
+def _models(
+    data: bytes, manifest: Manifest, path: Path
+) -> tuple[tuple[Member, ...], Familiarity | None]:
+    unknown = sorted(set(manifest.members) - KINDS.keys())
+    if unknown:
+        raise ModelFileError(
+            f"'{path}' has members of kind {', '.join(unknown)}; this build runs "
+            f"{', '.join(KINDS)}. Use the build that wrote it, or retrain with `wye train`."
+        )
+    try:
+        tensors = load_tensors(data)
+        by_member = [
+            {
+                name.removeprefix(prefix): values
+                for name, values in tensors.items()
+                if name.startswith(prefix)
+            }
+            for prefix in map("members.{}.".format, range(len(manifest.members)))
+        ]
+        members = tuple(
+            KINDS[kind](own) for kind, own in zip(manifest.members, by_member, strict=True)
+        )
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ModelFileError(f"'{path}' does not match its manifest ({error}); retrain.") from None
+    count = len(manifest.features)
+    if any(
+        member.width > count or (member.width < count and not isinstance(member, Trees))
+        for member in members
+    ):
+        raise ModelFileError(f"'{path}' has weights for another number of features; retrain.")
+    if PRECISION not in tensors:
+        return members, None
+    precision, limit = tensors[PRECISION], tensors.get(LIMIT, np.zeros(0))
+    if precision.shape != (count, count) or limit.shape != (1,):
+        raise ModelFileError(f"'{path}' has statistics of other features; retrain.")
+    return members, Familiarity(precision, float(limit[0]))
+
+
+def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int64]:
+    """The columns of some features among those that this build computes.
+
+    Raises:
+        FeatureError: A feature is missing.
+    """
+    column_of = {name: column for column, name in enumerate(available)}
+    missing = [name for name in names if name not in column_of]
+    if missing:
+        raise FeatureError(
+            f"This build does not compute {', '.join(missing)}, which the router needs. Retrain "
+            "with `wye train`, or use the build that it was trained with."
+        )
+    return np.array([column_of[name] for name in names], np.int64)
+
+
+def _files_of(router: TrainedRouter, name: str, version: str) -> dict[str, bytes]:
+    """File name -> content, for all files of a version."""
+    scorer = router.scorer
+    tensors = {
+        f"members.{index}.{tensor}": np.ascontiguousarray(values)
+        for index, member in enumerate(scorer.members)
+        for tensor, values in member.tensors.items()
+    }
+    if scorer.familiarity is not None:
+        tensors[PRECISION] = np.ascontiguousarray(scorer.familiarity.precision)
+        tensors[LIMIT] = np.array([scorer.familiarity.limit])
+    files = {
+        WEIGHTS: save_tensors(tensors),
+        THRESHOLDS: _policy_text(router.policy, router.notes),
+        CARD: router.card.encode(),
+    }
+    manifest = asdict(
+        Manifest(
+            format=FORMAT,
+            name=name,
+            version=version,
+            schema_id=router.schema_id,
+            features=scorer.names,
+            mean=tuple(scorer.standard.mean.tolist()),
+            scale=tuple(scorer.standard.scale.tolist()),
+            clip=scorer.standard.clip,
+            temperature=scorer.temperature,
+            bias=scorer.bias,
+            members=tuple(member.kind for member in scorer.members),
+            files={file: _sha256(data) for file, data in files.items()},
+            training=router.training,
+        )
+    )
+    return {**files, MANIFEST: _text({**manifest, "digest": _sha256(_text(manifest))})}
+
+
+def _written(target: Path, files: Mapping[str, bytes]) -> bool:
+    """Write a version; False if another process was faster."""
+    # Next to the target, since a rename is atomic only within a file system.
+    unfinished = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        for name, data in files.items():
+            with write_atomically(unfinished / name) as file:
+                file.write(data)
+        unfinished.chmod(0o755)
+        # A rename never replaces a folder that has files in it.
+        unfinished.rename(target)
+    except OSError:
+        shutil.rmtree(unfinished)
+        if target.exists():
+            return False
+        raise
+    return True
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return (canonical_json(content, indent=2) + "\n").encode()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
