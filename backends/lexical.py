@@ -203,10 +203,6 @@ class LexicalRetriever:
                 np.add.at(scores, rows[span], weights[span])
         return scores
 
-    def frequency(self, term: str) -> int:
-        """Document frequency of a term."""
-        return self.passages_with(self._words.find(term))
-
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
         """(n,) BM25 of n texts that need not be in the index.
 

@@ -11,14 +11,12 @@ from itertools import chain
 from typing import Literal
 
 _SPACES = re.compile(r"\s+")
-
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
     ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
     ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
     ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
 )
-
 _EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
 PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
 
@@ -28,7 +26,6 @@ PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
 _IN_WORD = r"[\w\u0300-\u036f]"
 _TOKEN_WORD = rf"\w{_IN_WORD}*"
 _TOKEN_ENDING = rf"'(?i:s)(?!{_IN_WORD})"
-
 _TOKEN = re.compile(
     rf"{_TOKEN_ENDING}|{_TOKEN_WORD}(?:(?!{_TOKEN_ENDING})['.\-]{_TOKEN_WORD})*|[^\w\s]"
 )

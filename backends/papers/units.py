@@ -128,12 +128,7 @@ class Units:
     def _worth(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None
     ) -> Float64:
-        """(n,) scores of sets without a model.
-
-        Args:
-            by: "overlap", "cosine", or "mix" for the cosine plus half of the overlap.
-            allowed: (n,) mask over the passages in which words are counted; None for all.
-        """
+        """(n,) scores of sets without a model; "mix" is the cosine plus half of the overlap."""
         if by == "overlap":
             return self._overlap(query, sets, allowed)
         scores = self._cosine(query, sets)

@@ -230,12 +230,6 @@ class NameTrie:
             start += 1 if link is None else link.length
         return links
 
-    def longest(self, tokens: Sequence[str]) -> list[Link]:
-        """The longest name that starts at each token, if any; they may overlap."""
-        codes = [self._words.find(token.casefold()) for token in tokens]
-        links = (self._longest_from(codes, start) for start in range(len(codes)))
-        return [link for link in links if link is not None]
-
     def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
         """Names in many sentences that start like a name: with a capital letter or a digit.
 
