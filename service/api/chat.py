@@ -23,15 +23,9 @@ from wye.service.http.problems import Problem
 from wye.service.service import Served, Service, request_id_of
 
 MOST_MESSAGES = 512
-
-
 LONGEST_MESSAGE = 400_000
-
-
 # Clients send the longest reply that their model could write.
 MOST_TOKENS = 1_048_576
-
-
 _CONVERSATION: dict[str, JsonValue] = {
     "model": "wye-auto",
     "messages": [
@@ -122,13 +116,8 @@ class ChatRequest(BaseModel):
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
-
 PREFIX = "wye-"
-
-
 _SYSTEM = ("system", "developer")
-
-
 _TURNS = ("user", "assistant")
 
 

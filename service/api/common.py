@@ -29,17 +29,9 @@ from wye.service.http.problems import Problem
 from wye.service.search import SearchParams
 
 LONGEST_QUESTION = 4_096
-
-
 _MOST_FIELDS = 64
-
-
 MOST_PASSAGES = 100
-
-
 ROUTES = frozenset(route.value for route in Route)
-
-
 DEFAULT_ROUTE = Route.AUTO
 
 
@@ -108,8 +100,6 @@ QuestionText = Annotated[
     Field(min_length=1, max_length=LONGEST_QUESTION, description="What to ask, in plain words."),
     AfterValidator(_some_words),
 ]
-
-
 Passages = Annotated[
     int,
     Field(
@@ -119,8 +109,6 @@ Passages = Annotated[
     ),
     Exact,
 ]
-
-
 Filter = Annotated[
     dict[str, Any] | None,
     BeforeValidator(_a_filter),
@@ -134,8 +122,6 @@ Filter = Annotated[
         examples=[{"type": "gte", "key": "year", "value": 1850}],
     ),
 ]
-
-
 CollectionName = Annotated[
     str | None,
     Field(
@@ -144,8 +130,6 @@ CollectionName = Annotated[
         description="Name of a collection; default: the first. `GET /v1/vector_stores` lists them.",
     ),
 ]
-
-
 DeadlineMs = Annotated[
     int | None,
     Field(
@@ -160,8 +144,6 @@ DeadlineMs = Annotated[
     ),
     Exact,
 ]
-
-
 RouteChoice = Annotated[
     Route,
     BeforeValidator(_a_route),
@@ -174,8 +156,6 @@ RouteChoice = Annotated[
         )
     ),
 ]
-
-
 MaxLatencyMs = Annotated[
     float | None,
     Field(
@@ -190,8 +170,6 @@ MaxLatencyMs = Annotated[
     ),
     Exact,
 ]
-
-
 MaxCost = Annotated[
     float | None,
     Field(
@@ -203,8 +181,6 @@ MaxCost = Annotated[
     ),
     Exact,
 ]
-
-
 MinRelevance = Annotated[
     float,
     Field(
@@ -217,8 +193,6 @@ MinRelevance = Annotated[
     ),
     Exact,
 ]
-
-
 AbstainBelow = Annotated[
     float,
     Field(
@@ -232,8 +206,6 @@ AbstainBelow = Annotated[
     ),
     Exact,
 ]
-
-
 OperatingPoint = Annotated[
     str,
     Field(
@@ -302,8 +274,6 @@ def params_of(collection: str, route: Route, options: SearchRequest | WyeOptions
 
 
 MOST_DOCUMENTS = 10_000
-
-
 DocumentId = Annotated[
     str,
     Field(
@@ -312,8 +282,6 @@ DocumentId = Annotated[
         description="Unique in its collection. Storing a document under a known id replaces it.",
     ),
 ]
-
-
 MetadataField = Annotated[
     dict[str, Any],
     Field(
@@ -325,8 +293,6 @@ MetadataField = Annotated[
         ),
     ),
 ]
-
-
 Text = Annotated[
     str,
     Field(
@@ -334,19 +300,13 @@ Text = Annotated[
         description="The text; cut between sentences into passages of up to `chunk_words` words.",
     ),
 ]
-
-
 ChunkWords = Annotated[
     int | None, Field(ge=20, le=2_000, description="Longest passage, in words. Default: 200.")
 ]
-
-
 _STARI_MOST: dict[str, JsonValue] = {
     "title": "Stari Most",
     "text": "The Old Bridge spans the Neretva in Mostar.",
 }
-
-
 _TOWER_BRIDGE: dict[str, JsonValue] = {
     "title": "Tower Bridge",
     "text": "Tower Bridge crosses the Thames in London.",

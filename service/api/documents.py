@@ -35,8 +35,6 @@ from wye.service.ingest.writer import WriteResult
 from wye.service.service import Served, Service, gone
 
 MOST_NAMED = 1_000
-
-
 StoredId = Annotated[
     str, Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too.")
 ]
@@ -149,25 +147,15 @@ class DeletedReply(BaseModel):
 
 SHOWN_IDS = 1_000
 
-
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
-
 Named = Annotated[CollectionName, Query()]
-
-
 Id = Annotated[DocumentId, Path()]
-
-
 KnownId = Annotated[StoredId, Path()]
-
-
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
     409: {"description": "A job or another process is writing the document."},
 }
-
-
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

@@ -50,17 +50,11 @@ class FileDeleted(BaseModel):
 
 
 ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
-
-
 PURPOSES = ("assistants", "user_data")
-
 
 router = APIRouter(prefix="/v1/files", tags=["openai"])
 
-
 Id = Annotated[str, Path(max_length=64)]
-
-
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

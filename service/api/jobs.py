@@ -48,7 +48,6 @@ class JobList(BaseModel):
 
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 
-
 JobId = Annotated[str, Path(max_length=64)]
 
 

@@ -18,11 +18,7 @@ from wye.service.service import Served, Service, gone, request_id_of
 from wye.service.settings import LONGEST_DEADLINE_MS
 
 MOST_TEXTS = 256
-
-
 LONGEST_TEXT = 16_384
-
-
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 
 
@@ -112,7 +108,6 @@ class RerankReply(BaseModel):
 
 
 MODEL = "wye-hybrid"
-
 
 router = APIRouter(tags=["connectors"], dependencies=READ)
 

@@ -19,8 +19,6 @@ from wye.service.search import SearchResult
 from wye.service.service import Served
 
 _is_none = partial(is_, None)
-
-
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
@@ -299,8 +297,6 @@ OF_OTHERS = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
     "ranks of the arms of an index, and says nothing about theirs."
 )
-
-
 HEADERS = (
     "x-wye-route",
     "x-wye-score",

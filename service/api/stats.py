@@ -162,10 +162,7 @@ class StatsReply(BaseModel):
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 
-
 QUESTIONS = 30
-
-
 _MINUTE = 60.0
 
 
@@ -266,11 +263,7 @@ def route_times(recent: Sequence[RecentQuestion]) -> dict[Route, RouteTimesValue
 
 
 _LISTED = "/proc/self"
-
-
 _MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ +(/.*)$", re.MULTILINE)
-
-
 _ANONYMOUS = re.compile(r"^Anonymous: +(\d+) kB", re.MULTILINE)
 
 

@@ -79,8 +79,6 @@ Attributes = Annotated[
     dict[str, str | bool | int | float] | None,
     Field(description="Metadata of the document; the file's own metadata takes precedence."),
 ]
-
-
 _FILE = "file-0006447aa0c0de5eed5eed5e"
 
 
@@ -111,10 +109,7 @@ class Attach(Strict):
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
-
 FileId = Annotated[StoredId, Path()]
-
-
 _STATES: Mapping[State, StoreFileStatus] = {
     State.QUEUED: "in_progress",
     State.RUNNING: "in_progress",

@@ -19,8 +19,6 @@ from wye.service.search import SearchParams
 from wye.service.service import Served, Service
 
 _QUERY = "Which bridge was built first?"
-
-
 NO_TIME = "Always 0: the time is not recorded."
 
 
@@ -152,7 +150,6 @@ class StoreList(BaseModel):
 
 
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
-
 
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 

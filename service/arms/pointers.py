@@ -11,8 +11,6 @@ from wye.service.arms.types import ArmConfig, Garbled, RemoteHit, remote_hit
 
 MISSING = object()
 """Result of a pointer that leads nowhere."""
-
-
 _POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
 
 

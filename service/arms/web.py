@@ -14,14 +14,8 @@ from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
 """Most bytes of a reply; no list of passages is longer."""
-
-
 _BUSY = (429, 503)
-
-
 _DENIED = (401, 403)
-
-
 _NOT_THE_QUESTIONS = (*_DENIED, 404, 405, 408)
 
 
@@ -38,8 +32,6 @@ def _an_address(url: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_an_address)]
-
-
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 
 

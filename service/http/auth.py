@@ -28,18 +28,12 @@ from wye.service.http.problems import Problem
 from wye.service.settings import ServeSettings
 
 PREFIX = "wye_"
-
-
 MADE_BY = "make lines with `wye keys new`"
-
-
 _LINE = re.compile(
     r"(?P<name>[\w.-]{1,64}) (?P<scopes>[a-z+]+) sha256:(?P<digest>[0-9a-f]{64})"
     r"(?: collections=(?P<collections>[\w.+-]+))?(?: filter=(?P<filter>\S+))?"
     r"(?: max_cost_per_day=(?P<cost>\d+(?:\.\d+)?))?"
 )
-
-
 # Characters of JSON that need no quoting in a line: no blanks, and no commas, since these separate
 # the entries of WYE_SERVE__KEYS.
 _PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
@@ -111,8 +105,6 @@ class Key:
 
 # The key of every request to a server without keys, which only this machine can reach.
 ANYBODY = Key("local", frozenset({Scope.ADMIN}), "")
-
-
 ASKING: ContextVar[Key] = ContextVar("ASKING", default=ANYBODY)
 """The key of the request being handled; outside of any request, one that may do everything."""
 
@@ -323,14 +315,8 @@ def is_loopback(host: str) -> bool:
 
 # Paths that need a key if the server has keys. Health, the schema and the console's files do not.
 PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")
-
-
 _NOBODY = Key("", frozenset(), "")
-
-
 _CHALLENGE = {"www-authenticate": "Bearer"}
-
-
 _IN_SCHEMA = HTTPBearer(
     auto_error=False, description="A key of `wye keys new`; `x-api-key` is accepted as well."
 )
@@ -414,8 +400,6 @@ async def from_our_pages(request: Request) -> None:
 
 READ = [Depends(needs(Scope.READ))]
 """Dependencies of addresses that only read."""
-
-
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
 """Dependencies of addresses that change something."""
 
