@@ -88,10 +88,7 @@ class LexicalRetriever:
     """`rank` of `scores` gives the same passages as `search`, for any k."""
 
     def __init__(
-        self,
-        ids: Sequence[str],
-        texts: Iterable[str],
-        settings: LexicalSettings | None = None,
+        self, ids: Sequence[str], texts: Iterable[str], settings: LexicalSettings | None = None
     ) -> None:
         """Tokenise a corpus and compute its weights. The texts are read once, in order.
 

@@ -310,12 +310,7 @@ class DocumentSource:
                 self._found += count
 
     def _documents(
-        self,
-        file: _File,
-        sandbox: Sandbox,
-        ids: Ids,
-        on_bad: OnBad,
-        on_note: Callable[[str], None],
+        self, file: _File, sandbox: Sandbox, ids: Ids, on_bad: OnBad, on_note: Callable[[str], None]
     ) -> Iterator[Passage]:
         def note(bad: BadLine) -> None:
             on_bad(replace(bad, file=file.shown))

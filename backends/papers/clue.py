@@ -235,10 +235,7 @@ class ClueRetriever:
         return chosen
 
     def _activation(
-        self,
-        query: Query,
-        anchors: Mapping[int, _Way],
-        followed: Sequence[tuple[Set, _State]],
+        self, query: Query, anchors: Mapping[int, _Way], followed: Sequence[tuple[Set, _State]]
     ) -> Activation:
         """The reached entities: best and sum of their sets' scores, and how each was reached."""
         value, weight = dict.fromkeys(anchors, 0.0), dict.fromkeys(anchors, 0.0)

@@ -55,11 +55,7 @@ class Page:
 
 
 def list_documents(
-    folder: Path,
-    after: str = "",
-    limit: int = 100,
-    prefix: str = "",
-    filter_: object | None = None,
+    folder: Path, after: str = "", limit: int = 100, prefix: str = "", filter_: object | None = None
 ) -> Page:
     """The first page of documents, or the next one.
 

@@ -323,11 +323,7 @@ class Writer:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        dataset: lance.LanceDataset,
-        record: Record,
-        surfaces: EntityVectorCache,
+        self, folder: Path, dataset: lance.LanceDataset, record: Record, surfaces: EntityVectorCache
     ) -> None:
         """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
         self.folder = folder
@@ -348,10 +344,7 @@ class Writer:
             return {row["id"]: content_key(row["title"], row["text"]) for row in rows}
 
     def upsert(
-        self,
-        rows: pa.RecordBatch,
-        stale: Sequence[str] = (),
-        known: Sequence[str] | None = None,
+        self, rows: pa.RecordBatch, stale: Sequence[str] = (), known: Sequence[str] | None = None
     ) -> int:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
@@ -374,10 +367,7 @@ class Writer:
         gone = [*(ids if known is None else known), *stale]
         with reading(self.folder, also=()):
             written = write_fragments(
-                pa.Table.from_batches([rows]),
-                self.dataset,
-                mode="append",
-                return_transaction=True,
+                pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
             )
         new = cast(lance.LanceOperation.Append, written.operation).fragments
         found, updated, emptied = self._without(gone)

@@ -170,11 +170,7 @@ class ChangedEdges:
 
 
 def changed_edges(two: TwoCorpora, edges: Int32 | Int64) -> ChangedEdges:
-    """Find the edges between chunks of the documents that gain or lose passages.
-
-    Args:
-        edges: (i, 2) passages of each edge of the base.
-    """
+    """Edges of documents that gain or lose passages; `edges` are the base's, as (i, 2) rows."""
     base, added = two.base, two.added
     if not (base.chunks.any() or added.chunks.any()):
         nothing = np.empty(0, np.int64)

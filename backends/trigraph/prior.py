@@ -43,33 +43,27 @@ class Prior:
             with_hubs: Whether `named` includes the passages of entities that more than `HUB`
                 passages mention. These entities count in the prior in any case.
         """
-        entities, value_by_level = activation.entities, activation.value / activation.level
+        entities, values = activation.entities, activation.value / activation.level
         self._settings = settings
         self._weight = _lexical_weight(settings, filtered, seeds)
         self.degree = filtered.degree(entities)
         is_hub = np.zeros(len(entities), bool) if with_hubs else self.degree > HUB
         rows, counts, lengths = filtered.mentions(entities[~is_hub])
-        self._mentioned = rows, np.repeat(value_by_level[~is_hub], lengths) * _log_counts(counts)
+        self._mentioned = rows, np.repeat(values[~is_hub], lengths) * _log_counts(counts)
         self._of_hubs = [
             (value, *filtered.mentions(np.array([hub]))[:2])
-            for hub, value in zip(
-                entities[is_hub].tolist(), value_by_level[is_hub].tolist(), strict=True
-            )
+            for hub, value in zip(entities[is_hub].tolist(), values[is_hub].tolist(), strict=True)
         ]
-        titled_rows, titled_counts = filtered.titles(entities)
+        titled_rows, sizes = filtered.titles(entities)
         entity_mass = activation.weight if settings.summed else activation.value
-        share = settings.title_weight * entity_mass**2 / np.maximum(titled_counts, 1)
+        share = settings.title_weight * entity_mass**2 / np.maximum(sizes, 1)
         doubtful = [seed.entity for seed in seeds if seed.value < 1]
         self._titled = (
             titled_rows,
-            np.repeat(share, titled_counts),
-            np.repeat(~np.isin(entities, doubtful), titled_counts),
+            np.repeat(share, sizes),
+            np.repeat(~np.isin(entities, doubtful), sizes),
         )
-        named_rows = (
-            titled_rows
-            if with_hubs
-            else titled_rows[np.repeat(titled_counts <= HUB, titled_counts)]
-        )
+        named_rows = titled_rows if with_hubs else titled_rows[np.repeat(sizes <= HUB, sizes)]
         self.named: Int64 = np.concatenate([rows, named_rows]).astype(np.int64)
         self._similarity_range = 0.0, 0.0
         self._best_lexical = 0.0
