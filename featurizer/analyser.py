@@ -188,8 +188,8 @@ class Analyser:
             with self._clock.stage("parsing"):
                 parsed = [*islice(parses, len(part))]
             with self._clock.stage("encoding"):
-                found = finished(self._encode(part, parsed, sys.maxsize))
-            yield from found
+                analyses = finished(self._encode(part, parsed, sys.maxsize))
+            yield from analyses
 
     def analyse_in_steps(self, passages: Sequence[TitledText]) -> Steps[list[PassageAnalysis]]:
         """As `analyse`, with pauses and in this process alone; `seconds` does not count it.
@@ -228,13 +228,13 @@ class Analyser:
         earlier = self._begun[1]
         missing = [text for text in texts if text not in earlier]
         future = self._ahead.submit(self._encode_questions, missing)
-        own = {text: earlier.get(text, future) for text in texts}
-        self._begun = earlier, own
+        started = {text: earlier.get(text, future) for text in texts}
+        self._begun = earlier, started
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors of questions, in order."""
-        found = [one.vector for one in self.encode_with_states(texts)]
-        return np.array(found, np.float32).reshape(len(found), self.dimension)
+        vectors = [encoded.vector for encoded in self.encode_with_states(texts)]
+        return np.array(vectors, np.float32).reshape(len(vectors), self.dimension)
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """Vectors of questions with their token states, which `encode_parts` takes."""
@@ -242,24 +242,24 @@ class Analyser:
         ahead = {begun[text] for text in texts if text in begun}
         # What is still queued or failed is encoded again here.
         done = [future.result() for future in ahead if not (future.cancel() or future.exception())]
-        found = {one.text: one for part in done for one in part}
-        missing = [text for text in texts if text not in found]
-        found |= zip(missing, self._encode_questions(missing), strict=True)
-        return [found[text] for text in texts]
+        encoded_by_text = {encoded.text: encoded for part in done for encoded in part}
+        missing = [text for text in texts if text not in encoded_by_text]
+        encoded_by_text |= zip(missing, self._encode_questions(missing), strict=True)
+        return [encoded_by_text[text] for text in texts]
 
     def _encode_questions(self, texts: Sequence[str]) -> list[EncodedText]:
         prefix = self.settings.encoder.question_prefix
         # The encoder never reaches text beyond a page, and tokenising that takes long.
-        found = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
+        prefixed = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
         return [
             replace(
-                one,
+                encoded,
                 text=text,
                 offsets=tuple(
-                    (start - len(prefix), end - len(prefix)) for start, end in one.offsets
+                    (start - len(prefix), end - len(prefix)) for start, end in encoded.offsets
                 ),
             )
-            for one, text in zip(found, texts, strict=True)
+            for encoded, text in zip(prefixed, texts, strict=True)
         ]
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
@@ -322,8 +322,8 @@ class Analyser:
         self, items: Sequence[tuple[str, str]], parses: Sequence[Parse], tokens: int
     ) -> Steps[list[PassageAnalysis]]:
         """Analyses of parsed passages; at most `tokens` tokens are encoded between two pauses."""
-        kept = [_kept_sentences(parse) for parse in parses]
-        spans = [[span for span, _, _ in row] for row in kept]
+        sentences = [_sentences_with_mentions(parse) for parse in parses]
+        spans = [[span for span, _, _ in row] for row in sentences]
         prefix = self.settings.encoder.passage_prefix
         heads = [prefix + (f"{title}\n" if title else "") for title, _ in items]
         texts = [text for _, text in items]
@@ -336,7 +336,9 @@ class Analyser:
                 vectors[row],
                 tuple(
                     SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
-                    for (span, entities, phrases), vector in zip(kept[row], parts[row], strict=True)
+                    for (span, entities, phrases), vector in zip(
+                        sentences[row], parts[row], strict=True
+                    )
                 ),
             )
             for row, text in enumerate(texts)
@@ -372,20 +374,20 @@ class Analyser:
         """Vectors of passages and of sentences, these pooled from the passage's own pass."""
         windows: list[str] = []
         window_spans: list[list[Span]] = []
-        owners: list[list[int]] = []
+        window_rows: list[list[int]] = []
         for head, text, row in zip(heads, texts, spans, strict=True):
-            owners.append([])
+            window_rows.append([])
             for start, inside in self._windows(head, text, row):
                 yield
-                owners[-1].append(len(windows))
+                window_rows[-1].append(len(windows))
                 # The first window is the passage, the others a page of it.
                 windows.append(head + (text[start : start + self._page] if start else text))
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
-        vectors, found = yield from self.encoder.encode_in_steps(windows, window_spans, tokens)
-        parts = [np.concatenate([found[window] for window in own]) for own in owners]
+        vectors, inner = yield from self.encoder.encode_in_steps(windows, window_spans, tokens)
+        parts = [np.concatenate([inner[row] for row in rows]) for rows in window_rows]
         yield from self._fill_gaps(parts, texts, spans, tokens)
-        return vectors[[own[0] for own in owners]], parts
+        return vectors[[rows[0] for rows in window_rows]], parts
 
     def _fill_gaps(
         self,
@@ -396,15 +398,15 @@ class Analyser:
     ) -> Steps[None]:
         """Encode alone the sentences that no window reached, as behind a very long title."""
         gaps = [
-            (row, place)
+            (row, position)
             for row, part in enumerate(parts)
-            for place, reached in enumerate(np.any(part, axis=1).tolist())
+            for position, reached in enumerate(np.any(part, axis=1).tolist())
             if not reached
         ]
-        alone = [texts[row][slice(*spans[row][place])] for row, place in gaps]
+        alone = [texts[row][slice(*spans[row][position])] for row, position in gaps]
         vectors, _ = yield from self.encoder.encode_in_steps(alone, [()] * len(alone), tokens)
-        for (row, place), vector in zip(gaps, vectors, strict=True):
-            parts[row][place] = vector
+        for (row, position), vector in zip(gaps, vectors, strict=True):
+            parts[row][position] = vector
 
     def _windows(
         self, head: str, text: str, spans: Sequence[Span]
@@ -446,6 +448,16 @@ class Analyser:
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
 
+def open_syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
+    """Open the parser of questions without the encoder, for features alone.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+    """
+    parser = SpacyParser(settings.pipeline, fast=settings.fast_parser)
+    return SyntaxParser(parser, open_tree_parser(*locate(settings.constituency)))
+
+
 def _others(processes: int) -> int:
     """Number of helper processes that parse, given `AnalyserSettings.processes`."""
     if processes == 0:
@@ -453,15 +465,15 @@ def _others(processes: int) -> int:
     return processes if processes > 1 else 0
 
 
-def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:
+def _sentences_with_mentions(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:
     """Span, entity surfaces and phrase keys of each sentence that mentions anything."""
-    kept = []
+    sentences = []
     for start, end in parse.sentences:
         entities = tuple(entity.text for entity in _within(parse.entities, start, end))
         phrases = tuple(phrase.key for phrase in _within(parse.phrases, start, end))
         if entities or phrases:
-            kept.append(((start, end), entities, phrases))
-    return kept
+            sentences.append(((start, end), entities, phrases))
+    return sentences
 
 
 def _within(mentions: Sequence[Mentioned], start: int, end: int) -> Sequence[Mentioned]:

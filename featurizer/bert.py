@@ -113,11 +113,11 @@ class Bert:
             cut: Whether to cut to `max_tokens` and add special tokens, whose spans are empty.
                 Otherwise all tokens are returned, and no special ones.
         """
-        found = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
         if cut:
-            found.truncate(self.max_tokens - self._tokenizer.num_special_tokens_to_add(False))
-            found = self._tokenizer.post_process(found)
-        return found.ids, found.offsets
+            encoding.truncate(self.max_tokens - self._tokenizer.num_special_tokens_to_add(False))
+            encoding = self._tokenizer.post_process(encoding)
+        return encoding.ids, encoding.offsets
 
     def run(self, ids: list[int]) -> tuple[Float32, Float32]:
         """The vector (d,) of a text, not normalised, and the states (t, d) of its t tokens."""
@@ -133,12 +133,12 @@ class Bert:
         is_wide = self._threads > 1 and self._same.get(shape, True)
         if not is_wide or next(self._alone) < WIDE_FROM:
             return self.run(ids)
-        found = self._run([ids], wide=True)[0]
+        result = self._run([ids], wide=True)[0]
         if shape not in self._same:
             alone = self.run(ids)
-            self._same[shape] = np.array_equal(found[1], alone[1])
+            self._same[shape] = np.array_equal(result[1], alone[1])
             return alone
-        return found
+        return result
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
         """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
@@ -168,36 +168,36 @@ class Bert:
         shape = len(texts), padded(len(texts[0]))
         if len(texts) == 1 or not self._same.get(shape, True):
             return [self.run(ids) for ids in texts]
-        found = self._run(texts)
+        results = self._run(texts)
         if shape not in self._same:
             alone = [self.run(ids) for ids in texts]
-            pairs = zip(found, alone, strict=True)
-            self._same[shape] = all(np.array_equal(one[1], other[1]) for one, other in pairs)
+            pairs = zip(results, alone, strict=True)
+            self._same[shape] = all(np.array_equal(result[1], other[1]) for result, other in pairs)
             if not self._same[shape]:
                 log.info("Texts of %d tokens are encoded one by one on this processor.", shape[1])
             return alone
-        return found
+        return results
 
     def _run(
         self, texts: Sequence[list[int]], *, wide: bool = False
     ) -> list[tuple[Float32, Float32]]:
         """Vector and token states of each text; all have one padded length."""
-        own, name = vars(self._requests), "wide" if wide else "narrow"
-        if name not in own:
+        requests, name = vars(self._requests), "wide" if wide else "narrow"
+        if name not in requests:
             model = self._widened() if wide else self._compiled
-            own[name] = model.create_infer_request()
-        request = own[name]
+            requests[name] = model.create_infer_request()
+        request = requests[name]
         rows = np.zeros((len(texts), padded(len(texts[0])), self.dimension), np.float32)
         mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
-        for place, ids in enumerate(texts):
-            rows[place, : len(ids)] = self._words[ids] + self._places[: len(ids)]
-            mask[place, ..., len(ids) :] = np.finfo(np.float32).min
+        for row, ids in enumerate(texts):
+            rows[row, : len(ids)] = self._words[ids] + self._places[: len(ids)]
+            mask[row, ..., len(ids) :] = np.finfo(np.float32).min
             if next(self._texts) % TEXTS_BETWEEN == 0:
                 self._give_back()
         states = request.infer({0: rows, 1: mask}, share_inputs=True)[0]
-        every = [own[: len(ids)] for own, ids in zip(states, texts, strict=True)]
+        rows_by_text = [rows[: len(ids)] for rows, ids in zip(states, texts, strict=True)]
         cls = self.pooling == "cls"
-        return [(own[0] if cls else own.mean(axis=0), own) for own in every]
+        return [(rows[0] if cls else rows.mean(axis=0), rows) for rows in rows_by_text]
 
     def _widened(self) -> "CompiledModel":
         """The model for one call at a time by several threads; compiled on first use."""

@@ -129,7 +129,7 @@ class _TorchPairs:
             )
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
-        found = [
+        scores = [
             self._model.predict([(question, text)], show_progress_bar=False)[0] for text in texts
         ]
-        return np.array(found, np.float32)
+        return np.array(scores, np.float32)

@@ -147,11 +147,11 @@ class Encoder:
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The vectors of `encode`, with the token states."""
-        found = {
+        encoded_by_row = {
             row: EncodedText(texts[row], unit(vector[None])[0], states, tuple(offsets))
             for row, vector, states, offsets in self._run(texts, awaited=True)
         }
-        return [found[row] for row in range(len(texts))]
+        return [encoded_by_row[row] for row in range(len(texts))]
 
     def _run(
         self, texts: Sequence[str], *, awaited: bool = False
@@ -172,8 +172,8 @@ class Encoder:
 
         # A single text runs here: waking up another thread takes time.
         run = self._workers.map if len(groups) > 1 else map
-        for rows, found in zip(groups, run(work, groups), strict=True):
-            for row, (vector, states) in zip(rows, found, strict=True):
+        for rows, results in zip(groups, run(work, groups), strict=True):
+            for row, (vector, states) in zip(rows, results, strict=True):
                 yield row, vector, states, tokens[row][1]
 
     def encode_in_steps(
@@ -190,8 +190,8 @@ class Encoder:
             while end < len(texts) and (room := room - min(len(texts[end]), self.max_tokens)) >= 0:
                 end += 1
             end = max(end, start + 1)
-            vectors[start:end], found = self.encode_spans(texts[start:end], spans[start:end])
-            parts += found
+            vectors[start:end], span_vectors = self.encode_spans(texts[start:end], spans[start:end])
+            parts += span_vectors
             start = end
         return vectors, parts
 
@@ -214,10 +214,10 @@ def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) 
     middle = bounds.sum(axis=1) / 2
     real = bounds[:, 1] > bounds[:, 0]
     out = np.zeros((len(spans), states.shape[1]), np.float32)
-    for place, (start, end) in enumerate(spans):
+    for position, (start, end) in enumerate(spans):
         inside = real & (middle >= start) & (middle <= end)
         if inside.any():
-            out[place] = states[inside].mean(axis=0)
+            out[position] = states[inside].mean(axis=0)
     return unit(out)
 
 
@@ -322,13 +322,13 @@ class _TorchEncoder:
 
     def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
         length = {"truncation": True, "max_length": self.max_tokens} if cut else {}
-        found = self._model.tokenizer(
+        encoding = self._model.tokenizer(
             text, add_special_tokens=cut, return_offsets_mapping=True, verbose=False, **length
         )
-        return found["input_ids"], found["offset_mapping"]
+        return encoding["input_ids"], encoding["offset_mapping"]
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
-        return [[place] for place in range(len(lengths))]
+        return [[position] for position in range(len(lengths))]
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
         return [self.run_alone(ids) for ids in texts]

@@ -177,14 +177,14 @@ def dependency_nodes(tokens: Sequence[Token], start: int) -> list[Node]:
     for position, token in enumerate(tokens):
         head = token.head - start
         (roots if head == position else dependents[head]).append(position)
-    nodes: list[Node] = []
+    root = Node("ROOT", 0, len(tokens))
+    nodes = [root]
     order: list[int] = []
 
-    def add(label: str, parent: Node | None = None) -> Node:
+    def add(label: str, parent: Node) -> Node:
         node = Node(label, len(order))
         nodes.append(node)
-        if parent is not None:
-            parent.children.append(node)
+        parent.children.append(node)
         return node
 
     def add_word(position: int, parent: Node) -> None:
@@ -203,14 +203,10 @@ def dependency_nodes(tokens: Sequence[Token], start: int) -> list[Node]:
             (add_word if part == position else add_phrase)(part, node)
         node.end = len(order)
 
-    root = add("ROOT")
     for position in roots:
         add_phrase(position, root)
     words = [(token.text, token.tag) for token in tokens]
-    if [words[position] for position in order] != words:
-        return _flat_nodes(tokens)
-    root.end = len(tokens)
-    return nodes
+    return nodes if [words[position] for position in order] == words else _flat_nodes(tokens)
 
 
 def _flat_nodes(tokens: Sequence[Token]) -> list[Node]:

@@ -46,7 +46,7 @@ class View:
         self.arcs = Arcs(self.tokens)
         self.naming = NamedThings(self.tokens, self.arcs)
         self.asking = asking(self.tokens)
-        start = self.asking.place
+        start = self.asking.position
         if start < 0:
             start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
         self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]
@@ -143,16 +143,16 @@ class Shape:
             if above:
                 self._count(node, above)
             if label in self.nesting:
-                place = _NESTED.index(label)
-                nested = (*nested[:place], nested[place] + 1, *nested[place + 1 :])
-                self.nesting[label] = max(self.nesting[label], nested[place])
+                position = _NESTED.index(label)
+                nested = (*nested[:position], nested[position] + 1, *nested[position + 1 :])
+                self.nesting[label] = max(self.nesting[label], nested[position])
                 if label == "NP":
                     open_phrases.append((depth, len(self.depths)))
             self.branches.append(len(children))
             right = len(children) - 1
             pending.extend(
-                (children[place], label, depth + 1, yngve + right - place, nested)
-                for place in range(right, -1, -1)
+                (children[position], label, depth + 1, yngve + right - position, nested)
+                for position in range(right, -1, -1)
             )
         for _, first in reversed(open_phrases):
             self._close(first)
@@ -195,17 +195,17 @@ class Arcs:
         self.left = 0
         self.labels: Counter[str] = Counter()
         roots: list[int] = []
-        for place, token in enumerate(tokens):
-            if token.head == place:
-                roots.append(place)
+        for position, token in enumerate(tokens):
+            if token.head == position:
+                roots.append(position)
             else:
-                self.children[token.head].append(place)
+                self.children[token.head].append(position)
             if token.dep == "punct":
                 continue
             self.labels[token.dep] += 1
-            if token.head != place:
-                self.distances.append(abs(place - token.head))
-                self.left += place < token.head
+            if token.head != position:
+                self.distances.append(abs(position - token.head))
+                self.left += position < token.head
         self.depth, self.links, self.ofs, self.owners = ([0] * len(tokens) for _ in range(4))
         self._descend(tokens, roots)
 
@@ -213,25 +213,29 @@ class Arcs:
         pending = list(roots)
         while pending:
             head = pending.pop()
-            for place in self.children[head]:
-                token = tokens[place]
-                of = token.dep == "pobj" and _hangs_on_noun(tokens, head)
-                owner = token.dep == "poss" and token.pos in _NOMINAL
-                self.depth[place] = self.depth[head] + 1
-                self.links[place] = self.links[head] + (of or owner or token.dep in _CLAUSAL)
-                self.ofs[place] = self.ofs[head] + (of and tokens[head].text.lower() == "of")
-                self.owners[place] = self.owners[head] + owner
-                pending.append(place)
+            for position in self.children[head]:
+                token = tokens[position]
+                is_object = token.dep == "pobj" and _hangs_on_noun(tokens, head)
+                owns = token.dep == "poss" and token.pos in _NOMINAL
+                self.depth[position] = self.depth[head] + 1
+                self.links[position] = self.links[head] + (
+                    is_object or owns or token.dep in _CLAUSAL
+                )
+                self.ofs[position] = self.ofs[head] + (
+                    is_object and tokens[head].text.lower() == "of"
+                )
+                self.owners[position] = self.owners[head] + owns
+                pending.append(position)
 
-    def steps(self, tokens: Sequence[Token], one: int, other: int) -> int:
+    def steps(self, tokens: Sequence[Token], start: int, end: int) -> int:
         """Arcs between two tokens; in different sentences, those to both roots and 1."""
         count = 0
-        while one != other:
-            if self.depth[one] < self.depth[other]:
-                one, other = other, one
-            if tokens[one].head == one:
+        while start != end:
+            if self.depth[start] < self.depth[end]:
+                start, end = end, start
+            if tokens[start].head == start:
                 return count + 1
-            one = tokens[one].head
+            start = tokens[start].head
             count += 1
         return count
 
@@ -262,13 +266,13 @@ class NamedThings:
         ]
         self.labels = [tokens[start].entity for start, _ in self.entities]
         self.heads = [
-            min(range(start, end), key=lambda place: (arcs.depth[place], place))
+            min(range(start, end), key=lambda position: (arcs.depth[position], position))
             for start, end in self.entities
         ]
         self.descriptions = self.relational = 0
-        for place, token in enumerate(tokens):
+        for position, token in enumerate(tokens):
             if token.pos == "NOUN" and not token.entity:
-                below = arcs.children[place]
+                below = arcs.children[position]
                 if _is_definite(tokens, below) and not _is_named(tokens, below):
                     self.descriptions += 1
                     self.relational += any(tokens[b].dep in _DESCRIBING for b in below)
@@ -276,25 +280,25 @@ class NamedThings:
 
 def _spans(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if not token.entity:
             continue
-        if token.begins_entity or not spans or spans[-1][1] != place:
-            spans.append((place, place + 1))
+        if token.begins_entity or not spans or spans[-1][1] != position:
+            spans.append((position, position + 1))
         else:
-            spans[-1] = (spans[-1][0], place + 1)
+            spans[-1] = (spans[-1][0], position + 1)
     return spans
 
 
 def _is_definite(tokens: Sequence[Token], below: Sequence[int]) -> bool:
-    return any(tokens[place].lemma.lower() == "the" for place in below)
+    return any(tokens[position].lemma.lower() == "the" for position in below)
 
 
 def _is_named(tokens: Sequence[Token], below: Sequence[int]) -> bool:
     """Whether a name stands beside the noun: "the film Alien", "the Avon bridge"."""
     return any(
-        tokens[place].pos == "PROPN" and tokens[place].dep in ("compound", "appos", "nmod")
-        for place in below
+        tokens[position].pos == "PROPN" and tokens[position].dep in ("compound", "appos", "nmod")
+        for position in below
     )
 
 
@@ -330,7 +334,7 @@ class Asking:
     """What a question asks for.
 
     Attributes:
-        place: Position of the question word among the tokens; -1 when there is none.
+        position: Position of the question word among the tokens; -1 when there is none.
         kind: The question word ("whose" and "whom" are "who"), "how many" for a number or a
             degree, "yes or no", or "none".
         target: "person", "place", "time", "number", "thing", "reason" or "none".
@@ -338,7 +342,7 @@ class Asking:
             capital"); -1 when there is none.
     """
 
-    place: int
+    position: int
     kind: str
     target: str
     noun: int
@@ -346,32 +350,34 @@ class Asking:
 
 def asking(tokens: Sequence[Token]) -> Asking:
     """What these tokens ask for."""
-    place = _question_word(tokens)
-    if place < 0:
+    position = _question_word(tokens)
+    if position < 0:
         kind = "yes or no" if _begins_with_verb(tokens) else "none"
         return Asking(-1, kind, "none", -1)
-    word = tokens[place].text.lower()
-    noun = _noun(tokens, place, word)
-    if word == "how" and _is_degree(tokens, place):
-        return Asking(place, "how many", "number", noun)
+    word = tokens[position].text.lower()
+    noun = _noun(tokens, position, word)
+    if word == "how" and _is_degree(tokens, position):
+        return Asking(position, "how many", "number", noun)
     kind = "who" if word in ("whom", "whose") else word
-    return Asking(place, kind, _target(kind, tokens[noun].lemma.lower() if noun >= 0 else ""), noun)
+    return Asking(
+        position, kind, _target(kind, tokens[noun].lemma.lower() if noun >= 0 else ""), noun
+    )
 
 
 def _question_word(tokens: Sequence[Token]) -> int:
-    for place, token in enumerate(tokens):
-        if token.tag in _TAGS and token.text.lower() in _WORDS and not _relates(tokens, place):
-            return place
+    for position, token in enumerate(tokens):
+        if token.tag in _TAGS and token.text.lower() in _WORDS and not _relates(tokens, position):
+            return position
     return -1
 
 
-def _relates(tokens: Sequence[Token], place: int) -> bool:
+def _relates(tokens: Sequence[Token], position: int) -> bool:
     while True:
-        if tokens[place].dep in _RELATING:
+        if tokens[position].dep in _RELATING:
             return True
-        if tokens[place].head == place:
+        if tokens[position].head == position:
             return False
-        place = tokens[place].head
+        position = tokens[position].head
 
 
 def _begins_with_verb(tokens: Sequence[Token]) -> bool:
@@ -379,15 +385,15 @@ def _begins_with_verb(tokens: Sequence[Token]) -> bool:
     return first is not None and (first.tag == "MD" or first.lemma.lower() in _AUXILIARIES)
 
 
-def _is_degree(tokens: Sequence[Token], place: int) -> bool:
+def _is_degree(tokens: Sequence[Token], position: int) -> bool:
     """Whether "how" asks for a number: "how many", "how far", "how much longer"."""
-    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    after = tokens[position + 1] if position + 1 < len(tokens) else None
     return after is not None and (after.lemma.lower() in _COUNTED or after.pos in ("ADJ", "ADV"))
 
 
-def _noun(tokens: Sequence[Token], place: int, word: str) -> int:
-    head = tokens[place].head
-    if head != place and tokens[head].pos in ("NOUN", "PROPN") and word in ("what", "which"):
+def _noun(tokens: Sequence[Token], position: int, word: str) -> int:
+    head = tokens[position].head
+    if head != position and tokens[head].pos in ("NOUN", "PROPN") and word in ("what", "which"):
         return head
     if word not in ("what", "which", "who") or tokens[head].lemma.lower() != "be":
         return -1
@@ -395,7 +401,7 @@ def _noun(tokens: Sequence[Token], place: int, word: str) -> int:
     others = (
         other
         for other, token in enumerate(tokens)
-        if token.head == head and other not in (place, head) and token.dep in _COPULAS
+        if token.head == head and other not in (position, head) and token.dep in _COPULAS
     )
     return next((other for other in others if tokens[other].pos == "NOUN"), -1)
 

@@ -83,9 +83,10 @@ def markdown() -> str:
         f"The {len(FEATURES)} features of a question's syntax, in the order of their columns. "
         "Written from the code by `make docs`; do not edit.",
     ]
-    for group in dict.fromkeys(one.group for one in FEATURES):
+    for group in dict.fromkeys(feature.group for feature in FEATURES):
         lines += ["", f"## {group}", "", "| feature | meaning |", "|---|---|"]
-        lines += [f"| `{one.name}` | {one.doc} |" for one in FEATURES if one.group == group]
+        members = [feature for feature in FEATURES if feature.group == group]
+        lines += [f"| `{feature.name}` | {feature.doc} |" for feature in members]
     return "\n".join(lines) + "\n"
 
 

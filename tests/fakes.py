@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.hashing import FakeAnalyser
-from wye.featurizer.analyser import AnalyserSettings
-from wye.featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
+from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.types import Parse, Syntax
 
 
@@ -43,7 +43,7 @@ class ReadingAnalyser(FakeAnalyser):
 
 @lru_cache(maxsize=1)
 def syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
-    return open_syntax_parser(settings.pipeline, settings.constituency)
+    return open_syntax_parser(settings)
 
 
 Say = Callable[..., str | bytes | int | float]

@@ -12,8 +12,7 @@ import numpy as np
 
 from wye.backends.progress import Progress
 from wye.backends.types import Float64, Mask
-from wye.featurizer.analyser import Stopwatch
-from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model import RoutingModel
 from wye.router.model_files import TrainedRouter, load_router, save_router
@@ -380,9 +379,7 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
 def schema_of(settings: Settings) -> str:
     """Schema id of the features under these settings."""
     own = settings.analyser
-    return schema_id(
-        open_syntax_parser(own.pipeline, own.constituency, fast=own.fast_parser).fingerprint
-    )
+    return schema_id(open_syntax_parser(own).fingerprint)
 
 
 def command_line(arguments: list[str]) -> str:

@@ -233,21 +233,21 @@ def _check_file(path: Path) -> None:
 
 def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
     config = params["config"]
-    found = {
+    unsupported = {
         key: value
         for key, allowed in _REQUIRED.items()
         if (value := config.get(key, _ABSENT_MEANS.get(key))) not in allowed
     }
     if params["model_type"] != "LSTM":
-        found["model_type"] = params["model_type"]
+        unsupported["model_type"] = params["model_type"]
     if config["pattn_num_heads"] > 0 and config["pattn_num_layers"] > 0:
-        found["pattn_num_layers"] = config["pattn_num_layers"]
+        unsupported["pattn_num_layers"] = config["pattn_num_layers"]
     if config["tag_embedding_dim"] == 0:
-        found["tag_embedding_dim"] = 0
-    if found:
-        said = ", ".join(f"{key}={value}" for key, value in sorted(found.items()))
+        unsupported["tag_embedding_dim"] = 0
+    if unsupported:
+        description = ", ".join(f"{key}={value}" for key, value in sorted(unsupported.items()))
         raise UnsupportedModelError(
-            f"The numpy decoder cannot run {path} ({said}). Stanza can: "
+            f"The numpy decoder cannot run {path} ({description}). Stanza can: "
             f"{how_to_install('stanza')}, or choose a one-layer in-order LSTM model."
         )
 

@@ -55,26 +55,26 @@ def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
     Raises:
         ModelError: A file is missing, or vectors are named for a model that contains its own.
     """
-    place = Path(settings.model)
-    if settings.model == place.name and not place.exists():
-        place = MODELS / settings.model
-    model = place / MODEL_FILE if place.is_dir() else place
-    found = {"MODEL": model}
+    path = Path(settings.model)
+    if settings.model == path.name and not path.exists():
+        path = MODELS / settings.model
+    model = path / MODEL_FILE if path.is_dir() else path
+    files = {"MODEL": model}
     if model.suffix == ".pt":
-        found["VECTORS"] = Path(settings.vectors or model.with_name("vectors.pt"))
+        files["VECTORS"] = Path(settings.vectors or model.with_name("vectors.pt"))
     elif settings.vectors:
         raise ModelError(
             f"The constituency model {model} holds its word vectors: unset "
             f"WYE_ANALYSER__CONSTITUENCY__VECTORS, which names {settings.vectors}."
         )
-    for variable, file in found.items():
+    for variable, file in files.items():
         if not file.is_file():
             raise ModelError(
                 f"The constituency model '{settings.model}' has no file {file}. Nothing is "
                 f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
                 f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
             )
-    return tuple(found.values())
+    return tuple(files.values())
 
 
 class StanzaParser:
@@ -105,8 +105,8 @@ class StanzaParser:
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
         """The trees of sentences, one after the other; None without words, or if it finds none."""
         parse = self._model.parse_tagged_words
-        found = (parse([list(words)], 1) if words else () for words in sentences)
-        return [from_stanza(trees[0]) if trees else None for trees in found]
+        results = (parse([list(words)], 1) if words else () for words in sentences)
+        return [from_stanza(trees[0]) if trees else None for trees in results]
 
 
 TreeParser = Decoder | StanzaParser
@@ -161,25 +161,11 @@ class SyntaxParser:
             for start, end in parse.token_sentences
         ]
         short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
-        found = iter(self._trees.parse_many(short))
+        parsed = iter(self._trees.parse_many(short))
         trees = iter(
-            [(words, next(found) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
+            [(words, next(parsed) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
         )
         return [_syntax(parse, [next(trees) for _ in parse.token_sentences]) for parse in parses]
-
-
-def open_syntax_parser(
-    pipeline: str, constituency: ConstituencySettings, *, fast: bool = True
-) -> SyntaxParser:
-    """Open the parser of questions without the encoder, for features alone.
-
-    Args:
-        fast: See `spacy.pipeline.Pipeline`.
-
-    Raises:
-        ModelError: A model is missing or damaged.
-    """
-    return SyntaxParser(SpacyParser(pipeline, fast=fast), open_tree_parser(*locate(constituency)))
 
 
 def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:

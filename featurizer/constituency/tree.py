@@ -88,16 +88,16 @@ def parse_brackets(text: str) -> Tree:
     open_nodes: list[tuple[str, list[Tree]]] = []
     tokens = _TOKEN.findall(text)
     done: Tree | None = None
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        place += 1
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        position += 1
         if done is not None:
             raise TreeError(f"More than one tree in '{text[:80]}': pass one at a time.")
         if token == "(":
-            labelled = place < len(tokens) and tokens[place] not in "()"
-            open_nodes.append((tokens[place] if labelled else "ROOT", []))
-            place += labelled
+            labelled = position < len(tokens) and tokens[position] not in "()"
+            open_nodes.append((tokens[position] if labelled else "ROOT", []))
+            position += labelled
         elif not open_nodes:
             raise TreeError(f"'{token}' is outside all brackets in '{text[:80]}'.")
         elif token == ")":

@@ -57,15 +57,15 @@ class _Node:
     Words are not nodes here: to Tregex the word "S" would be a clause.
     """
 
-    __slots__ = ("children", "end", "label", "order", "parent", "place", "start", "tree")
+    __slots__ = ("children", "end", "label", "order", "parent", "position", "start", "tree")
 
     def __init__(
-        self, tree: Tree, parent: "_Node | None", place: int, order: list["_Node"]
+        self, tree: Tree, parent: "_Node | None", position: int, order: list["_Node"]
     ) -> None:
         self.tree = tree
         self.label = tree.label
         self.parent = parent
-        self.place = place
+        self.position = position
         self.children: list[_Node] = []
         self.order = order
         self.start = self.end = len(order)
@@ -85,11 +85,11 @@ class _Node:
 
     def left_sisters(self) -> Sequence["_Node"]:
         """`$--` asks for one of them."""
-        return self.parent.children[: self.place] if self.parent else ()
+        return self.parent.children[: self.position] if self.parent else ()
 
     def right_sisters(self) -> Sequence["_Node"]:
         """`$++` asks for one of them, `$+` for the first."""
-        return self.parent.children[self.place + 1 :] if self.parent else ()
+        return self.parent.children[self.position + 1 :] if self.parent else ()
 
     def under(self, labels: frozenset[str]) -> bool:
         """`>>`: an ancestor has one of the labels."""
@@ -233,8 +233,8 @@ def _precedes_noun(node: _Node) -> bool:
         return False
     after = node.right_sisters()
     return any(
-        sister.label == "NP" and (place + 1 == len(after) or after[place + 1].label != "CC")
-        for place, sister in enumerate(after)
+        sister.label == "NP" and (position + 1 == len(after) or after[position + 1].label != "CC")
+        for position, sister in enumerate(after)
     )
 
 
@@ -282,8 +282,8 @@ def _number(tree: Tree) -> list[_Node]:
             # Its descendants have all been numbered by now.
             item.end = len(order)
             continue
-        below, parent, place = item
-        node = _Node(below, parent, place, order)
+        below, parent, position = item
+        node = _Node(below, parent, position, order)
         if parent is not None:
             parent.children.append(node)
         pending.append(node)
@@ -315,20 +315,20 @@ _CONJUNCTIONS = frozenset({"CC", "CONJP"})
 def head(node: Tree) -> Tree:
     """The head child of an S, SBAR, SINV, SQ or VP with children; KeyError for other labels."""
     children = node.children
-    place = _first_choice(_RULES[node.label], children)
+    position = _first_choice(_RULES[node.label], children)
     # "a and b": the first conjunct is the head (Collins' rule for coordination), unless punctuation
     # precedes the conjunction.
-    if place >= 2 and children[place - 1].label in _CONJUNCTIONS:
-        before = children[place - 2]
+    if position >= 2 and children[position - 1].label in _CONJUNCTIONS:
+        before = children[position - 2]
         if not (before.is_preterminal and before.label in _PUNCTUATION):
-            place -= 2
-    return children[place]
+            position -= 2
+    return children[position]
 
 
-def _first_choice(labels: Sequence[str], children: Sequence[Tree]) -> int:
-    found = [child.label for child in children]
-    for label in labels:
-        if label in found:
-            return found.index(label)
-    words = [place for place, label in enumerate(found) if label not in _PUNCTUATION]
+def _first_choice(preferences: Sequence[str], children: Sequence[Tree]) -> int:
+    labels = [child.label for child in children]
+    for label in preferences:
+        if label in labels:
+            return labels.index(label)
+    words = [position for position, label in enumerate(labels) if label not in _PUNCTUATION]
     return words[0] if words else 0

@@ -21,9 +21,9 @@ def _per(
 
 
 def _times(
-    name: str, doc: str, one: Callable[[View], float], other: Callable[[View], float]
+    name: str, doc: str, left: Callable[[View], float], right: Callable[[View], float]
 ) -> Feature:
-    return _feature(name, "product", doc, lambda view: one(view) * other(view))
+    return _feature(name, "product", doc, lambda view: left(view) * right(view))
 
 
 def _entities(view: View) -> int:

@@ -22,19 +22,19 @@ def most(name: str) -> Callable[[View], float]:
 def _links(view: View) -> float:
     """Number of arcs that are links: those where the number of links to the root increases."""
     links, tokens = view.arcs.links, view.tokens
-    return sum(links[place] - links[token.head] for place, token in enumerate(tokens))
+    return sum(links[position] - links[token.head] for position, token in enumerate(tokens))
 
 
 def _entity_links(view: View) -> list[int]:
-    return [view.arcs.links[place] for place in view.naming.heads]
+    return [view.arcs.links[position] for position in view.naming.heads]
 
 
 def _coordinated(view: View) -> float:
     heads = frozenset(view.naming.heads)
     pairs = (
-        place
-        for place in view.naming.heads
-        if view.tokens[place].dep == "conj" and view.tokens[place].head in heads
+        position
+        for position in view.naming.heads
+        if view.tokens[position].dep == "conj" and view.tokens[position].head in heads
     )
     return sum(1 for _ in pairs)
 
@@ -58,25 +58,27 @@ def _marked(listed: frozenset[str], *tags: str) -> Callable[[View], float]:
 def _pairwise(view: View) -> float:
     heads = view.naming.heads[:8]
     steps = [
-        view.arcs.steps(view.tokens, one, other)
-        for place, one in enumerate(heads)
-        for other in heads[:place]
+        view.arcs.steps(view.tokens, head, other)
+        for position, head in enumerate(heads)
+        for other in heads[:position]
     ]
     return mean(steps)
 
 
 def _offset(view: View) -> float:
     """Tokens between the question word and the nearest entity."""
-    place = view.asking.place
-    if place < 0:
+    position = view.asking.position
+    if position < 0:
         return 0.0
-    return min((abs(head - place) for head in view.naming.heads), default=0)
+    return min((abs(head - position) for head in view.naming.heads), default=0)
 
 
 def _embedded_verbs(view: View) -> float:
     return sum(
-        token.pos in ("VERB", "AUX") and token.head != place and token.dep not in ("aux", "auxpass")
-        for place, token in enumerate(view.tokens)
+        token.pos in ("VERB", "AUX")
+        and token.head != position
+        and token.dep not in ("aux", "auxpass")
+        for position, token in enumerate(view.tokens)
     )
 
 
@@ -182,6 +184,6 @@ FEATURES = (
         "question_word_place",
         "tokens",
         "Tokens before the question word: in the film of which director; 0 without one.",
-        lambda view: max(view.asking.place, 0),
+        lambda view: max(view.asking.position, 0),
     ),
 )

@@ -118,42 +118,42 @@ class WindowEncoder:
         words = int(lengths.sum())
         # Rows of zeros between documents, so that no word's window reaches another document.
         reach = self._window * len(self._layers)
-        places = np.arange(words) + np.repeat(reach * np.arange(1, 1 + len(docs)), lengths)
+        positions = np.arange(words) + np.repeat(reach * np.arange(1, 1 + len(docs)), lengths)
         high = tiled(words + reach * (len(docs) + 1))
         rows = np.zeros((high + 2 * self._window, self._table.shape[1]), np.float32)
         inner = rows[self._window : self._window + high]
-        inner[places] = self._first(docs)
+        inner[positions] = self._first(docs)
         for layer in self._layers:
             sides = [rows[start : start + high] for start in range(2 * self._window + 1)]
             inner += layer(np.concatenate(sides, axis=1))
-        return np.split(inner[places], np.cumsum(lengths[:-1]))
+        return np.split(inner[positions], np.cumsum(lengths[:-1]))
 
     def _first(self, docs: Sequence["Doc"]) -> Float32:
         """(n, width) output of the first layer, which depends on each word alone."""
-        found = np.concatenate([doc.to_array(self._attributes) for doc in docs])
+        attributes = np.concatenate([doc.to_array(self._attributes) for doc in docs])
         # Words are identified by their attributes.
-        words = rows_as_bytes(found)
+        words = rows_as_bytes(attributes)
         if len(self._known) > REMEMBERED:
             self._known.clear()
         if new := [*{word: None for word in words if word not in self._known}]:
-            rows = self._mix(self._embed(np.frombuffer(b"".join(new), found.dtype)))
+            rows = self._mix(self._embed(np.frombuffer(b"".join(new), attributes.dtype)))
             self._known.update(zip(new, (row.tobytes() for row in rows), strict=False))
         joined = b"".join([self._known[word] for word in words])
         return np.frombuffer(joined, np.float32).reshape(len(words), -1)
 
     def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
         """(tiled n, tables * width) sums of the rows that each attribute's hash selects."""
-        found = attributes.reshape(-1, len(self._attributes))
+        columns = attributes.reshape(-1, len(self._attributes))
         hashes = np.stack(
             [
-                self._ops.hash(np.ascontiguousarray(found[:, column]), seed)
+                self._ops.hash(np.ascontiguousarray(columns[:, column]), seed)
                 for column, seed in zip(self._columns, self._seeds, strict=True)
             ],
             axis=1,
         )
         rows = hashes % self._rows[:, None] + self._starts[:, None]
         summed = self._ops.gather_add(self._table, rows.reshape(-1, rows.shape[2]))
-        return tiles(summed.reshape(len(found), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
+        return tiles(summed.reshape(len(columns), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
 
 
 class LinearLayer:
@@ -206,8 +206,8 @@ def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
 
 def rows_as_bytes(rows: NDArray[np.uint64]) -> list[bytes]:
     """Each row of numbers as one key."""
-    found: list[bytes] = rows.view(f"V{rows.strides[0]}").ravel().tolist()
-    return found
+    keys: list[bytes] = rows.view(f"V{rows.strides[0]}").ravel().tolist()
+    return keys
 
 
 def tiled(rows: int) -> int:
@@ -269,5 +269,5 @@ def _maxouts(model: "Model[Any, Any]") -> list[_Maxout]:
 
 def weights_of(layer: "Model[Any, Any]", name: str) -> Float32:
     """A layer's weights by name."""
-    found: Any = layer.get_param(name)
-    return np.asarray(found, np.float32)
+    weights: Any = layer.get_param(name)
+    return np.asarray(weights, np.float32)

@@ -204,9 +204,9 @@ class Dependencies(Faster):
         self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
 
     def _mark(self, docs: Sequence["Doc"]) -> None:
-        self._component.set_annotations(docs, self._walked(docs))
+        self._component.set_annotations(docs, self._final_states(docs))
 
-    def _walked(self, docs: Sequence["Doc"]) -> list[Any]:
+    def _final_states(self, docs: Sequence["Doc"]) -> list[Any]:
         """The state of each document after its last move."""
         from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
 
@@ -216,8 +216,8 @@ class Dependencies(Faster):
         states = every
         while states:
             # A missing word is -1, which selects the row before the first word's.
-            found = rows.take(places_of(self._step, states).T + starts, axis=0)
-            summed = np.add.reduce(found, axis=0)
+            position_rows = rows.take(places_of(self._step, states).T + starts, axis=0)
+            summed = np.add.reduce(position_rows, axis=0)
             hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
             states = move(states, hidden.dot(self._upper) + self._shift)
         return every

@@ -102,7 +102,7 @@ class SpacyParser:
 
         A step is one component's work on one piece of a text.
         """
-        found, pipeline = [], self._loaded()
+        parses, pipeline = [], self._loaded()
         for text in texts:
             parts = []
             for offset, doc in _pieces(pipeline.nlp, text):
@@ -111,8 +111,8 @@ class SpacyParser:
                     doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
                 parts.append(_extract(doc, offset))
-            found.append(_join(text, parts))
-        return found
+            parses.append(_join(text, parts))
+        return parses
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
         """One parse per text, in order, yielded when done; many texts go to helper processes.
@@ -166,10 +166,10 @@ def parse_with(pipeline: Pipeline, texts: Sequence[str]) -> Iterator[Parse]:
         for offset, doc in _pieces(pipeline.nlp, text)
     )
     docs = pipeline.run((doc for _, _, doc in pieces), batch_size=BATCH_PIECES)
-    found = (
+    piece_parses = (
         (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
     )
-    for row, parts in groupby(found, key=itemgetter(0)):
+    for row, parts in groupby(piece_parses, key=itemgetter(0)):
         yield _join(texts[row], [part for _, part in parts])
 
 
@@ -178,7 +178,7 @@ def readable(question: str) -> str:
     if len(question) <= QUESTION_CHARACTERS:
         return question
     part = question[: QUESTION_CHARACTERS + 1]
-    space = max(place for place in range(len(part)) if place == 0 or part[place].isspace())
+    space = max(p for p in range(len(part)) if p == 0 or part[p].isspace())
     return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
 
 
@@ -299,9 +299,9 @@ def tokens_of(doc: "Doc") -> tuple[Token, ...]:
     A token whose head is whitespace is attached to the next ancestor that is a word; if there is
     none, it has no head.
     """
-    kept = [token for token in doc if not token.is_space]
-    places = {token.i: place for place, token in enumerate(kept)}
-    return tuple(_token(token, places) for token in kept)
+    words = [token for token in doc if not token.is_space]
+    positions = {token.i: position for position, token in enumerate(words)}
+    return tuple(_token(token, positions) for token in words)
 
 
 def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
@@ -316,18 +316,18 @@ def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
     return tuple(ranges)
 
 
-def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
+def _token(token: "SpacyToken", positions: dict[int, int]) -> Token:
     head = token.head
-    while head.i not in places and head.head.i != head.i:
+    while head.i not in positions and head.head.i != head.i:
         head = head.head
-    place = places[token.i]
+    position = positions[token.i]
     return Token(
         text=token.text,
         lemma=token.lemma_,
         tag=token.tag_,
         pos=token.pos_,
         dep=token.dep_,
-        head=places.get(head.i, place),
+        head=positions.get(head.i, position),
         span=(token.idx, token.idx + len(token)),
         entity=token.ent_type_,
         begins_entity=token.ent_iob_ == "B",

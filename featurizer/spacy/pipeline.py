@@ -92,11 +92,7 @@ class Pipeline:
     """A spaCy pipeline whose slow parts are replaced, if it has them."""
 
     def __init__(self, name: str, *, fast: bool = True) -> None:
-        """Load a pipeline; see `load_pipeline`.
-
-        Args:
-            fast: Whether slow parts are replaced.
-        """
+        """Load a pipeline as `load_pipeline` does; if `fast`, replace its slow parts."""
         self.name, self.fast = name, fast
         self.nlp = load_pipeline(name)
         self._words_at_first = len(self.nlp.vocab.strings)
@@ -185,7 +181,7 @@ _TEXTS = ("LOWER", "ORTH")
 # The attributes of a word that rules depend on, and those that they set.
 _FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
 _RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
-_SAID: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
+_FORM_RESULTS: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
 
 
 class WordForms:
@@ -199,7 +195,7 @@ class WordForms:
     @staticmethod
     def fits(ruler: "AttributeRuler") -> bool:
         """Whether all rules test nothing but words, tags and relations of single tokens."""
-        return all(set(place) <= _LOOKED_AT for pattern in _patterns(ruler) for place in pattern)
+        return all(set(token) <= _LOOKED_AT for pattern in _patterns(ruler) for token in pattern)
 
     def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
         from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
@@ -207,7 +203,7 @@ class WordForms:
         self._rules = ruler, lemmatizer
         self._known: dict[bytes, bytes] = {}
         self._kinds: dict[bytes, bytes] = {}
-        self._is_named = _named(_patterns(ruler))
+        self._is_named = _test_of_words(_patterns(ruler))
         self._longer = Matcher(nlp.vocab)
         longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
         if longer:
@@ -226,10 +222,10 @@ class WordForms:
             self._kinds.clear()
         if new := [*{form: None for form in forms if form not in self._known}]:
             self._learn(doc.vocab, new)
-        said = [self._known[form] for form in forms]
-        for start, end in self._together(said):
-            said[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _SAID)
-        return _set(doc, _SAID, said)
+        rows = [self._known[form] for form in forms]
+        for start, end in self._ranges_to_rule_together(rows):
+            rows[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _FORM_RESULTS)
+        return _set(doc, _FORM_RESULTS, rows)
 
     def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
         """Process new words: the ruler once for each kind, the lemmatizer for each word."""
@@ -240,7 +236,7 @@ class WordForms:
         }
         if examples:
             longer = self._longer(_words(vocab, [*examples.values()]), allow_missing=True)
-            begins = [[*examples][place] for _, place, _ in longer]
+            begins = [[*examples][position] for _, position, _ in longer]
             self._kinds.update((kind, b"") for kind in begins)
             for kind in {*begins}:
                 del examples[kind]
@@ -251,8 +247,8 @@ class WordForms:
         plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
         words = _words(vocab, [form for form, _ in plain])
         _set(words, _RULED, [self._kinds[kind] for _, kind in plain])
-        said = _rows(lemmatizer(words), _SAID)
-        self._known.update((form, row) for (form, _), row in zip(plain, said, strict=True))
+        rows = _rows(lemmatizer(words), _FORM_RESULTS)
+        self._known.update((form, row) for (form, _), row in zip(plain, rows, strict=True))
 
     def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
         """What rules depend on: tag and relation, and the word itself if a rule names it."""
@@ -261,15 +257,15 @@ class WordForms:
             return form
         return form[8:] + b" " * text.isspace()
 
-    def _together(self, said: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    def _ranges_to_rule_together(self, rows: Sequence[bytes]) -> Iterator[tuple[int, int]]:
         """Ranges where rules for several words may apply, from words that may begin one."""
         start = end = 0
-        for place in (place for place, row in enumerate(said) if not row):
-            if place >= end:
+        for position in (position for position, row in enumerate(rows) if not row):
+            if position >= end:
                 if end:
                     yield start, end
-                start = place
-            end = place + self._longest
+                start = position
+            end = position + self._longest
         if end:
             yield start, end
 
@@ -297,24 +293,24 @@ def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc
     return doc.from_array(attributes, values)
 
 
-def _named(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
+def _test_of_words(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
     """A test whether rules may treat a word differently from others with its tag and relation."""
     named: set[str] = set()
     tests: set[str] = set()
-    wanted = [place.get(name) for pattern in patterns for place in pattern for name in _TEXTS]
-    for one in wanted:
-        if isinstance(one, str):
-            named.add(one.lower())
-        elif one is not None and set(one) <= {"IN", "REGEX"}:
-            named.update(word.lower() for word in one.get("IN", ()))
-            tests.update([one["REGEX"]] if "REGEX" in one else ())
-        elif one is not None:
+    wanted = [token.get(name) for pattern in patterns for token in pattern for name in _TEXTS]
+    for text_test in wanted:
+        if isinstance(text_test, str):
+            named.add(text_test.lower())
+        elif text_test is not None and set(text_test) <= {"IN", "REGEX"}:
+            named.update(word.lower() for word in text_test.get("IN", ()))
+            tests.update([text_test["REGEX"]] if "REGEX" in text_test else ())
+        elif text_test is not None:
             # Any other test may hold for any word.
             tests.add("")
-    found = [re.compile(test) for test in tests]
+    expressions = [re.compile(test) for test in tests]
     return lambda text: (
         text.lower() in named
-        or any(test.search(text) or test.search(text.lower()) for test in found)
+        or any(test.search(text) or test.search(text.lower()) for test in expressions)
     )
 
 

@@ -57,7 +57,7 @@ class DescribedQuestion:
 
 
 def _describe(question: str) -> DescribedQuestion:
-    from wye.featurizer.constituency.parser import open_syntax_parser
+    from wye.featurizer.analyser import open_syntax_parser
     from wye.featurizer.registry import feature_row, schema_id
     from wye.router.ask import check
     from wye.service.settings import load_settings
@@ -65,9 +65,7 @@ def _describe(question: str) -> DescribedQuestion:
     check([question], 1)
     settings = load_settings().analyser
     with messages().status("Loading the models"):
-        parser = open_syntax_parser(
-            settings.pipeline, settings.constituency, fast=settings.fast_parser
-        )
+        parser = open_syntax_parser(settings)
     (syntax,) = parser.parse([question])
     values = feature_row(syntax)
     notes = []

@@ -102,8 +102,8 @@ PROGRAM = """
 import hashlib, json, sys
 from wye.featurizer.analyser import AnalyserSettings
 from wye.featurizer.registry import schema_id, syntax_matrix
-from wye.featurizer.constituency.parser import open_syntax_parser
-parser = open_syntax_parser(AnalyserSettings().pipeline, AnalyserSettings().constituency)
+from wye.featurizer.analyser import open_syntax_parser
+parser = open_syntax_parser(AnalyserSettings())
 questions = json.loads(sys.stdin.read())
 for start in range(0, len(questions), int(sys.argv[1])):
     matrix = syntax_matrix(parser.parse(questions[start : start + int(sys.argv[1])]))

@@ -26,8 +26,7 @@ from wye.backends.store.ingest import ingest
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
-from wye.featurizer.analyser import Analyser, AnalyserSettings
-from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.ask import Ask
 from wye.router.deriving import LOCK, Deriving, derive
 from wye.router.errors import ModelFileError
@@ -652,7 +651,7 @@ def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
 ) -> None:
     folder, other = (handmade_router(tmp_path / "models", "words", offset) for offset in (1.0, 2.0))
     own = AnalyserSettings()
-    schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+    schema = schema_id(open_syntax_parser(own).fingerprint)
     models = ModelCache()
     first = models.router(folder, schema)
     assert models.router(folder.parent / "." / folder.name, schema) is first

@@ -8,7 +8,7 @@ import pytest
 
 from tests.training.made import write_town
 from wye.backends.progress import Silent
-from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -144,5 +144,5 @@ def test_versions_are_those_that_run() -> None:
 def test_the_schema_is_that_of_the_models_that_serve() -> None:
     settings = load_settings()
     own = settings.analyser
-    parser = open_syntax_parser(own.pipeline, own.constituency)
+    parser = open_syntax_parser(own)
     assert schema_of(settings) == schema_id(parser.fingerprint)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from wye.backends.files import write_atomically
 from wye.backends.types import Float64
-from wye.featurizer.analyser import AnalyserSettings
-from wye.featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
+from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import schema_id, syntax_matrix
 from wye.training.errors import TrainingError
 
@@ -109,7 +109,7 @@ def _features(texts: Sequence[str], settings: AnalyserSettings) -> Float64:
 
 @lru_cache(maxsize=1)
 def _parser(settings: AnalyserSettings) -> SyntaxParser:
-    return open_syntax_parser(settings.pipeline, settings.constituency, fast=settings.fast_parser)
+    return open_syntax_parser(settings)
 
 
 def _key(text: str) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from wye.backends.types import Int64
-from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
 from wye.router.model import RoutingModel
@@ -115,9 +115,7 @@ class Tuning:
         read = [read_training(path) for path in replays]
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
-        parser = open_syntax_parser(
-            own.analyser.pipeline, own.analyser.constituency, fast=own.analyser.fast_parser
-        )
+        parser = open_syntax_parser(own.analyser)
         schema = schema_id(parser.fingerprint)
         found = load_router(router.folder(), schema_id=schema, names=COLUMNS)
         deciding = stages(found.scorer.names)

@@ -19,7 +19,7 @@ from wye.featurizer.spacy.pipeline import (
     DEFAULT_PIPELINE,
     Pipeline,
     WordForms,
-    _named,
+    _test_of_words,
     load_pipeline,
 )
 
@@ -85,11 +85,11 @@ def test_words_that_a_rule_may_look_at_are_named() -> None:
         [{"TAG": "MD", "LOWER": "would"}, {"ORTH": {"IN": ["Oslo"]}}],
         [{"LOWER": {"REGEX": "(?i)^N'?T$"}}, {"DEP": "expl"}],
     ]
-    is_named = _named(patterns)
+    is_named = _test_of_words(patterns)
     words = ["Would", "oslo", "n't", "NT", "boat", " ", ""]
     assert [is_named(word) for word in words] == [True] * 4 + [False] * 3
     # Nobody knows of what this is true.
-    assert _named([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
+    assert _test_of_words([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
 
 
 def test_rules_for_one_word_and_for_several_are_kept_apart(plain: Language) -> None:

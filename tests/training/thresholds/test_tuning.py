@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
 from wye.backends.numerics import logistic
-from wye.featurizer.constituency.parser import open_syntax_parser
+from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.fusion import FusionSettings
 from wye.router.model import RoutingModel
@@ -96,7 +96,7 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
 
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
     own = load_settings().analyser
-    schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+    schema = schema_id(open_syntax_parser(own).fingerprint)
     scorer = one_feature("words", len(COLUMNS), COLUMNS.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
