@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -11,7 +10,7 @@ from pathlib import PurePath
 
 from wye.backends.errors import SourceError
 from wye.backends.readers.found import Block, Found
-from wye.backends.text import HEADING_JOINT
+from wye.backends.text import HEADING_JOINT, is_blank
 from wye.backends.types import Metadata, Passage, Scalar
 
 CHUNK_WORDS = 200
@@ -30,8 +29,6 @@ _LETTERS_PER_WORD = 16
 # Characters that are processed at a time; other threads may run in between.
 _PIECE = 1 << 18
 
-# Characters that are looked at together for one that can be seen; most texts begin with one.
-_GLANCE = 256
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])""")  # noqa: RUF001
@@ -287,18 +284,6 @@ def clean(text: str) -> str:
         text = text.replace(line_break, "\n")
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
-    unseen: set[str] = set()  # each character is looked up once, however long the text is
-    for start in range(0, len(text), _GLANCE):
-        new = set(text[start : start + _GLANCE]) - unseen
-        kinds = map(unicodedata.category, new)
-        if not all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds):
-            return False
-        unseen |= new
-    return True
 
 
 def found_document(found: Found, file: str) -> HeadedDocument:

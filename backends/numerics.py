@@ -4,8 +4,8 @@ Passages are in id order, so a smaller row is a smaller id, and "ties by id" is 
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 from wye.backends.errors import BackendError
 from wye.backends.layers import LayeredRows, Rows16, Rows32
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking, RowHits
+
+T = TypeVar("T")
+
+CELLS = 16_000_000
+"""Passages times questions of a batch, which bounds an array to 128 MB."""
 
 
 class RequestError(BackendError, ValueError):
@@ -312,3 +317,10 @@ def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mas
 def without(values: Int64, others: Int64) -> Int64:
     """The values that are not among the others; both distinct and ascending."""
     return values[~located(values, others)[1]]
+
+
+def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
+    """Split questions into batches of at most `CELLS` cells, for an index of that many passages."""
+    together = max(1, CELLS // max(passages, 1))
+    for start in range(0, len(questions), together):
+        yield questions[start : start + together]

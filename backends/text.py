@@ -11,6 +11,9 @@ from itertools import chain
 from typing import Literal
 
 _SPACES = re.compile(r"\s+")
+# Characters that are looked at together for one that can be seen; most texts begin with one.
+_GLANCE = 256
+
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
     ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
@@ -316,3 +319,15 @@ def singular(word: str) -> str:
     if word.endswith("es"):
         return word if word[-3] in "aeo" else word[:-1]
     return word if word[-2] in "us" else word[:-1]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
+    unseen: set[str] = set()  # each character is looked up once, however long the text is
+    for start in range(0, len(text), _GLANCE):
+        new = set(text[start : start + _GLANCE]) - unseen
+        kinds = map(unicodedata.category, new)
+        if not all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds):
+            return False
+        unseen |= new
+    return True

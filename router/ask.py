@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wye.backends.documents import is_blank
+from wye.backends.errors import suggestion
 from wye.backends.filters import Fixed
+from wye.backends.text import is_blank
 from wye.router.errors import QuestionError
 from wye.router.types import Route
 
@@ -62,3 +63,16 @@ def check(questions: Sequence[str], k: int = 1) -> None:
             raise QuestionError(f"{name} is empty; ask with at least one word.")
         if not question.isascii() and any("\ud800" <= letter <= "\udfff" for letter in question):
             raise QuestionError(f"{name} is not valid Unicode; send it in UTF-8.")
+
+
+def route_named(name: str) -> Route:
+    """The route of that name.
+
+    Raises:
+        QuestionError: There is none; names those that it may have been meant for.
+    """
+    try:
+        return Route(name)
+    except ValueError:
+        meant = suggestion(str(name), Route)
+    raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")

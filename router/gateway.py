@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import islice
 from time import perf_counter, process_time
 
-from wye.backends.trigraph.retriever import in_parts
+from wye.backends.numerics import in_parts
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Ranking
 from wye.featurizer.analyser import Analyser
@@ -249,7 +249,7 @@ class Gateway:
     def _batch(self, arms: Arms, questions: Sequence[str], ask: Ask) -> Batch:
         """A batch that expects the arms of its route; with `Route.AUTO`, of any route."""
         auto = ask.route == Route.AUTO
-        ahead = self._fusion.arms() if auto else lists_of(ask.route, self._fusion)
+        ahead = self._fusion.arms() if auto else self._lists(ask.route)
         fusion, filter_ = self._fusion, ask.filter
         return Batch(arms, self._open_analyser, questions, fusion, filter=filter_, ahead=ahead)
 
@@ -287,7 +287,7 @@ class Gateway:
         batch, k = course.batch, self._wanted(course.ask)
         rankings: dict[int, Ranking] = {}
         taken = {course.routes[position] for position in positions}
-        lists = {route: lists_of(route, self._fusion) for route in Route if route in taken}
+        lists = {route: self._lists(route) for route in Route if route in taken}
         walks = [p for p in positions if Route.GRAPH in lists[course.routes[p]]]
         batch.prepare(walks, (Route.GRAPH,) if walks else ())
         for route, arms in lists.items():
@@ -316,6 +316,10 @@ class Gateway:
                 passages = course.arms.passages
                 stepped = {row: _with_sentences(own, passages) for row, own in stepped.items()}
         return self._replies(course, stepped)
+
+    def _lists(self, route: Route) -> tuple[Route, ...]:
+        """The arms whose rankings a route is made of."""
+        return (route,) if route in (*ARMS, *FURTHER) else lists_of(route, self._fusion)
 
     def _wanted(self, ask: Ask) -> int:
         """How many hits a ranking needs, so that relevance can be judged."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wye.backends.numerics import in_parts
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.retriever import in_parts
 from wye.backends.types import Float32, Int64, Mask, Query, Ranking
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.encoder import EncodedText, unit

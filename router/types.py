@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from wye.backends.errors import suggestion
 from wye.backends.types import Coverage, Query, RankedHit, Ranking
 from wye.featurizer.plan import Plan
-from wye.router.errors import PolicyError, QuestionError
+from wye.router.errors import PolicyError
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
@@ -32,19 +31,6 @@ class Route(StrEnum):
     STEPS = "steps"
     CLUE = "clue"
     ZOOM = "zoom"
-
-
-def route_named(name: str) -> Route:
-    """The route of that name.
-
-    Raises:
-        QuestionError: There is none; names those that it may have been meant for.
-    """
-    try:
-        return Route(name)
-    except ValueError:
-        meant = suggestion(str(name), Route)
-    raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)

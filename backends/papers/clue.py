@@ -18,13 +18,13 @@ from functools import cached_property
 
 import numpy as np
 
-from wye.backends.numerics import half_products, rank_rows, require_k, top_rows
+from wye.backends.numerics import half_products, in_parts, rank_rows, require_k, top_rows
 from wye.backends.papers.units import QUESTION, Scoring, Set, Units
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.graph import FilteredGraph
-from wye.backends.trigraph.retriever import TriGraphRetriever, in_parts
+from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 

@@ -4,9 +4,8 @@ LinearRAG (arXiv 2510.10114), with additions that were measured to help. A `TriG
 result of each step, so a ranking is explained by the numbers that produced it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
     distinct,
     half_products,
+    in_parts,
     located,
     products,
     products_of,
@@ -51,14 +51,11 @@ from wye.backends.types import (
     bits,
 )
 
-T = TypeVar("T")
 LexicalScores = Callable[[Query], Float32]
 
 Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
 """From questions and a mask over the passages to each question's known similarities."""
 
-CELLS = 16_000_000
-"""Passages times questions of a batch, which bounds an array to 128 MB."""
 
 STANDING = 1000
 """Passages with the best BM25 that get a prior where not all passages do."""
@@ -464,10 +461,3 @@ class TriGraphBatch:
             sentences_per_entity=settings.sentences_per_entity,
             within=None if standing is None else standing_sentences,
         )
-
-
-def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
-    """Split questions into batches of at most `CELLS` cells, for an index of that many passages."""
-    together = max(1, CELLS // max(passages, 1))
-    for start in range(0, len(questions), together):
-        yield questions[start : start + together]

@@ -11,7 +11,7 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 from starlette.responses import JSONResponse
 
-from wye.backends.documents import is_blank
+from wye.backends.text import is_blank
 from wye.router.types import Route
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams

@@ -18,13 +18,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from wye.backends.documents import is_blank
 from wye.backends.errors import suggestion
 from wye.backends.filters import parse_filter
+from wye.backends.text import is_blank
+from wye.router.ask import route_named
 from wye.router.errors import QuestionError
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.removed import FIELDS
-from wye.router.types import Route, route_named
+from wye.router.types import Route
 from wye.service.http.problems import Problem
 from wye.service.search import SearchParams
 

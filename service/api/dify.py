@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from wye.backends.documents import is_blank
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
+from wye.backends.text import is_blank
 from wye.service.api.common import DEFAULT_ROUTE, LONGEST_QUESTION, Exact, Passages
 from wye.service.api.retrieve import headers, retrieve_reply
 from wye.service.http.auth import READ

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wye.backends.documents import is_blank
+from wye.backends.text import is_blank
 from wye.router.types import Route
 from wye.service.errors import ServiceError
 

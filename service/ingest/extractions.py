@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from wye.backends.documents import clean, is_blank
+from wye.backends.documents import clean
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular
 from wye.backends.progress import Progress
@@ -24,6 +24,7 @@ from wye.backends.readers.records import numbered_lines, parse_json
 from wye.backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import StoredSentence
+from wye.backends.text import is_blank
 from wye.backends.types import Passage, PassageAnalyser
 
 _WINDOW = 32

@@ -19,11 +19,11 @@ from wye.backends.store.source import IndexSource
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.types import Metadata, Passage, RankedHit
 from wye.featurizer.errors import FeaturizerError
-from wye.router.ask import Ask
+from wye.router.ask import Ask, route_named
 from wye.router.errors import RouterError
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import Decision, FusedHit, Reply, Route, route_named
+from wye.router.types import Decision, FusedHit, Reply, Route
 
 __all__ = [
     "Decision",

@@ -1,10 +1,8 @@
 """Records and their chunks: every way in which a document can be bad, long or strange."""
 
 import time
-import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -20,7 +18,6 @@ from wye.backends.documents import (
     clean,
     count_words,
     found_document,
-    is_blank,
     joined,
     parse_record,
     split_sentences,
@@ -72,33 +69,6 @@ def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece:
         patch.setattr("wye.backends.documents._PIECE", piece)
         chunks = chunk_text(text, 3)
     assert "".join("".join(chunks).split()) == "".join(text.split())
-
-
-@given(
-    st.text(st.characters(categories=["Cc", "Cf", "M", "Z"]), max_size=20),
-    st.text(max_size=1),
-    st.integers(1, 5),
-)
-def test_a_text_is_blank_if_each_of_its_characters_is(unseen: str, last: str, glance: int) -> None:
-    text = unseen + last
-    kinds = [unicodedata.category(one) for one in text]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.backends.documents._GLANCE", glance)
-        assert is_blank(text) == all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds)
-
-
-def test_each_character_of_a_long_blank_text_is_looked_up_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = []
-
-    def category(one: str) -> str:
-        asked.append(one)
-        return unicodedata.category(one)
-
-    monkeypatch.setattr("wye.backends.documents.unicodedata", SimpleNamespace(category=category))
-    assert is_blank(" \u200b" * 10_000)
-    assert sorted(asked) == [" ", "\u200b"]
 
 
 @given(st.lists(st.sampled_from(["\r", "\n", "\x85", "\x9b", "\u202e", "a", "ab\r\n"])))

@@ -4,6 +4,7 @@
 import re
 import time
 import unicodedata
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -16,6 +17,7 @@ from tests.counting import calls
 from wye.backends.text import (
     entity_key,
     forms,
+    is_blank,
     is_informative,
     normalised,
     occurrences,
@@ -287,3 +289,30 @@ def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[
 def test_stopwords_are_compared_before_stemming() -> None:
     assert terms("this does it", "s", frozenset(["does"])) == ["thi", "it"]
     assert terms("this does it", "none", frozenset(["does"])) == ["this", "it"]
+
+
+@given(
+    st.text(st.characters(categories=["Cc", "Cf", "M", "Z"]), max_size=20),
+    st.text(max_size=1),
+    st.integers(1, 5),
+)
+def test_a_text_is_blank_if_each_of_its_characters_is(unseen: str, last: str, glance: int) -> None:
+    text = unseen + last
+    kinds = [unicodedata.category(one) for one in text]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wye.backends.text._GLANCE", glance)
+        assert is_blank(text) == all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds)
+
+
+def test_each_character_of_a_long_blank_text_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def category(one: str) -> str:
+        asked.append(one)
+        return unicodedata.category(one)
+
+    monkeypatch.setattr("wye.backends.text.unicodedata", SimpleNamespace(category=category))
+    assert is_blank(" \u200b" * 10_000)
+    assert sorted(asked) == [" ", "\u200b"]

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from wye.backends.documents import is_blank
 from wye.backends.progress import Progress, Silent
+from wye.backends.text import is_blank
 from wye.backends.types import Float64, RankedHit
 from wye.router.ask import Ask
 from wye.router.types import Reply, Route

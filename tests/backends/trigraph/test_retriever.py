@@ -551,7 +551,7 @@ def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
     retriever = walks()
     expected = retriever.search(ASKED, 9)
     for cells in (5 * 40, 1):
-        monkeypatch.setattr(trigraph, "CELLS", cells)
+        monkeypatch.setattr("wye.backends.numerics.CELLS", cells)
         assert retriever.search(ASKED, 9) == expected
 
 
