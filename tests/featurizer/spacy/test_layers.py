@@ -12,7 +12,7 @@ from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.layers import WindowEncoder
 from wye.featurizer.spacy.pipeline import Pipeline
 
-QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
+QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 
 
 def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing of its kind

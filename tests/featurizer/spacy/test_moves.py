@@ -14,7 +14,7 @@ import wye.featurizer.spacy.moves
 from wye.featurizer.spacy.moves import Dependencies, Names, Tags
 from wye.featurizer.spacy.pipeline import Pipeline
 
-QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
+QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 PAGE = (
     "Maria Silva of the University of Lisbon sold Blue Harbour Ltd. to the Bank of Norway on 3 May "
     "1926 for $ 4 million .   \n It opened in New York City , on Fifth Avenue"
