@@ -74,7 +74,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """The names that may replace one phrase of a question.
+    """The names found for one phrase of a question.
 
     Attributes:
         phrase: The phrase, as in the question.

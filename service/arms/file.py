@@ -12,7 +12,7 @@ from wye.backends.errors import suggestion
 from wye.router import removed
 from wye.router.types import Route
 from wye.service.arms.arm import RemoteArm
-from wye.service.arms.kinds import KINDS
+from wye.service.arms.kinds import KINDS, kind_named
 from wye.service.collections import COLLECTION, DEFAULT
 from wye.service.errors import ServiceError
 from wye.service.settings import ServiceSettings, load_settings
@@ -133,7 +133,7 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
         if instead := removed.KINDS.get(str(word)):
             raise ServiceError(f"{where} kind: '{word}' was removed. {instead}")
         raise ServiceError(f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}.")
-    kind = KINDS[word]
+    kind = kind_named(word)
     try:
         config = kind.Config.model_validate(table)
     except ValidationError as error:

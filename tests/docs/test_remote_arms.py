@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from tests.docs.examples import ROOT, blocks
-from wye.service.arms.kinds import KINDS
+from wye.service.arms.kinds import KINDS, kind_named
 
 GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
 
@@ -13,7 +13,7 @@ def test_the_guide_has_every_kind_and_every_key() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     named = {*re.findall(r"`([a-z_-]+)`", text)}
     assert {*KINDS} <= named
-    for kind in KINDS.values():
+    for kind in map(kind_named, KINDS):
         assert {*kind.Config.model_fields} <= named, kind
 
 
@@ -22,4 +22,4 @@ def test_every_file_of_it_can_be_read() -> None:
     assert len(files) == 9
     for file in files:
         for table in tomllib.loads(file.text)["arms"].values():
-            assert KINDS[table["kind"]].Config.model_validate(table)
+            assert kind_named(table["kind"]).Config.model_validate(table)

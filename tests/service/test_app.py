@@ -91,7 +91,7 @@ def route_in(client: TestClient, collection: str) -> dict[str, Any]:
 
 
 def test_what_few_servers_need_is_loaded_by_few() -> None:
-    seldom = "{'matplotlib', 'openai', 'opentelemetry.sdk', 'sklearn', 'spacy', 'torch'}"
+    seldom = "{'matplotlib', 'mcp', 'openai', 'opentelemetry.sdk', 'sklearn', 'spacy', 'torch'}"
     program = (
         f"import sys, wye.service.app, wye.service.cli; assert not {seldom} & {{*sys.modules}}"
     )

@@ -1,0 +1,124 @@
+"""What a search returns: hits with their passages, and how they came about."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from wye.backends.trigraph.explanation import Explanation
+from wye.backends.types import Metadata, Passage, RankedHit
+from wye.router.types import Decision, FusedHit, Reply, Route
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found.
+
+    Attributes:
+        id: Id of the passage. It is the document's id, followed by "#" and a number if the document
+            has several passages or its own id ends like that.
+        rank: 1 for the best.
+        score: Higher is better; scores of different routes are not comparable.
+        title: Title of the document.
+        text: Text of the passage.
+        metadata: Metadata of the document.
+        relevance: Probability that it is relevant, 0 to 1; None if it is unknown, since the curves
+            were fitted for other models or settings.
+        why: Its rank in each arm that was asked and in the searches of steps, the active entities
+            that it names, and the names that it gave to steps; empty unless `explain` was set.
+    """
+
+    id: str
+    rank: int
+    score: float
+    title: str
+    text: str
+    metadata: Metadata
+    relevance: float | None = None
+    why: str = ""
+
+
+class Hits(tuple[Hit, ...]):
+    """The hits of one question, best first, and how they were found.
+
+    Attributes:
+        reply: The complete reply, such as the ranking of each arm.
+    """
+
+    reply: Reply
+
+    def __new__(cls, hits: Iterable[Hit], reply: Reply) -> Self:
+        """Make a tuple of hits with the reply that they come from."""
+        made = super().__new__(cls, hits)
+        made.reply = reply
+        return made
+
+    def __repr__(self) -> str:
+        return f"Hits({self.question!r}, route={self.route!s}, {list(self)})"
+
+    @property
+    def question(self) -> str:
+        """The question as asked."""
+        return self.reply.question
+
+    @property
+    def route(self) -> Route:
+        """The route that was taken; never `Route.AUTO`."""
+        return self.reply.route
+
+    @property
+    def answerability(self) -> float | None:
+        """Probability that the index has an answer, 0 to 1; None if it is unknown."""
+        return self.reply.answerability
+
+    @property
+    def decision(self) -> Decision | None:
+        """The router's decision; None if the route was given."""
+        return self.reply.decision
+
+    @property
+    def degraded(self) -> str:
+        """Why the reply is less than was asked for, such as an empty index; normally ""."""
+        return self.reply.ranking.degraded
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time by stage; questions of one batch share it equally."""
+        return self.reply.seconds
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """How the graph ranked; None unless `explain` was set and the graph was asked."""
+        return self.reply.explanation
+
+
+def hits_of(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:
+    """The hits of a reply, with their passages by id."""
+    found = []
+    relevance = reply.relevance or [None] * len(reply.ranking.hits)
+    for hit, likely in zip(reply.ranking.hits, relevance, strict=True):
+        own = passages[hit.id]
+        why = _why(hit, reply) if explain else ""
+        found.append(
+            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, likely, why)
+        )
+    return Hits(found, reply)
+
+
+def _why(found: RankedHit, reply: Reply) -> str:
+    ranks = [
+        f"{name} {hit.rank}"
+        for name, ranking in reply.arms.items()
+        for hit in ranking.hits
+        if hit.id == found.id
+    ]
+    sources = found.sources if isinstance(found, FusedHit) else ()
+    ranks += [f"{Route.STEPS} {one.rank}" for one in sources if one.retriever == Route.STEPS]
+    notes = reply.explanation.passages if reply.explanation else ()
+    named = [entity for note in notes if note.id == found.id for entity in note.entities]
+    candidates = [one for step in reply.chain for one in step.candidates]
+    gave = [one.name for one in candidates if one.passage == found.id and one.put_in]
+    return (
+        ", ".join(ranks)
+        + (f"; names {', '.join(named)}" if named else "")
+        + (f"; gave {', '.join(dict.fromkeys(gave))}" if gave else "")
+    )
