@@ -420,7 +420,7 @@ def test_the_fingerprint_holds_all_that_stored_rows_depend_on(
 
 def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(100))
-    monkeypatch.setattr("wye.featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("wye.featurizer.analyser.perf_counter", lambda: float(next(ticks)))
     chosen = make()
     assert chosen.seconds == {"parsing": 0, "encoding": 0}
     analyse(chosen, ITEMS[:1])
