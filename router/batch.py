@@ -127,33 +127,33 @@ class Batch:
         """
         if self._has_vectors or self._encoding is not None:
             return
-        analyser = self._analyser()
-
-        def encode() -> list[EncodedText]:
-            encoded = analyser.encode_with_states(self.questions)
-            if self._keeps(Route.DENSE):
-                vectors = (text.vector for text in encoded)
-                queries = list(map(Query, self.questions, vectors))
-                scores = self._arms.dense.scores(queries, self._allowed)
-                self._scores[Route.DENSE].update(enumerate(scores))
-            return encoded
-
-        self._encoding = analyser.beside(encode)
+        self._encoding = self._analyser().beside(self._encode)
         if self._keeps(Route.LEXICAL):
             positions = range(len(self.questions))
             with self.stage(Route.LEXICAL, positions):
                 self._score_missing(Route.LEXICAL, positions)
 
     def encode(self) -> None:
-        """Have the vector of every question, waiting for the encoder if it runs."""
-        self.start()
-        if self._has_vectors or self._encoding is None:
+        """Have the vector of every question: wait for the encoder, or run it if it was not begun.
+
+        Where nothing goes on beside it, the hop to its thread would cost a millisecond.
+        """
+        if self._has_vectors:
             return
         with self.stage("encoding", range(len(self.questions))):
-            self.encoded = self._encoding.result()
+            self.encoded = self._encoding.result() if self._encoding else self._encode()
         vectors = [text.vector for text in self.encoded]
         self.queries[:] = map(lambda q, v: replace(q, vector=v), self.queries, vectors)
         self._has_vectors = True
+
+    def _encode(self) -> list[EncodedText]:
+        encoded = self._analyser().encode_with_states(self.questions)
+        if self._keeps(Route.DENSE):
+            vectors = (text.vector for text in encoded)
+            queries = list(map(Query, self.questions, vectors))
+            scores = self._arms.dense.scores(queries, self._allowed)
+            self._scores[Route.DENSE].update(enumerate(scores))
+        return encoded
 
     def parse(self, positions: Sequence[int], *, tokens: bool = False) -> None:
         """Parse questions that are not parsed yet, or lack tokens that are wanted."""
@@ -306,7 +306,8 @@ class Batch:
         by_names = _BY_NAMES.intersection(arms)
         if not by_names and Route.DENSE not in arms:
             return
-        self.start()
+        if by_names:
+            self.start()
         unnamed: Sequence[int] = positions if by_names else ()
         if by_names == {Route.GRAPH}:
             with self.stage("seeds", positions):
