@@ -28,22 +28,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wye.library import (
-        Decision,
-        Document,
-        Error,
-        Hit,
-        Hits,
-        Index,
-        IngestReport,
-        Passage,
-        Reading,
-        Route,
-        Settings,
-        create,
-        open,  # noqa: A004 - wye.open
-        read,
-    )
+    from wye.backends.store.ingest import IngestReport
+    from wye.backends.types import Passage
+    from wye.hits import Hit, Hits
+    from wye.library import Document, Error, Index, Reading, create, open, read  # noqa: A004
+    from wye.router.settings import Settings
+    from wye.router.types import Decision, Route
 
 __all__ = [
     "Decision",

@@ -18,29 +18,13 @@ from wye.backends.store.ingest import IngestReport
 from wye.backends.store.source import IndexSource
 from wye.backends.types import Metadata, Passage
 from wye.featurizer.errors import FeaturizerError
-from wye.hits import Hit, Hits, hits_of
+from wye.hits import Hit as Hit  # noqa: PLC0414 - `import wye` gives it
+from wye.hits import Hits, hits_of
 from wye.router.ask import Ask, route_named
 from wye.router.errors import RouterError
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Decision, Route
-
-__all__ = [
-    "Decision",
-    "Document",
-    "Error",
-    "Hit",
-    "Hits",
-    "Index",
-    "IngestReport",
-    "Passage",
-    "Reading",
-    "Route",
-    "Settings",
-    "create",
-    "open",
-    "read",
-]
 
 
 class Error(RouterError):

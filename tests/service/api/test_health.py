@@ -1,5 +1,6 @@
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,14 +15,18 @@ from wye.service.http.auth import Scope, new_key
 RIVER = {"question": "What river is it?", "route": "dense"}
 
 
-def test_it_is_healthy_before_it_is_ready(serve: Serve, library: Library) -> None:
-    library.seconds = {Route.DENSE: 1.0}
+def test_it_is_healthy_before_it_is_ready(
+    serve: Serve, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_built = Event()
+    monkeypatch.setattr(library, "build", lambda: is_built.wait(60))
     client = serve(library, ready=False)
     assert client.get("/health").json()["status"] == "ok"
     assert client.get("/ready").status_code == 503
     early = client.post("/v1/retrieve", json=RIVER)
     assert (early.status_code, early.json()["type"]) == (503, "urn:wye:problem:loading")
     assert early.headers["retry-after"] == "1"
+    is_built.set()
     until(lambda: client.get("/ready").status_code == 200)
     assert client.get("/ready").json() == {
         "status": "ready",
