@@ -35,10 +35,9 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, metadata_json, vector_array
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
-from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 
 RARE = 3
 """Names are renamed if at most this many passages mention them."""

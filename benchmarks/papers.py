@@ -29,13 +29,12 @@ from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
-from wye.router.ask import Ask
 from wye.router.batch import Batch
 from wye.router.evidence import log_share
 from wye.router.fusion import added_up
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 from wye.training.data.dataset import Dataset, read_dataset
 from wye.training.data.examples import Examples
 from wye.training.data.replaying import contains_any, words

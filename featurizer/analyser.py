@@ -1,6 +1,7 @@
 """The analyser: the one place that runs the parser and the encoder."""
 
 import os
+import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +23,9 @@ from wye.featurizer.constituency.parser import (
 )
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.layers import OneThread
+from wye.featurizer.spacy.parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
-from wye.featurizer.threads import OneThread
 from wye.featurizer.types import (
     EntityMention,
     Float32,
@@ -53,6 +54,7 @@ FIRST_SLICE, SLICE_PASSAGES = 32, 128
 CHARACTERS_PER_TOKEN = 20
 # Tokens encoded between two pauses.
 STEP_TOKENS = 1_024
+_WORD_OR_SIGN = re.compile(r"[^\W_]+|[^\w\s]|_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ class Analyser:
     @property
     def has_parser(self) -> bool:
         """Whether the parser is loaded."""
-        return self.parser.is_loaded
+        return self.parser.pipeline is not None
 
     def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
         """The syntax of questions, given their parses with tokens.
@@ -446,6 +448,12 @@ class Analyser:
         Without this bound, the rest of the text would be tokenised and cut off in every window.
         """
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
+
+
+def token_count(question: str) -> int:
+    """Estimated number of tokens of a question that are parsed; needs no model."""
+    read = question[:QUESTION_CHARACTERS]
+    return min(QUESTION_TOKENS, 1 + len(_WORD_OR_SIGN.findall(read)))
 
 
 def open_syntax_parser(settings: AnalyserSettings) -> SyntaxParser:

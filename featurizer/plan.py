@@ -14,8 +14,6 @@ from itertools import groupby, pairwise
 
 from wye.featurizer.plan_phrases import (
     ASKING,
-    MAKERS,
-    OFFICES,
     ORDERS,
     POLITE,
     RELATIVE,
@@ -26,26 +24,14 @@ from wye.featurizer.plan_phrases import (
     type_of_noun,
 )
 from wye.featurizer.question import words
-from wye.featurizer.spacy.parser import token_count
 from wye.featurizer.types import Span, Token
 
 LEVELS = 3
 STEPS = 6
 LONG = 14
 
-_FIRST = re.compile(r"\W*\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]s)?")
-_LINK = re.compile(
-    r"\b(?:of|for|in|at|behind|to|from|on|by|with|after|before|during|between|and|or|both|than|"
-    r"who|whom|whose|that|which|where|when|\w{3,}ing)\b|['\N{RIGHT SINGLE QUOTATION MARK},]|"
-    rf"\b(?:{'|'.join(sorted(OFFICES | MAKERS))})\b(?! of\b)"
-)
-"""Words that link a description to what it describes."""
-_ASKS_FOR_ALL = re.compile(r"\W*(?:who|what)(?:'s| is| was| are| were) ")
-"""The beginning of a question that asks for the whole rest: "What is the capital of …?"."""
 _OR = re.compile(r",? or (?:the |an? )?", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:the|an?) $", re.IGNORECASE)
-_DESCRIBED = r"(?:the|an?) (?:[\w'-]+ ){1,3}?(?:of|where|which|whose|whom|who|that|by|for)\b"
-_NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 _DO = words("do does did 's")
 _AUXILIARIES = words(
@@ -58,27 +44,6 @@ _TYPES_BY_LABEL = {
     "WORK_OF_ART": "work",
 }
 _COMPARING = words("both same share common either alike different difference")
-
-
-def may_have_plan(question: str) -> bool:
-    """Whether a question may have a plan, judged by its words without a parse.
-
-    It was True for all of some thousand questions that have a plan.
-    """
-    text = question.lower()
-    if token_count(text) >= LONG:
-        return True
-    first = _FIRST.match(text)
-    links = len(_LINK.findall(text, first.end() if first else 0))
-    return links > bool(_ASKS_FOR_ALL.match(text))
-
-
-def is_nested(question: str) -> bool:
-    """Whether a description stands in another one, as in "the employer of the inventor of …".
-
-    It is judged by words without a parse.
-    """
-    return _NESTED.search(question) is not None
 
 
 @dataclass(frozen=True, slots=True)

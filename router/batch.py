@@ -15,12 +15,11 @@ import numpy as np
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Coverage, Float32, Float64, Mention, Query, Ranking, Scores
-from wye.featurizer.analyser import Analyser
+from wye.featurizer.analyser import Analyser, token_count
 from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.encoder import EncodedText
-from wye.featurizer.plan import Plan, may_have_plan, plan_by_dependencies, with_names
+from wye.featurizer.plan import Plan, plan_by_dependencies, with_names
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
-from wye.featurizer.spacy.parser import token_count
 from wye.featurizer.types import Parse, Syntax
 from wye.router.arms import Arms, GraphBatch, TextArm
 from wye.router.evidence import (
@@ -33,6 +32,7 @@ from wye.router.evidence import (
     signals,
 )
 from wye.router.fusion import FusionSettings, fuse_text
+from wye.router.policy import may_have_plan
 from wye.router.types import FURTHER, ArmResults, Route
 
 LONGEST_STEPPED = 40

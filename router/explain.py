@@ -1,14 +1,16 @@
-"""Explains a score by its features, finds what would change the route, and puts both in words."""
+"""Explains a score by its features, and puts a decision in words."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
+from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.plan import Plan
 from wye.router.evidence import (
     CHEAP_SIGNALS,
     NAME_SIGNALS,
@@ -16,9 +18,8 @@ from wye.router.evidence import (
     RETURNED_PREFIX,
     SEED_SIGNALS,
 )
-from wye.router.policy import SCORE, decide
 from wye.router.scorer import Scorer
-from wye.router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
+from wye.router.types import BASELINE, SCORE, Contribution, Decision, Route
 
 POINTS = 8
 """Points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path."""
@@ -101,43 +102,6 @@ def contributions(
     ]
     parts.sort(key=lambda part: (-abs(part.logit), part.name))
     return Contribution(BASELINE, attribution.baseline), *parts
-
-
-def nearest_change(
-    score: float, thresholds: Thresholds, simple: Route = Route.DENSE
-) -> Change | None:
-    """The smallest change of the score that changes the route.
-
-    Scores of 0 and 1 cannot be reached, since no logit gives them.
-
-    Returns:
-        The change to the nearer threshold, to the higher one if both are equally near; None if
-        every score takes the same route.
-    """
-    here = decide(score, thresholds, simple=simple).route
-    changes: list[Change] = []
-    for threshold in (thresholds.high, thresholds.low):
-        for reached in _past(threshold, score):
-            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple).route
-            if 0 < reached < 1 and route != here:
-                logits = _logit(threshold) - _logit(score)
-                changes.append(Change(route, threshold, threshold - score, logits))
-                break
-    return min(changes, key=lambda change: (abs(change.score), -change.score), default=None)
-
-
-def _past(threshold: float, score: float) -> list[float]:
-    """Scores to try for a move to a threshold: on it, and just beyond it."""
-    above, below = math.nextafter(threshold, math.inf), math.nextafter(threshold, -math.inf)
-    if threshold == score:
-        return [above, below]
-    return [threshold, above if threshold > score else below]
-
-
-def _logit(score: float) -> float:
-    if score <= 0:
-        return -math.inf
-    return math.log(score) - math.log1p(-score) if score < 1 else math.inf
 
 
 _SURE = 0.5
@@ -263,3 +227,11 @@ def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
+
+
+def in_words(
+    decision: Decision, trees: Sequence[Tree], plan: Plan, seeds: Sequence[SeedStats] | None
+) -> Decision:
+    """Add a summary in words and the question's trees and plan to a decision."""
+    words = summary(decision, seeds)
+    return replace(decision, trees=tuple(map(str, trees)), plan=plan, summary=words)

@@ -11,21 +11,17 @@ from itertools import islice
 from time import perf_counter, process_time
 
 from wye.backends.numerics import in_parts
+from wye.backends.text import is_blank
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Ranking
 from wye.featurizer.analyser import Analyser
-from wye.featurizer.constituency.tree import Tree
-from wye.featurizer.plan import Plan, is_nested
-from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
+from wye.featurizer.plan import Plan
 from wye.router.arms import Arms
-from wye.router.ask import Ask, check
-from wye.router.batch import Batch, plan_of
+from wye.router.batch import Batch
 from wye.router.errors import ModelFileError, QuestionError
-from wye.router.evidence import without_corpus
-from wye.router.explain import summary
+from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
-from wye.router.model import RoutingModel
-from wye.router.policy import UNFAMILIAR, with_plan
+from wye.router.policy import UNFAMILIAR, RoutingModel, is_nested, with_plan
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import StepSearch
 from wye.router.steps import (
@@ -36,7 +32,7 @@ from wye.router.steps import (
     StepsResult,
     step_through,
 )
-from wye.router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
+from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 NO_RELEVANCE = (
@@ -46,7 +42,25 @@ NO_RELEVANCE = (
 _NO_PLAN = Plan()
 _WITH_GRAPH = frozenset({Route.GRAPH, Route.FUSION, Route.STEPS, *FURTHER})
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
-_DECIDE = Ask(k=1)
+JUST_DECIDE = Ask(k=1)
+
+
+def check(questions: Sequence[str], k: int = 1) -> None:
+    """Refuse questions that no route can answer; the gateway calls this itself.
+
+    Raises:
+        QuestionError: A question is empty or not Unicode text, or k is no whole number from 1.
+    """
+    if not hasattr(k, "__index__"):
+        raise QuestionError(f"k is {k!r:.40}; ask for a whole number of hits.")
+    if k < 1:
+        raise QuestionError(f"k is {k}; ask for at least 1 hit.")
+    for number, question in enumerate(questions, start=1):
+        name = f"Question {number}" if len(questions) > 1 else "The question"
+        if is_blank(question):
+            raise QuestionError(f"{name} is empty; ask with at least one word.")
+        if not question.isascii() and any("\ud800" <= letter <= "\udfff" for letter in question):
+            raise QuestionError(f"{name} is not valid Unicode; send it in UTF-8.")
 
 
 def no_router() -> RoutingModel:
@@ -179,7 +193,7 @@ class Gateway:
             )
             yield Begun(replies, in_steps, partial(self._finish, course))
 
-    def decide(self, questions: Sequence[str], ask: Ask = _DECIDE) -> list[Decision]:
+    def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
         """Decide which route `search` would take for each question with `Route.AUTO`.
 
         Raises:
@@ -278,7 +292,7 @@ class Gateway:
             seeds = batch.seeds(positions)
             batch.find_names(positions)
         return [
-            _in_words(decision, batch.trees(row), batch.plan(row), seeds[row])
+            in_words(decision, batch.trees(row), batch.plan(row), seeds[row])
             for row, decision in enumerate(decisions)
         ]
 
@@ -441,44 +455,6 @@ def _with_sentences(stepped: StepsResult, passages: Passages) -> StepsResult:
         for step in stepped.chain
     )
     return replace(stepped, chain=chain)
-
-
-def decide_without_index(
-    questions: Sequence[str], analyser: Analyser, model: RoutingModel, ask: Ask = _DECIDE
-) -> list[Decision]:
-    """Decide the route of each question, by a router that uses features of the question alone.
-
-    Raises:
-        QuestionError: A question is empty, or there is no such operating point.
-        ModelFileError: The router also uses signals of a corpus.
-        PolicyError: No route can meet the latency.
-    """
-    check(questions)
-    if model.asks_corpus:
-        raise ModelFileError(
-            "This router also needs the corpus. Name its index with --index DIR or WYE_INDEX."
-        )
-    parses = analyser.parse_questions(questions, tokens=True)
-    trees = ask.explain or not TREE_FEATURES.isdisjoint(model.needs)
-    syntaxes = analyser.syntax_of(parses, trees=trees)
-    features = without_corpus(syntax_matrix(syntaxes, model.needs))
-    decisions = model.at(ask.point).decide(
-        features, max_latency_ms=ask.max_latency_ms, explain=ask.explain
-    )
-    if not ask.explain:
-        return decisions
-    return [
-        _in_words(decision, syntax.trees, plan_of(parse.text, parse), None)
-        for decision, syntax, parse in zip(decisions, syntaxes, parses, strict=True)
-    ]
-
-
-def _in_words(
-    decision: Decision, trees: Sequence[Tree], plan: Plan, seeds: Sequence[SeedStats] | None
-) -> Decision:
-    """Add a summary in words and the question's trees and plan to a decision."""
-    words = summary(decision, seeds)
-    return replace(decision, trees=tuple(map(str, trees)), plan=plan, summary=words)
 
 
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:

@@ -23,8 +23,7 @@ from safetensors.numpy import save as save_tensors
 
 from wye.backends.files import canonical_json, write_atomically
 from wye.router.errors import FeatureError, ModelFileError, PolicyError
-from wye.router.model import RoutingModel
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard, Trees
 from wye.router.types import Route, Thresholds
 

@@ -1,16 +1,28 @@
-"""Turns a score into a route by two thresholds, or by what the caller asks for. Pure functions."""
+"""Decides which route a question takes: by a score, two thresholds, a time budget and its words.
+
+`RoutingModel` is the router that serves and is evaluated; all other functions are pure.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
+from wye.backends.numerics import logistic
 from wye.backends.types import Float64, Int64
+from wye.featurizer.analyser import token_count
+from wye.featurizer.plan import LONG
+from wye.featurizer.plan_phrases import MAKERS, OFFICES
 from wye.router.errors import PolicyError, QuestionError
-from wye.router.types import Route, Thresholds
+from wye.router.evidence import asks_corpus, share_at_hand
+from wye.router.explain import Explainer, contributions
+from wye.router.scorer import UNKNOWN, Scorer
+from wye.router.types import SCORE, Change, Decision, Route, Thresholds
 
-SCORE = "score"
 FORCED = "forced"
 """The reason for a route that the caller named."""
 SURE = 0.05
@@ -18,6 +30,18 @@ SURE = 0.05
 route is then taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
+
+_FIRST = re.compile(r"\W*\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]s)?")
+_LINK = re.compile(
+    r"\b(?:of|for|in|at|behind|to|from|on|by|with|after|before|during|between|and|or|both|than|"
+    r"who|whom|whose|that|which|where|when|\w{3,}ing)\b|['\N{RIGHT SINGLE QUOTATION MARK},]|"
+    rf"\b(?:{'|'.join(sorted(OFFICES | MAKERS))})\b(?! of\b)"
+)
+"""Words that link a description to what it describes."""
+_ASKS_FOR_ALL = re.compile(r"\W*(?:who|what)(?:'s| is| was| are| were) ")
+"""The beginning of a question that asks for the whole rest: "What is the capital of …?"."""
+_DESCRIBED = r"(?:the|an?) (?:[\w'-]+ ){1,3}?(?:of|where|which|whose|whom|who|that|by|for)\b"
+_NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +153,7 @@ def may_take_steps(
         choice: The choice by the score, or fusion for an unfamiliar question.
         share_at_hand: See `evidence.share_at_hand`; NaN if not known.
         budget: Steps do not fit a budget that lacks their estimate.
-        nested: Whether its words nest descriptions (`featurizer.plan.is_nested`). Few questions to
+        nested: Whether its words nest descriptions (`is_nested`). Few questions to
             learn from do so without a name, so a low score says little about them.
     """
     if choice.reason not in {SCORE, UNFAMILIAR}:
@@ -189,3 +213,163 @@ def _within(
         return Choice(order[fastest], f"budget: no route fits {limit:g} ms, this is the fastest")
     nearest = min(fits, key=lambda other: (abs(other - band), -other if upwards else other))
     return Choice(order[nearest], f"budget: {wanted}, {limit:g} ms are allowed")
+
+
+def nearest_change(
+    score: float, thresholds: Thresholds, simple: Route = Route.DENSE
+) -> Change | None:
+    """The smallest change of the score that changes the route.
+
+    Scores of 0 and 1 cannot be reached, since no logit gives them.
+
+    Returns:
+        The change to the nearer threshold, to the higher one if both are equally near; None if
+        every score takes the same route.
+    """
+    here = decide(score, thresholds, simple=simple).route
+    changes: list[Change] = []
+    for threshold in (thresholds.high, thresholds.low):
+        for reached in _past(threshold, score):
+            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple).route
+            if 0 < reached < 1 and route != here:
+                logits = _logit(threshold) - _logit(score)
+                changes.append(Change(route, threshold, threshold - score, logits))
+                break
+    return min(changes, key=lambda change: (abs(change.score), -change.score), default=None)
+
+
+def _past(threshold: float, score: float) -> list[float]:
+    """Scores to try for a move to a threshold: on it, and just beyond it."""
+    above, below = math.nextafter(threshold, math.inf), math.nextafter(threshold, -math.inf)
+    if threshold == score:
+        return [above, below]
+    return [threshold, above if threshold > score else below]
+
+
+def _logit(score: float) -> float:
+    if score <= 0:
+        return -math.inf
+    return math.log(score) - math.log1p(-score) if score < 1 else math.inf
+
+
+def may_have_plan(question: str) -> bool:
+    """Whether a question may have a plan, judged by its words without a parse.
+
+    It was True for all of some thousand questions that have a plan.
+    """
+    text = question.lower()
+    if token_count(text) >= LONG:
+        return True
+    first = _FIRST.match(text)
+    links = len(_LINK.findall(text, first.end() if first else 0))
+    return links > bool(_ASKS_FOR_ALL.match(text))
+
+
+def is_nested(question: str) -> bool:
+    """Whether a description stands in another one, as in "the employer of the inventor of …".
+
+    It is judged by words without a parse.
+    """
+    return _NESTED.search(question) is not None
+
+
+class RoutingModel:
+    """A scorer with its policy, by name and version."""
+
+    def __init__(self, name: str, scorer: Scorer, policy: Policy, folder: Path | None) -> None:
+        """Combine a scorer and a policy.
+
+        Args:
+            name: Name and version, "name/v1".
+            folder: Folder that it was loaded from; None if it is not written yet.
+        """
+        self.name = name
+        self.scorer = scorer
+        self.policy = policy
+        self.folder = folder
+        self._explainer = Explainer(scorer)
+
+    @property
+    def asks_corpus(self) -> bool:
+        """Whether it uses signals of the corpus, so that deciding takes an index."""
+        return asks_corpus(self.needs)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns that it uses."""
+        return self.scorer.names
+
+    def with_policy(self, policy: Policy) -> "RoutingModel":
+        """The same scorer under another policy."""
+        changed = copy(self)  # scorer and explainer do not depend on the policy
+        changed.policy = policy
+        return changed
+
+    def at(self, point: str) -> "RoutingModel":
+        """The same scorer with the thresholds of an operating point; "" for those in use.
+
+        Raises:
+            QuestionError: There is no such point.
+        """
+        if not point:
+            return self
+        return self.with_policy(replace(self.policy, thresholds=self.policy.at(point)))
+
+    def decide(
+        self,
+        features: Float64,
+        *,
+        nested: Sequence[bool] | None = None,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """Decide a route for each question, with the same bits alone and in a batch.
+
+        Args:
+            features: (n, width) float64, in the order of the featurizer's names.
+            nested: (n,) whether each question's words nest descriptions; None if not known.
+            max_latency_ms: Time budget of an answer in ms.
+            explain: Whether to add contributions and the nearest change.
+
+        Raises:
+            FeatureError: The scorer cannot take these features.
+            PolicyError: The budget is not above 0, or latencies are not known.
+        """
+        policy = self.policy
+        budget = (
+            None if max_latency_ms is None else LatencyBudget(max_latency_ms, policy.latency_ms)
+        )
+        scorer, thresholds = self.scorer, policy.thresholds
+        inputs = scorer.inputs(features)
+        known = scorer.knows(inputs)
+        logits = np.where(known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
+        scores = logistic(logits)
+        at_hand = share_at_hand(features) if thresholds.steps else np.full(len(features), np.nan)
+        decisions: list[Decision] = []
+        for row, share in enumerate(at_hand.tolist()):
+            logit, score = float(logits[row]), float(scores[row])
+            is_nested = nested is not None and nested[row]
+            choice = decide(score, thresholds, simple=policy.simple, budget=budget)
+            if choice.reason == SCORE and not known[row]:
+                choice = Choice(Route.FUSION, UNFAMILIAR)
+            decision = Decision(
+                choice.route,
+                score,
+                logit,
+                thresholds,
+                choice.reason,
+                self.name,
+                simple=policy.simple,
+                planned=thresholds.steps > 0
+                and may_take_steps(choice, score, share, thresholds, budget, nested=is_nested),
+            )
+            if explain and known[row]:
+                attribution = self._explainer.attribute(inputs[row], logit)
+                shown = features[row][scorer.columns]
+                decision = replace(
+                    decision,
+                    contributions=contributions(attribution, scorer.names, shown),
+                    nearest_change=nearest_change(score, thresholds, policy.simple),
+                )
+            decisions.append(decision)
+        return decisions

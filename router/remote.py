@@ -42,8 +42,8 @@ from wye.router.evidence import (
 )
 from wye.router.explain import summary
 from wye.router.fusion import added_up, fuse, scaled
-from wye.router.model import RoutingModel
 from wye.router.model_files import load_router
+from wye.router.policy import RoutingModel
 from wye.router.types import ArmResults, Decision, Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]

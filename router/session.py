@@ -15,17 +15,19 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.types import Passage
 from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
+from wye.router.batch import plan_of
 from wye.router.errors import ModelFileError
-from wye.router.evidence import COLUMNS, schema_id
-from wye.router.gateway import Gateway
-from wye.router.model import RoutingModel
+from wye.router.evidence import COLUMNS, schema_id, without_corpus
+from wye.router.explain import in_words
+from wye.router.gateway import JUST_DECIDE, Gateway, check
 from wye.router.model_files import load_router, read_policy
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
 from wye.router.snapshot import Snapshot, later_files
-from wye.router.types import ARMS
+from wye.router.types import ARMS, Ask, Decision
 
 
 class ModelCache:
@@ -394,6 +396,36 @@ def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """
     own = _own_router(settings, models.analyser(settings.analyser), models)
     return _under_thresholds(own, settings.router)
+
+
+def decide_without_index(
+    questions: Sequence[str], analyser: Analyser, model: RoutingModel, ask: Ask = JUST_DECIDE
+) -> list[Decision]:
+    """Decide the route of each question, by a router that uses features of the question alone.
+
+    Raises:
+        QuestionError: A question is empty, or there is no such operating point.
+        ModelFileError: The router also uses signals of a corpus.
+        PolicyError: No route can meet the latency.
+    """
+    check(questions)
+    if model.asks_corpus:
+        raise ModelFileError(
+            "This router also needs the corpus. Name its index with --index DIR or WYE_INDEX."
+        )
+    parses = analyser.parse_questions(questions, tokens=True)
+    trees = ask.explain or not TREE_FEATURES.isdisjoint(model.needs)
+    syntaxes = analyser.syntax_of(parses, trees=trees)
+    features = without_corpus(syntax_matrix(syntaxes, model.needs))
+    decisions = model.at(ask.point).decide(
+        features, max_latency_ms=ask.max_latency_ms, explain=ask.explain
+    )
+    if not ask.explain:
+        return decisions
+    return [
+        in_words(decision, syntax.trees, plan_of(parse.text, parse), None)
+        for decision, syntax, parse in zip(decisions, syntaxes, parses, strict=True)
+    ]
 
 
 @cache

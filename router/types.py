@@ -1,13 +1,14 @@
-"""The router's types: routes, results of the arms, decisions and replies."""
+"""The router's types: routes, what is wanted for a question, results, decisions and replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from wye.backends.errors import suggestion
 from wye.backends.types import Coverage, Query, RankedHit, Ranking
 from wye.featurizer.plan import Plan
-from wye.router.errors import PolicyError
+from wye.router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
@@ -43,6 +44,47 @@ add a name here and a line in `wye.router.session.FURTHER_ARMS`."""
 
 USUAL = tuple(route for route in Route if route not in FURTHER)
 """The routes that are prepared, evaluated and fitted."""
+
+
+def route_named(name: str) -> Route:
+    """The route of that name.
+
+    Raises:
+        QuestionError: There is none; names those that it may have been meant for.
+    """
+    try:
+        return Route(name)
+    except ValueError:
+        meant = suggestion(str(name), Route)
+    raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is wanted for a question; questions asked alike can be answered together.
+
+    Attributes:
+        route: The route to take; with `Route.AUTO` the router chooses.
+        k: Hits for each question; all passages if there are fewer.
+        filter: Metadata filter as parsed JSON. It applies before the search: a passage that it
+            excludes takes no part.
+        explain: Whether to explain the router's decision, the graph's ranking where the graph is
+            run, and which sentences gave the names of steps.
+        max_latency_ms: Time budget in ms where the router chooses; no further step begins after it.
+        min_relevance: Drop hits whose probability of being relevant is lower, 0 to 1.
+        point: Operating point of the router, such as "fast"; "" for the thresholds in use.
+        text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because a
+            remote arm is the graph. The reply still has the router's decision.
+    """
+
+    route: Route = Route.AUTO
+    k: int = 5
+    filter: object | None = None
+    explain: bool = False
+    max_latency_ms: float | None = None
+    min_relevance: float = 0.0
+    point: str = ""
+    text_only: bool = False
 
 
 class FusedHit(RankedHit):
@@ -187,6 +229,8 @@ class TimedArmResults:
     open: bool = False
 
 
+SCORE = "score"
+"""The reason for a route that the score alone gives."""
 BASELINE = "(average question)"
 """Name of the contribution that every question starts from."""
 

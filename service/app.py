@@ -35,7 +35,7 @@ from wye.service.api import (
     vector_stores,
 )
 from wye.service.arms.file import read_arms
-from wye.service.collections import Collection, router_settings
+from wye.service.collections import IndexCollection, router_settings
 from wye.service.errors import ServiceError
 from wye.service.http import problems
 from wye.service.http.auth import KeyRing, refuse_open_server
@@ -129,7 +129,7 @@ def build(
     service = Service(
         settings,
         {
-            **{name: Collection(name, opener) for name, opener in openers.items()},
+            **{name: IndexCollection(name, opener) for name, opener in openers.items()},
             **remote_collections(settings, list(openers), arms, models),
         },
         ring=ring,

@@ -1,32 +1,26 @@
-"""Collections: named indexes, each with the version that is searched now."""
+"""Collections with an index: names and routers, and how they are opened and kept up to date."""
 
 import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
 
 import pyarrow as pa
 
 from wye.backends.errors import BackendError
-from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
-from wye.router.ask import Ask
 from wye.router.deriving import Deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
-from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
-from wye.router.types import USUAL, Route
+from wye.router.types import USUAL, Ask, Route
 from wye.service.errors import ServiceError
-from wye.service.http.problems import Problem
 from wye.service.logs import LOG
+from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServiceSettings
-
-T = TypeVar("T")
 
 DEFAULT = "default"
 
@@ -71,90 +65,17 @@ def index_folders(
     return folders
 
 
-INDEX = "index"
-THRESHOLDS = "thresholds"
-BASE = "base"
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 
 
-class Collection:
-    """A named index, with the version that is searched now.
-
-    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
-    with the last batch that holds it.
-
-    Attributes:
-        unavailable: Routes that the installation lacks, and why.
-        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
-        gone: Why the version that is searched can no longer be read; "" while it can.
-    """
+class IndexCollection(Collection):
+    """A collection with an index."""
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
-        self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.gone = ""
-        self.unavailable: dict[Route, str] = {}
+        super().__init__(name)
         self._open = open_
-        self._session: Session | None = None
         self._deriving: Deriving | None = None
         self._derived_for = 0  # passages on top of the base when `_deriving` was started
-
-    has_index = True
-    """Whether there is an index here, to which documents can be written."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is loaded."""
-        return self._session is not None
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy, which turns scores into routes; None without a router."""
-        return self._session.policy if self._session else None
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        return self._session.router_name if self._session else ""
-
-    def require_ready(self) -> None:
-        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
-        if not self.is_ready:
-            raise self._loading()
-        if self.gone:
-            raise Problem(503, "unavailable", self.gone, retry_after=10)
-
-    def require_route(self, route: Route) -> None:
-        """Refuse (409) a route that the installation lacks."""
-        if lacking := self.unavailable.get(route):
-            raise Problem(
-                409,
-                "no-such-route",
-                f"Route '{route}' is not available in '{self.name}': {lacking}",
-            )
-
-    def _loading(self) -> Problem:
-        why = f" ({self.error})" if self.error else ""
-        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-        return Problem(503, "loading", sentence, retry_after=1)
-
-    @property
-    def session(self) -> Session:
-        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
-        if self._session is None:
-            raise self._loading()
-        return self._session
-
-    @property
-    def analyser(self) -> Analyser:
-        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
-        return self.session.analyser
-
-    @property
-    def error(self) -> str:
-        """All present faults in one text; "" for none."""
-        faults = dict.fromkeys((self.gone, *self.faults.values()))
-        return " ".join(fault for fault in faults if fault)
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -200,28 +121,11 @@ class Collection:
         self._check_files(self._session)
         return moved or retuned
 
-    def facts(self) -> dict[str, object]:
-        """Name, version, passages, router, thresholds and faults, as plain values."""
-        session = self._session
-        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
-        if session is not None:
-            facts |= {"index_version": session.version, "passages": session.count}
-            if session.fault:
-                facts["note"] = session.fault
-        if not self.has_index:
-            facts["index"] = False
-        if self.policy is not None:
-            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
-        if self.error:
-            facts["error"] = self.error
-        return facts
-
     def close(self) -> None:
         """End the derivation, if one runs, and close the session."""
         if self._deriving is not None:
             self._deriving.stop()
-        if self._session is not None:
-            self._session.close()
+        super().close()
 
     def _derive(self, session: Session) -> None:
         """Start to derive a newer base if the present one was outgrown."""
@@ -246,19 +150,6 @@ class Collection:
         if gone != self.gone:
             LOG.error(gone) if gone else LOG.info("readable again", extra=self.facts())
         self.gone = gone
-
-    def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
-        """The result of `newer`; None if it failed, which is logged and kept in `faults`."""
-        try:
-            later = newer()
-        except Exception as error:  # noqa: BLE001 - the present one stays in use
-            if str(error) != self.faults[what]:
-                extra = {"collection": self.name, "of": what, "error": str(error)}
-                LOG.error("refresh failed", extra=extra)
-            self.faults[what] = str(error)
-            return None
-        self.faults[what] = ""
-        return later
 
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
         """Switch to a newer session, if there is one."""

@@ -19,14 +19,12 @@ from wye.backends.errors import BackendError, FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.store.index import PassageStore
 from wye.featurizer.errors import FeaturizerError
-from wye.router.ask import Ask
 from wye.router.errors import RouterError
-from wye.router.gateway import decide_without_index
 from wye.router.remote import ArmQuestion
 from wye.router.request_log import RequestLog
-from wye.router.session import ModelCache, Session, open_router
+from wye.router.session import ModelCache, Session, decide_without_index, open_router
 from wye.router.settings import RoutingSettings
-from wye.router.types import USUAL, Route
+from wye.router.types import USUAL, Ask, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
 from wye.service.collections import WARM_UP, check_router, router_settings

@@ -8,11 +8,11 @@ from time import perf_counter
 from typing import Any
 
 from wye.service.batching import Batcher
-from wye.service.collections import INDEX, Collection
 from wye.service.http.auth import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
+from wye.service.search import INDEX, Collection
 from wye.service.settings import ServiceSettings
 
 

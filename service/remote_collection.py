@@ -7,20 +7,19 @@ from typing import NoReturn
 
 from wye.featurizer.analyser import Analyser
 from wye.router.errors import RouterError
-from wye.router.model import RoutingModel
 from wye.router.model_files import read_policy
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import ReturnedPassages, decide_by_passages, load_passage_router
 from wye.router.session import ModelCache, Session
 from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
 from wye.router.types import Decision, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import names_without_index
-from wye.service.collections import THRESHOLDS, Collection, index_folders, router_settings
+from wye.service.collections import index_folders, router_settings
 from wye.service.errors import ServiceError
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import SearchParams
+from wye.service.search import THRESHOLDS, Collection, SearchParams
 from wye.service.settings import ServiceSettings
 
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
@@ -71,7 +70,7 @@ class RemoteCollection(Collection):
             analyser: Loads the models for arms that need our vectors; deciding needs none.
             has_graph: Whether an arm replaces the graph.
         """
-        super().__init__(name, self._refuse)
+        super().__init__(name)
         self._routing = routing
         self._load_analyser = analyser
         self._model: RoutingModel | None = None
@@ -93,7 +92,7 @@ class RemoteCollection(Collection):
     @property
     def session(self) -> Session:
         """There is none: always a `Problem` 409."""
-        self._refuse()
+        raise Problem(409, "no-index", NO_INDEX.format(self.name))
 
     @property
     def analyser(self) -> Analyser:
@@ -112,7 +111,12 @@ class RemoteCollection(Collection):
 
     def load(self) -> None:
         """Read the router; without one, the route auto is unavailable and says why."""
-        self._read()
+        try:
+            self._model = read_passage_router(self._routing)
+        except RouterError as error:
+            self.unavailable[Route.AUTO] = str(error)
+            extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
+            LOG.warning("route unavailable", extra=extra)
         self._loaded = True
         LOG.info("loaded", extra=self.facts())
 
@@ -145,20 +149,6 @@ class RemoteCollection(Collection):
             explain=params.explain,
             point=params.point,
         )
-
-    def close(self) -> None:
-        """Do nothing; there is nothing to end."""
-
-    def _read(self) -> None:
-        try:
-            self._model = read_passage_router(self._routing)
-        except RouterError as error:
-            self.unavailable[Route.AUTO] = str(error)
-            extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
-            LOG.warning("route unavailable", extra=extra)
-
-    def _refuse(self) -> NoReturn:
-        raise Problem(409, "no-index", NO_INDEX.format(self.name))
 
 
 def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:

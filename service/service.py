@@ -14,7 +14,8 @@ from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
 from wye.backends.files import plain
-from wye.featurizer.spacy.parser import QUESTION_TOKENS, token_count
+from wye.featurizer.analyser import token_count
+from wye.featurizer.spacy.parser import QUESTION_TOKENS
 from wye.router.remote import ReturnedPassages
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
@@ -25,7 +26,6 @@ from wye.service.arms.arm import RemoteArm, RemoteOutcome
 from wye.service.arms.breaker import BreakerState
 from wye.service.arms.budget import Budget, open_ledger
 from wye.service.batching import Batcher, unless_gone
-from wye.service.collections import Collection
 from wye.service.http.auth import ASKING, KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, Problem, Room
@@ -38,6 +38,7 @@ from wye.service.refresh import Refresher
 from wye.service.remote_collection import RemoteCollection
 from wye.service.search import (
     STEPS_WEIGHT,
+    Collection,
     QueuedQuestion,
     Rest,
     Searcher,
@@ -358,7 +359,7 @@ class Service:
 
     def _record(self, result: SearchResult) -> None:
         """Record a result in the metrics, the traces and the request log."""
-        params, reply, metrics = result.params, result.reply, self.metrics
+        params, reply, remote, metrics = result.params, result.reply, result.remote, self.metrics
         score = None if reply.decision is None else reply.decision.score
         for stage, spent in result.seconds.items():
             metrics.stage_seconds.labels(stage).observe(spent)
@@ -367,8 +368,8 @@ class Service:
         metrics.batch_size.observe(result.entry.size)
         if score is not None:
             metrics.scores.labels(params.collection).observe(score)
-        if result.remote is not None:
-            self._count_arms(params.collection, result.remote)
+        if remote is not None:
+            self._count_arms(params.collection, remote)
         if result.degradation:
             metrics.degraded.labels(params.collection, result.degradation).inc()
         self.answered[params.collection] += 1
@@ -384,7 +385,6 @@ class Service:
                 degraded=result.degradation,
             )
         )
-        remote = result.remote
         if self.tracer is not None:
             record_retrieval(self.tracer, result)
         self.log(

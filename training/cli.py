@@ -310,8 +310,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         The summary begins with a verdict. The exit code is 1 if the router is no better on the
         test split than always taking fusion; it is written all the same.
         """
-        from wye.router.ask import route_named
         from wye.router.settings import load_settings
+        from wye.router.types import route_named
         from wye.training.data.sources import parse_source
         from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from wye.training.judge import JudgeClient
@@ -448,8 +448,7 @@ def parse_routes(text: str) -> "list[Route]":
         QuestionError: A name is unknown.
         EvaluationError: No route is named.
     """
-    from wye.router.ask import route_named
-    from wye.router.types import Route
+    from wye.router.types import Route, route_named
 
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
     if not names:

@@ -25,7 +25,6 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.files import write_atomically
 from wye.backends.store.documents import Removal, remove
 from wye.backends.types import Float64, Mask
-from wye.router.ask import Ask
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
@@ -41,7 +40,7 @@ from wye.router.relevance import (
 )
 from wye.router.session import ModelCache, Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import USUAL, Route
+from wye.router.types import USUAL, Ask, Route
 from wye.training.data.dataset import read_dataset
 from wye.training.data.sources import lacking
 from wye.training.errors import FitError

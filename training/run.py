@@ -14,9 +14,8 @@ from wye.backends.progress import Progress
 from wye.backends.types import Float64, Mask
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
-from wye.router.model import RoutingModel
 from wye.router.model_files import TrainedRouter, load_router, save_router
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import PASSAGE_COLUMNS, load_passage_router, passage_schema
 from wye.router.settings import Settings
 from wye.router.types import Route

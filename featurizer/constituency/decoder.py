@@ -19,7 +19,7 @@ import numpy as np
 from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
 from wye.featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, Transition, best_move
 from wye.featurizer.constituency.tree import Tree
-from wye.featurizer.threads import OneThread
+from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]

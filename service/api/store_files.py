@@ -16,13 +16,13 @@ from wye.service.api.common import Strict
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import file_of, staged_files
 from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attributes_of
-from wye.service.collections import Collection
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, read_file, with_metadata
 from wye.service.ingest.job import Job, State
 from wye.service.ingest.staged import Attachment, StagedFile, StagedFiles
 from wye.service.ingest.writer import WriteResult
+from wye.service.search import Collection
 from wye.service.service import Served, Service, gone
 
 StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]

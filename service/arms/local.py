@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from wye import Hit, Hits
-from wye.router.ask import check, route_named
-from wye.router.model import RoutingModel
+from wye.router.gateway import check
+from wye.router.policy import RoutingModel
 from wye.router.remote import (
     ArmAnswer,
     ArmFacts,
@@ -21,7 +21,7 @@ from wye.router.remote import (
 )
 from wye.router.session import ModelCache
 from wye.router.settings import Settings
-from wye.router.types import Decision, Route
+from wye.router.types import Decision, Route, route_named
 from wye.service.arms import gate, without_index
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms

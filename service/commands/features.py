@@ -59,7 +59,7 @@ class DescribedQuestion:
 def _describe(question: str) -> DescribedQuestion:
     from wye.featurizer.analyser import open_syntax_parser
     from wye.featurizer.registry import feature_row, schema_id
-    from wye.router.ask import check
+    from wye.router.gateway import check
     from wye.service.settings import load_settings
 
     check([question], 1)

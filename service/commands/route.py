@@ -37,9 +37,9 @@ def route(
 
     import wye
     from wye.backends.files import plain, rounded_json
-    from wye.router.ask import Ask, check
-    from wye.router.gateway import decide_without_index
-    from wye.router.session import ModelCache, open_router
+    from wye.router.gateway import check
+    from wye.router.session import ModelCache, decide_without_index, open_router
+    from wye.router.types import Ask
     from wye.service.render import decision_value, show_decision, show_plan
     from wye.service.settings import load_settings
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from wye.backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
-from wye.service.collections import Collection
 from wye.service.errors import ServiceError
 from wye.service.http.auth import ASKING
 from wye.service.http.metrics import DocumentMetrics
@@ -22,6 +21,7 @@ from wye.service.ingest.job import Job, State
 from wye.service.ingest.jobs import JobStore
 from wye.service.ingest.writer import CollectionWriter, StoppedError
 from wye.service.logs import LOG
+from wye.service.search import Collection
 from wye.service.settings import DocumentSettings
 
 # Seconds between two looks for jobs that another process accepted but does not run.

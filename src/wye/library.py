@@ -20,11 +20,10 @@ from wye.backends.types import Metadata, Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.hits import Hit as Hit  # noqa: PLC0414 - `import wye` gives it
 from wye.hits import Hits, hits_of
-from wye.router.ask import Ask, route_named
 from wye.router.errors import RouterError
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import Decision, Route
+from wye.router.types import Ask, Decision, Route, route_named
 
 
 class Error(RouterError):

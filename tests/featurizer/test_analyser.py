@@ -8,13 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import wye.featurizer.analyser
-from wye.featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings, Stopwatch
+from wye.featurizer.analyser import (
+    ANALYSIS_VERSION,
+    Analyser,
+    AnalyserSettings,
+    Stopwatch,
+    token_count,
+)
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.parser import QUESTION_TOKENS, SpacyParser
 from wye.featurizer.types import Float32, PassageAnalysis, Span, finished
 
 ITEMS = [
@@ -484,3 +492,13 @@ def test_time_is_counted_even_when_a_stage_fails() -> None:
     with pytest.raises(KeyError), clock.stage("failing"):
         raise KeyError
     assert clock.seconds["failing"] > 0
+
+
+@settings(max_examples=30)
+@given(text=st.text(max_size=60) | st.text("ab'-.,\"( ", max_size=60))
+def test_about_how_many_tokens_a_question_has_is_known_before(
+    parser: SpacyParser, text: str
+) -> None:
+    (parse,) = parser.parse_questions([text], tokens=True)
+    assert len(parse.tokens) <= 2 * token_count(text)
+    assert token_count(100 * f"{text} ") <= QUESTION_TOKENS

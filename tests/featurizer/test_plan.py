@@ -17,7 +17,6 @@ from wye.featurizer.plan import (
     Step,
     dependency_nodes,
     filled,
-    is_nested,
     parallel_parts,
     plan_by_dependencies,
     walk,
@@ -357,28 +356,3 @@ def test_ten_thousand_characters_take_no_time(questions: SyntaxParser, piece: st
             plan_of(syntax)
             seconds.append(time.thread_time() - start)
         assert min(seconds) < 0.5
-
-
-@pytest.mark.parametrize(
-    ("question", "nested"),
-    [
-        ("In which town was the employer of the discoverer of benzene born?", True),
-        ("who ran the school that the inventor of the zip attended?", True),
-        ("What is a name for the tower by an architect who hated lifts?", True),
-        ("Who is the author of Dubliners?", False),
-        ("Where was the designer of Pascal born?", False),
-        ("What is the length of the river?", False),
-        ("the of the of the of", False),
-        ("", False),
-    ],
-)
-def test_descriptions_within_descriptions_show_in_the_words(question: str, nested: bool) -> None:
-    assert is_nested(question) is nested
-    assert is_nested(question.upper()) is nested
-
-
-def test_long_texts_are_looked_through_in_no_time() -> None:
-    start = time.thread_time()
-    for text in ("the a b c " * 20_000, "the " + "a-" * 100_000):
-        assert not is_nested(text)
-    assert time.thread_time() - start < 0.5

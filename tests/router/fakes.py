@@ -25,8 +25,7 @@ from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.encoder import EncodedText, pool_spans
 from wye.featurizer.types import Parse, Span, Syntax, T, Token
 from wye.router.evidence import COLUMNS
-from wye.router.model import RoutingModel
-from wye.router.policy import Policy, decide
+from wye.router.policy import Policy, RoutingModel, decide
 from wye.router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]

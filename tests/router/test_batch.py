@@ -20,14 +20,13 @@ from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Passage
 from wye.featurizer.types import EntityMention, NounPhrase, Parse
-from wye.router.ask import Ask
 from wye.router.batch import Batch
 from wye.router.evidence import COLUMNS, TEXT_SIGNALS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import Gateway
 from wye.router.settings import Settings
 from wye.router.snapshot import Snapshot
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 
 QUESTIONS = ["one", "two", "three"]
 HASHES = HashAnalyser()

@@ -5,16 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.numerics import logistic
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
 from wye.router.evidence import CHEAP_SIGNALS, MEANINGS
-from wye.router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
-from wye.router.policy import decide
+from wye.router.explain import GROUPS, Explainer, contributions, group_of, summary
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
-steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)
 
 
@@ -67,49 +64,6 @@ def test_contributions_are_named_and_sorted(scorer: Scorer, features: Float64) -
     assert sizes == sorted(sizes, reverse=True)
     named = dict(zip(scorer.names, values.tolist(), strict=True))
     assert {part.name: part.value for part in found[1:]} == named
-
-
-@given(st.one_of(unit, steps), st.one_of(unit, steps), st.one_of(unit, steps))
-def test_no_smaller_move_changes_the_route(score: float, one: float, other: float) -> None:
-    thresholds = Thresholds(min(one, other), max(one, other))
-    here = decide(score, thresholds).route
-    found = nearest_change(score, thresholds)
-    grid = np.linspace(0.001, 0.999, 97).tolist()
-    elsewhere = [value for value in grid if decide(value, thresholds).route != here]
-    if found is None:
-        assert elsewhere == []
-        return
-    target = score + found.score
-    assert target == pytest.approx(found.threshold)
-    assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
-    around = [math.nextafter(found.threshold, toward) for toward in (0, found.threshold, 1)]
-    assert found.route in {decide(value, thresholds).route for value in around}
-    assert found.route != here
-    if 0 < score < 1:
-        there = logistic(np.array([math.log(score / (1 - score)) + found.logit]))[0]
-        assert there == pytest.approx(found.threshold, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("score", "change"),
-    [
-        (0.1, (Route.FUSION, 0.4, 0.3)),
-        (0.45, (Route.DENSE, 0.4, -0.05)),
-        (0.5, (Route.GRAPH, 0.6, 0.1)),
-        (0.9, (Route.FUSION, 0.6, -0.3)),
-    ],
-)
-def test_the_change_names_the_route_that_it_leads_to(
-    score: float, change: tuple[Route, float, float]
-) -> None:
-    found = nearest_change(score, Thresholds(0.4, 0.6))
-    assert found is not None
-    assert (found.route, found.threshold, round(found.score, 6)) == change
-
-
-@pytest.mark.parametrize("thresholds", [(1, 1), (0, 0), (0, 1)])
-def test_where_no_score_leads_elsewhere_there_is_no_change(thresholds: tuple[int, int]) -> None:
-    assert nearest_change(0.5, Thresholds(*thresholds)) is None
 
 
 def decided(route: Route, reason: str = "score", **pushes: float) -> Decision:

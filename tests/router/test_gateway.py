@@ -8,16 +8,16 @@ from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
 from tests.router.test_relevance import model
 from wye.backends.types import Float64
 from wye.featurizer.plan import Plan, Step
-from wye.router.ask import Ask
 from wye.router.batch import LONGEST_STEPPED, Batch
 from wye.router.errors import FusionError, ModelFileError, QuestionError
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
-from wye.router.gateway import EMPTY_INDEX, Gateway, decide_without_index
+from wye.router.gateway import EMPTY_INDEX, Gateway
 from wye.router.policy import UNFAMILIAR
 from wye.router.relevance import RelevanceModel
+from wye.router.session import decide_without_index
 from wye.router.steps import OUT_OF_TIME
-from wye.router.types import ARMS, FURTHER, Decision, FusedHit, Route
+from wye.router.types import ARMS, FURTHER, Ask, Decision, FusedHit, Route
 
 BY_RANK = FusionSettings("rrf")
 BOTH = ["one", "eleven"]

@@ -1,26 +1,34 @@
 import itertools
 import math
+import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wye.backends.numerics import logistic
+from wye.backends.types import Float64
 from wye.router.errors import PolicyError, QuestionError
 from wye.router.policy import (
     FORCED,
     PLAN,
-    SCORE,
     SURE,
     UNFAMILIAR,
     Choice,
     LatencyBudget,
     Policy,
+    RoutingModel,
     decide,
+    is_nested,
     may_take_steps,
+    nearest_change,
     routes,
     with_plan,
 )
-from wye.router.types import Route, Thresholds
+from wye.router.scorer import Familiarity, Scorer
+from wye.router.types import SCORE, Route, Thresholds
 
 unit = st.floats(0, 1)
 # Few values, so that scores and thresholds meet.
@@ -193,3 +201,157 @@ def test_why_a_question_goes_in_steps() -> None:
 def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
     with pytest.raises(PolicyError, match="threshold of steps"):
         Thresholds(0.1, 0.2, 1.5)
+
+
+@given(score, score, score)
+def test_no_smaller_move_changes_the_route(score: float, one: float, other: float) -> None:
+    thresholds = Thresholds(min(one, other), max(one, other))
+    here = decide(score, thresholds).route
+    found = nearest_change(score, thresholds)
+    grid = np.linspace(0.001, 0.999, 97).tolist()
+    elsewhere = [value for value in grid if decide(value, thresholds).route != here]
+    if found is None:
+        assert elsewhere == []
+        return
+    target = score + found.score
+    assert target == pytest.approx(found.threshold)
+    assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
+    around = [math.nextafter(found.threshold, toward) for toward in (0, found.threshold, 1)]
+    assert found.route in {decide(value, thresholds).route for value in around}
+    assert found.route != here
+    if 0 < score < 1:
+        there = logistic(np.array([math.log(score / (1 - score)) + found.logit]))[0]
+        assert there == pytest.approx(found.threshold, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("score", "change"),
+    [
+        (0.1, (Route.FUSION, 0.4, 0.3)),
+        (0.45, (Route.DENSE, 0.4, -0.05)),
+        (0.5, (Route.GRAPH, 0.6, 0.1)),
+        (0.9, (Route.FUSION, 0.6, -0.3)),
+    ],
+)
+def test_the_change_names_the_route_that_it_leads_to(
+    score: float, change: tuple[Route, float, float]
+) -> None:
+    found = nearest_change(score, Thresholds(0.4, 0.6))
+    assert found is not None
+    assert (found.route, found.threshold, round(found.score, 6)) == change
+
+
+@pytest.mark.parametrize("thresholds", [(1, 1), (0, 0), (0, 1)])
+def test_where_no_score_leads_elsewhere_there_is_no_change(thresholds: tuple[int, int]) -> None:
+    assert nearest_change(0.5, Thresholds(*thresholds)) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "nested"),
+    [
+        ("In which town was the employer of the discoverer of benzene born?", True),
+        ("who ran the school that the inventor of the zip attended?", True),
+        ("What is a name for the tower by an architect who hated lifts?", True),
+        ("Who is the author of Dubliners?", False),
+        ("Where was the designer of Pascal born?", False),
+        ("What is the length of the river?", False),
+        ("the of the of the of", False),
+        ("", False),
+    ],
+)
+def test_descriptions_within_descriptions_show_in_the_words(question: str, nested: bool) -> None:
+    assert is_nested(question) is nested
+    assert is_nested(question.upper()) is nested
+
+
+def test_long_texts_are_looked_through_in_no_time() -> None:
+    start = time.thread_time()
+    for text in ("the a b c " * 20_000, "the " + "a-" * 100_000):
+        assert not is_nested(text)
+    assert time.thread_time() - start < 0.5
+
+
+POLICY = Policy(
+    Thresholds(0.4, 0.6),
+    Route.LEXICAL,
+    {Route.LEXICAL: 1.0, Route.FUSION: 30.0, Route.GRAPH: 20.0},
+)
+
+
+@pytest.fixture
+def model(scorer: Scorer) -> RoutingModel:
+    return RoutingModel("test/v1", scorer, POLICY, None)
+
+
+def test_a_decision_is_the_same_alone_and_in_a_batch(
+    model: RoutingModel, features: Float64
+) -> None:
+    together = model.decide(features, explain=True)
+    assert len({decision.route for decision in together}) > 1
+    for row, decision in enumerate(together):
+        assert model.decide(features[row : row + 1], explain=True) == [decision]
+
+
+def test_a_decision_can_be_replayed(model: RoutingModel, scorer: Scorer, features: Float64) -> None:
+    scores = scorer.scores(features).tolist()
+    for score, decision in zip(scores, model.decide(features), strict=True):
+        assert decision.score == score
+        assert decision.logit is not None
+        assert score == pytest.approx(1 / (1 + math.exp(-decision.logit)))
+        expected = Route.GRAPH if score >= 0.6 else Route.LEXICAL if score <= 0.4 else Route.FUSION
+        assert decision.route == expected
+        assert (decision.reason, decision.model) == ("score", "test/v1")
+        assert decision.thresholds == POLICY.thresholds
+        assert decision.contributions == ()
+        assert decision.nearest_change is None
+
+
+def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -> None:
+    for decision in model.decide(features, explain=True):
+        assert decision.logit is not None
+        total = math.fsum(part.logit for part in decision.contributions)
+        assert total == pytest.approx(decision.logit, abs=1e-4)
+        assert decision.nearest_change is not None
+        assert decision.nearest_change.route != decision.route
+
+
+def test_a_budget(model: RoutingModel, features: Float64) -> None:
+    found = model.decide(features, max_latency_ms=5)
+    assert {decision.route for decision in found} == {Route.LEXICAL}
+    assert any(decision.reason.startswith("budget: ") for decision in found)
+    without = model.with_policy(Policy(Thresholds(0.4, 0.6)))
+    with pytest.raises(PolicyError, match="The latency is unknown"):
+        without.decide(features, max_latency_ms=5)
+
+
+def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64) -> None:
+    other = model.with_policy(Policy(Thresholds(0, 0)))
+    before, after = model.decide(features), other.decide(features)
+    assert [one.score for one in before] == [one.score for one in after]
+    assert {decision.route for decision in after} == {Route.GRAPH}
+
+
+def test_no_question_no_decision(model: RoutingModel) -> None:
+    assert model.decide(np.zeros((0, 10)), explain=True) == []
+
+
+def test_an_operating_point_moves_the_thresholds_alone(
+    model: RoutingModel, features: Float64
+) -> None:
+    everything = Thresholds(1.0, 1.0)
+    pointed = model.with_policy(replace(model.policy, points={"fast": everything}))
+    assert pointed.at("") is pointed
+    found = pointed.at("fast").decide(features)
+    assert {decision.route for decision in found} == {model.policy.simple}
+    assert [one.score for one in found] == [one.score for one in model.decide(features)]
+
+
+def test_an_unfamiliar_question_goes_to_fusion_and_says_so(
+    scorer: Scorer, features: Float64
+) -> None:
+    none = Familiarity(np.eye(len(scorer.names)), -1.0)
+    lost = RoutingModel("lost/v1", replace(scorer, familiarity=none), POLICY, None)
+    for decision in lost.decide(features, explain=True):
+        assert (decision.route, decision.reason) == (Route.FUSION, UNFAMILIAR)
+        assert decision.score == 0.5
+        assert decision.contributions == ()

@@ -27,17 +27,15 @@ from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
-from wye.router.ask import Ask
 from wye.router.deriving import LOCK, Deriving, derive
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
-from wye.router.gateway import decide_without_index
 from wye.router.model_files import read_policy, save_policy
 from wye.router.policy import Policy
-from wye.router.session import ModelCache, Session, open_router
+from wye.router.session import ModelCache, Session, decide_without_index, open_router
 from wye.router.settings import RoutingSettings, Settings, load_settings
 from wye.router.snapshot import Snapshot
-from wye.router.types import ARMS, FURTHER, Route, Thresholds
+from wye.router.types import ARMS, FURTHER, Ask, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

@@ -12,10 +12,9 @@ import pytest
 
 from benchmarks.harness import DEMO
 from wye.backends.sources import DocumentSource
-from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Reply, Route
+from wye.router.types import Ask, Reply, Route
 
 SIMPLE, FUSION, STEPS = Route.HYBRID, Route.FUSION, Route.STEPS
 

@@ -14,12 +14,11 @@ import pytest
 import wye
 from wye.backends.papers.units import MOST_READ
 from wye.featurizer.errors import ModelError
-from wye.router.ask import Ask
 from wye.router.errors import RerankerError
 from wye.router.session import Session
 from wye.router.settings import RerankerSettings, load_settings
 from wye.router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 from wye.service.app import build
 from wye.service.errors import ServiceError
 from wye.service.settings import ServiceSettings

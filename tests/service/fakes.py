@@ -30,7 +30,6 @@ from wye.backends.trigraph.explanation import (
 )
 from wye.backends.types import Passage, RankedHit, Ranking, Source
 from wye.featurizer.analyser import Analyser, AnalyserSettings
-from wye.router.ask import Ask
 from wye.router.errors import ModelFileError
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import Begun, Gateway
@@ -40,6 +39,7 @@ from wye.router.rerank import Reranker
 from wye.router.session import Session
 from wye.router.types import (
     BASELINE,
+    Ask,
     Candidate,
     ChainStep,
     Change,

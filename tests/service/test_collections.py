@@ -12,18 +12,14 @@ from tests.service.fakes import Library
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.router.ask import Ask
 from wye.router.errors import ModelFileError
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
-from wye.router.types import Route, Thresholds
+from wye.router.types import Ask, Route, Thresholds
 from wye.service.collections import (
-    BASE,
-    INDEX,
-    THRESHOLDS,
-    Collection,
+    IndexCollection,
     check_router,
     index_folders,
     router_settings,
@@ -31,19 +27,20 @@ from wye.service.collections import (
 from wye.service.errors import ServiceError
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
+from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.fixture
 def collection(library: Library) -> Collection:
     """Of `library`, loaded."""
-    made = Collection("c", lambda: library)
+    made = IndexCollection("c", lambda: library)
     made.load()
     return made
 
 
 def test_what_is_not_loaded_says_so(library: Library) -> None:
-    collection = Collection("c", lambda: library)
+    collection = IndexCollection("c", lambda: library)
     assert not collection.renew()
     assert "router" not in collection.facts()
     with pytest.raises(Problem, match="not loaded yet"):
@@ -129,7 +126,7 @@ def add(tmp_path: Path, fake_models: None) -> Add:
 @pytest.fixture
 def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
     """Of that index."""
-    made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
+    made = IndexCollection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
     made.close()
 

@@ -19,10 +19,9 @@ from wye.backends.progress import Silent
 from wye.backends.readers.records import refuse
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
-from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

@@ -10,7 +10,7 @@ from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
 from wye.backends.store.documents import Removal, remove
 from wye.backends.types import Passage
-from wye.service.collections import Collection
+from wye.service.collections import IndexCollection
 from wye.service.http.auth import Scope, new_key
 from wye.service.settings import ServeSettings
 
@@ -18,7 +18,7 @@ from wye.service.settings import ServeSettings
 def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
     serve: Serve, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Collection) -> bool:
+    def broken(self: IndexCollection) -> bool:
         raise RuntimeError("can't start new thread")
 
     file = tmp_path / "keys.txt"
@@ -32,7 +32,7 @@ def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
         return int(facts["index_version"])
 
     with monkeypatch.context() as patched:
-        patched.setattr(Collection, "renew", broken)
+        patched.setattr(IndexCollection, "renew", broken)
         library.newer = Library(version=2)
         file.write_text(f"{stays}\n")
         until(lambda: client.get("/v1/stats", headers={"x-api-key": secret}).status_code == 401)
@@ -44,9 +44,9 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
     start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[bool] = []
-    renew = Collection.renew
+    renew = IndexCollection.renew
 
-    def noted(self: Collection) -> bool:
+    def noted(self: IndexCollection) -> bool:
         looks.append(renew(self))
         return looks[-1]
 
@@ -60,7 +60,7 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
         until(lambda: passage.id not in client.post("/v1/retrieve", json=body).text)
         return time.monotonic() - begun
 
-    monkeypatch.setattr(Collection, "renew", noted)
+    monkeypatch.setattr(IndexCollection, "renew", noted)
     client = start(ServeSettings())
     # A busy machine may be slower for one of them.
     assert min(map(takes, BRIDGES)) < 1

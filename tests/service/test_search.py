@@ -9,11 +9,10 @@ from tests.hashing import HashAnalyser
 from tests.service.fakes import Library
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
-from wye.featurizer.spacy.parser import token_count
-from wye.router.ask import Ask
-from wye.router.types import BASELINE, Decision, Route, Thresholds
+from wye.featurizer.analyser import token_count
+from wye.router.types import BASELINE, Ask, Decision, Route, Thresholds
 from wye.service.batching import Entry, Later
-from wye.service.collections import Collection
+from wye.service.collections import IndexCollection
 from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 
 GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
@@ -21,7 +20,7 @@ ROUTE = SearchParams(Route.AUTO, 1, only_route=True, collection="c")
 
 
 def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
-    collection = Collection("c", lambda: library)
+    collection = IndexCollection("c", lambda: library)
     collection.load()
     library.batches.clear()
     return Searcher({"c": collection}, **options)
@@ -185,7 +184,7 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     library: Library, params: SearchParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
-    collection = Collection("c", lambda: library)
+    collection = IndexCollection("c", lambda: library)
     collection.load()
     library.poison = "poison"
 

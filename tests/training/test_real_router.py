@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from wye.backends.files import DIGITS
-from wye.router.ask import Ask
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
 from wye.router.model_files import TrainedRouter, save_router
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
-from wye.router.types import Decision, Route, Thresholds
+from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.cli import run
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.examples import Pool

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from wye.backends.types import Float32, Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import AnalyserSettings
-from wye.featurizer.plan import is_nested, may_have_plan
 from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from wye.router.policy import SURE, bands
+from wye.router.policy import SURE, bands, is_nested, may_have_plan
 from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import FURTHER, Route, Thresholds

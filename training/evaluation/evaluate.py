@@ -11,8 +11,7 @@ import numpy as np
 from wye.backends.progress import Progress, Silent
 from wye.backends.text import is_blank
 from wye.backends.types import Float64, RankedHit
-from wye.router.ask import Ask
-from wye.router.types import Reply, Route
+from wye.router.types import Ask, Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
 from wye.training.evaluation.compare import (

@@ -11,8 +11,7 @@ from wye.backends.types import Float64, Int64, Mask
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
-from wye.router.policy import Policy, bands
+from wye.router.policy import Policy, RoutingModel, bands
 from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from wye.router.types import Route, Thresholds
 from wye.training.data.dataset import respell

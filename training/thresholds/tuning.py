@@ -13,9 +13,8 @@ from wye.backends.types import Int64
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
 from wye.router.model_files import load_router, save_policy
-from wye.router.policy import Policy, bands, routes
+from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Contribution, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet

@@ -1,15 +1,17 @@
-"""Vectors of words are those of spaCy."""
+"""Vectors of words are those of spaCy, and the words that rules name are known."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from spacy.language import Language
+from threadpoolctl import ThreadpoolController
 
 import wye.featurizer.spacy.layers
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import WindowEncoder
+from wye.featurizer.spacy.layers import OneThread, WindowEncoder, _test_of_words
 from wye.featurizer.spacy.pipeline import Pipeline
 
 QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
@@ -50,3 +52,31 @@ def test_what_is_remembered_of_words_changes_nothing_and_is_bounded(
 def test_a_faster_pipeline_is_for_reading_alone(fast: Pipeline) -> None:
     with pytest.raises(ModelError, match="cannot be trained"):
         part(fast.nlp, "tok2vec").model([fast.nlp.make_doc("a")], is_train=True)
+
+
+def test_words_that_a_rule_may_look_at_are_named() -> None:
+    patterns: list[list[dict[str, Any]]] = [
+        [{"TAG": "MD", "LOWER": "would"}, {"ORTH": {"IN": ["Oslo"]}}],
+        [{"LOWER": {"REGEX": "(?i)^N'?T$"}}, {"DEP": "expl"}],
+    ]
+    is_named = _test_of_words(patterns)
+    words = ["Would", "oslo", "n't", "NT", "boat", " ", ""]
+    assert [is_named(word) for word in words] == [True] * 4 + [False] * 3
+    # Nobody knows of what this is true.
+    assert _test_of_words([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
+
+
+def test_what_is_inside_has_one_thread_and_others_keep_theirs() -> None:
+    blas = ThreadpoolController().select(user_api="blas")
+
+    def threads() -> list[int]:
+        return [library.num_threads for library in blas.lib_controllers]
+
+    with blas.limit(limits=2):
+        one_thread = OneThread()
+        before = threads()
+        with one_thread():
+            assert set(threads()) == {1}
+        assert threads() == before
+    with blas.limit(limits=1):
+        assert isinstance(OneThread()(), nullcontext)

@@ -27,7 +27,6 @@ from wye.featurizer.spacy.parser import (
     SpacyParser,
     noun_phrase_key,
     readable,
-    token_count,
 )
 from wye.featurizer.types import Parse, finished
 
@@ -220,16 +219,6 @@ def test_of_a_question_so_many_tokens_are_read(parser: SpacyParser, text: str) -
     assert (parse.unread > 0) == (len(parse.tokens) == QUESTION_TOKENS != len(text.split()))
 
 
-@settings(max_examples=30)
-@given(text=st.text(max_size=60) | st.text("ab'-.,\"( ", max_size=60))
-def test_about_how_many_tokens_a_question_has_is_known_before(
-    parser: SpacyParser, text: str
-) -> None:
-    (parse,) = parser.parse_questions([text], tokens=True)
-    assert len(parse.tokens) <= 2 * token_count(text)
-    assert token_count(100 * f"{text} ") <= QUESTION_TOKENS
-
-
 def test_a_parse_in_steps_is_the_same_whatever_is_done_in_between(parser: SpacyParser) -> None:
     texts = [STORY, *ODD, STORY[43:], "Goose! Goose?"]
     other = parser.parse_in_steps(texts[::-1])
@@ -314,14 +303,14 @@ def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
     monkeypatch.setattr(wye.featurizer.spacy.pipeline, "NEW_WORDS", 20)
     parser, question = SpacyParser(), "Who sailed from Lisbon to Mostar?"
     before = parser.parse_questions([question], tokens=True)
-    first = parser._pipeline
+    first = parser.pipeline
     assert parser.parse_questions([question], tokens=True) == before
-    assert parser._pipeline is first
+    assert parser.pipeline is first
     parser.parse_questions([" ".join(f"abc{number}x" for number in range(40))])
     assert parser.parse_questions([question], tokens=True) == before  # begins to load another
     assert parser._renewal is not None
     parser._renewal.join()
-    assert parser._pipeline is not first
+    assert parser.pipeline is not first
     assert parser.parse_questions([question], tokens=True) == before
     assert next(iter(parser.parse_many([question]))).sentences == before[0].sentences
 

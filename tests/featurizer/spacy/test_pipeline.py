@@ -9,17 +9,19 @@ import spacy
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
+import wye.featurizer.spacy.layers
 import wye.featurizer.spacy.pipeline
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import WindowEncoder
+from wye.featurizer.spacy.layers import WindowEncoder, WordForms
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.spacy.pipeline import (
     DEFAULT_PIPELINE,
+    Dependencies,
+    Names,
     Pipeline,
-    WordForms,
-    _test_of_words,
+    Tags,
     load_pipeline,
 )
 
@@ -31,6 +33,11 @@ TEXTS = st.lists(
     max_size=6,
 )
 QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
+
+PAGE = (
+    "Maria Silva of the University of Lisbon sold Blue Harbour Ltd. to the Bank of Norway on 3 May "
+    "1926 for $ 4 million .   \n It opened in New York City , on Fifth Avenue"
+)
 
 
 def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing of its kind
@@ -75,21 +82,9 @@ def test_no_more_is_remembered_than_is_useful(
 ) -> None:
     fast = Pipeline(DEFAULT_PIPELINE)
     (forms,) = [one for one in fast.components if isinstance(one, WordForms)]
-    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "REMEMBERED", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.layers, "REMEMBERED_FORMS", 50)
     check(plain, fast, QUESTIONS)
     assert len(forms._known) < 50 + max(len(plain.make_doc(text)) for text in QUESTIONS)
-
-
-def test_words_that_a_rule_may_look_at_are_named() -> None:
-    patterns: list[list[dict[str, Any]]] = [
-        [{"TAG": "MD", "LOWER": "would"}, {"ORTH": {"IN": ["Oslo"]}}],
-        [{"LOWER": {"REGEX": "(?i)^N'?T$"}}, {"DEP": "expl"}],
-    ]
-    is_named = _test_of_words(patterns)
-    words = ["Would", "oslo", "n't", "NT", "boat", " ", ""]
-    assert [is_named(word) for word in words] == [True] * 4 + [False] * 3
-    # Nobody knows of what this is true.
-    assert _test_of_words([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
 
 
 def test_rules_for_one_word_and_for_several_are_kept_apart(plain: Language) -> None:
@@ -178,3 +173,130 @@ def test_a_pipeline_without_the_parts_we_need_is_refused(tmp_path: Path) -> None
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(ModelError, match=r"has no ner and no parser; it has none"):
         load_pipeline(str(tmp_path / "blank"))
+
+
+def named(docs: Sequence[Doc]) -> list[list[tuple[int, int, str]]]:
+    return [[(name.start, name.end, name.label_) for name in doc.ents] for doc in docs]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from([*PAGE.split(), "\n", " "]), max_size=60), st.data())
+def test_names_are_those_of_spacy_wherever_sentences_begin(
+    fast: Pipeline, words: list[str], data: st.DataObject
+) -> None:
+    """Also where no text begins a sentence: at a space, within a name, at each word."""
+    starts: list[bool | int | None] = data.draw(
+        st.lists(st.booleans(), min_size=len(words), max_size=len(words))
+    )
+
+    def doc() -> Doc:
+        return Doc(fast.nlp.vocab, words=words, sent_starts=starts)
+
+    recogniser = part(fast.nlp, "ner")
+    assert named([Names(recogniser)(doc())]) == named([recogniser(doc())])
+
+
+def test_names_depend_on_nothing_beside(fast: Pipeline) -> None:
+    texts = [PAGE, "", *QUESTIONS, " ".join(QUESTIONS[:20])]
+    names = Names(part(fast.nlp, "ner"))
+    alone = [names(fast.nlp.make_doc(text)) for text in texts]
+    together = [*names.pipe([fast.nlp.make_doc(text) for text in texts], batch_size=7)]
+    assert named(together) == named(alone)
+    assert len(named(alone)[0]) > 5
+
+
+def test_names_that_were_marked_before_stay(fast: Pipeline) -> None:
+    def doc() -> Doc:
+        own = fast.nlp.make_doc(PAGE)
+        own.set_ents([Span(own, 1, 4, label="LAW")], blocked=[own[5:6]], default="missing")
+        return own
+
+    recogniser = part(fast.nlp, "ner")
+    (found,) = named([Names(recogniser)(doc())])
+    assert found == named([recogniser(doc())])[0]
+    assert (1, 4, "LAW") in found
+
+
+def tagged(docs: Sequence[Doc]) -> list[list[str]]:
+    return [[word.tag_ for word in doc] for doc in docs]
+
+
+def test_tags_are_those_of_spacy_and_stay_where_they_were_before(fast: Pipeline) -> None:
+    tagger, vectors = part(fast.nlp, "tagger"), part(fast.nlp, "tok2vec")
+    texts = [PAGE, "", *QUESTIONS]
+
+    def docs() -> list[Doc]:
+        return [vectors(fast.nlp.make_doc(text)) for text in texts]
+
+    expected = tagged([tagger(doc) for doc in docs()])
+    assert tagged([*Tags(tagger).pipe(docs(), batch_size=20)]) == expected
+    assert tagged([Tags(tagger)(doc) for doc in docs()]) == expected
+    one = docs()[0]
+    one[1].tag_ = "XX"
+    assert tagged([Tags(tagger)(one)])[0] == [expected[0][0], "XX", *expected[0][2:]]
+
+
+def test_words_without_vectors_are_read_as_spacy_reads_them(fast: Pipeline) -> None:
+    def doc() -> Doc:
+        return fast.nlp.make_doc(PAGE)
+
+    for name, faster in (("tagger", Tags), ("parser", Dependencies)):
+        own = part(fast.nlp, name)
+        found, expected = faster(own)(doc()), own(doc())
+        assert tagged([found]) == tagged([expected])
+        assert attached([found]) == attached([expected])
+
+
+def attached(docs: Sequence[Doc]) -> list[list[tuple[int, str, bool | None]]]:
+    return [[(word.head.i, word.dep_, word.is_sent_start) for word in doc] for doc in docs]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.sampled_from([*PAGE.split(), "\n", " "]), max_size=60)), st.data())
+def test_heads_are_those_of_spacy_wherever_sentences_begin(
+    fast: Pipeline, texts: list[list[str]], data: st.DataObject
+) -> None:
+    """Where a text says that a sentence begins or does not, moves are not allowed."""
+    marks: list[list[bool | int | None]] = [
+        data.draw(
+            st.lists(st.sampled_from([True, False, None]), min_size=len(words), max_size=len(words))
+        )
+        for words in texts
+    ]
+
+    def docs() -> list[Doc]:
+        made = [
+            Doc(fast.nlp.vocab, words=words, sent_starts=starts)
+            for words, starts in zip(texts, marks, strict=True)
+        ]
+        return [*part(fast.nlp, "tok2vec").pipe(made, batch_size=64)]
+
+    parser = part(fast.nlp, "parser")
+    together = Dependencies(parser).pipe(docs(), batch_size=64)
+    assert attached([*together]) == attached([parser(doc) for doc in docs()])
+
+
+def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [PAGE, "", *QUESTIONS, " ".join(QUESTIONS[:20])]
+    vectors, heads = part(fast.nlp, "tok2vec"), Dependencies(part(fast.nlp, "parser"))
+    alone = [heads(vectors(fast.nlp.make_doc(text))) for text in texts]
+    docs = [vectors(fast.nlp.make_doc(text)) for text in texts]
+    # A text that is longer by itself, and others a few at a time.
+    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "SIDE_BY_SIDE", 50)
+    assert attached([*heads.pipe(docs, batch_size=30)]) == attached(alone)
+
+
+def test_relations_that_were_there_before_are_given_to_spacy(
+    plain: Language, fast: Pipeline
+) -> None:
+    """A relation that the model lacks is one that it learns, in every parser that shares it."""
+
+    def doc(nlp: Language) -> Doc:
+        own = nlp.make_doc(PAGE)
+        for word in own:
+            word.dep_ = "dep"
+        encoded: Doc = part(nlp, "tok2vec")(own)
+        return encoded
+
+    found = Dependencies(part(fast.nlp, "parser"))(doc(fast.nlp))
+    assert attached([found]) == attached([part(plain, "parser")(doc(plain))])

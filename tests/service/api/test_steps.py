@@ -14,10 +14,9 @@ from tests.fakes import ReadingAnalyser
 from tests.live import inside
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.steps import OUT_OF_TIME
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 from wye.service.app import build
 from wye.service.settings import ServiceSettings
 

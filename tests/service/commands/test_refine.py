@@ -16,10 +16,9 @@ from tests.fakes import speaking
 from tests.hashing import FakeAnalyser
 from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.locks import writer_lock
-from wye.router.ask import Ask
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Route
+from wye.router.types import Ask, Route
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

@@ -16,12 +16,11 @@ from tests.stored import fetch
 from tests.training.made import CountingProgress
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
-from wye.router.ask import Ask
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text
 from wye.router.gateway import Gateway
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import FURTHER, Route
+from wye.router.types import FURTHER, Ask, Route
 from wye.training.data import replaying
 from wye.training.data.dataset import Dataset, read_dataset
 from wye.training.data.evaluation_set import EvaluationSet

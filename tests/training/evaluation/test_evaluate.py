@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from wye.backends.types import RankedHit, Ranking
-from wye.router.ask import Ask
-from wye.router.types import Reply, Route
+from wye.router.types import Ask, Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
 from wye.training.evaluation.evaluate import as_markdown, evaluate

@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tests.training.made import replay_of, replayed
-from wye.router.model import RoutingModel
+from wye.router.policy import RoutingModel
 from wye.router.scorer import Linear
 from wye.router.types import Route
 from wye.training.data.dataset import respell

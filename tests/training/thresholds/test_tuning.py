@@ -13,9 +13,8 @@ from wye.backends.numerics import logistic
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.fusion import FusionSettings
-from wye.router.model import RoutingModel
 from wye.router.model_files import TrainedRouter, read_policy, save_router
-from wye.router.policy import Policy
+from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
 from wye.router.types import BASELINE, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
