@@ -1,41 +1,40 @@
 """Features that combine two aspects of a question."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 from wye.featurizer.features.constituency import phrase_count, unit_count
 from wye.featurizer.features.relation import most
 from wye.featurizer.question import Feature, View, ratio
 
-_feature = partial(Feature, group="interaction", source="Wye")
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An amount that features divide or multiply.
+
+    Attributes:
+        unit: What it counts, in the plural; `one` is the singular, for what is divided by.
+        none: What there is none of where a ratio is 0.
+    """
+
+    unit: str
+    value: Callable[[View], float]
+    one: str = ""
+    none: str = ""
 
 
-def _connectors(view: View) -> int:
-    return view.pos["CCONJ"] + view.pos["SCONJ"]
-
-
-def _per(
-    name: str, unit: str, doc: str, above: Callable[[View], float], below: Callable[[View], float]
-) -> Feature:
-    return _feature(name, unit, doc, lambda view: ratio(above(view), below(view)))
-
-
-def _times(
-    name: str, doc: str, left: Callable[[View], float], right: Callable[[View], float]
-) -> Feature:
-    return _feature(name, "product", doc, lambda view: left(view) * right(view))
-
-
-def _entities(view: View) -> int:
-    return len(view.naming.entities)
-
-
-def _tokens(view: View) -> int:
-    return len(view.tokens)
-
-
-_links, _depth = most("links"), most("depth")
-_clauses, _noun_phrases = unit_count("clauses"), phrase_count("NP")
+_TOKENS = Amount("tokens", lambda view: len(view.tokens), "token", "a token")
+_CLAUSES = Amount("clauses", unit_count("clauses"), "clause", "a clause")
+_ENTITIES = Amount("entities", lambda view: len(view.naming.entities), "entity", "an entity")
+_NOUNS = Amount("nouns", lambda view: view.pos["NOUN"] + view.pos["PROPN"], "noun", "any")
+_CONNECTORS = Amount("words", lambda view: view.pos["CCONJ"] + view.pos["SCONJ"])
+_PREPOSITIONS = Amount("words", lambda view: view.pos["ADP"])
+_VERBS = Amount("verbs", lambda view: view.pos["VERB"])
+_NOUN_PHRASES = Amount("phrases", phrase_count("NP"))
+_DESCRIPTIONS = Amount("nouns", lambda view: view.naming.descriptions)
+_LINKS = Amount("links", most("links"))
+_ARCS = Amount("arcs", most("depth"))
+_LEVELS = Amount("levels", lambda view: view.shape.depth)
 
 OF_TREES = (
     "tokens_per_clause",
@@ -47,114 +46,64 @@ OF_TREES = (
 )
 """Features that need a constituency tree."""
 
-FEATURES = (
-    _per(
-        "tokens_per_clause",
-        "tokens per clause",
-        "Tokens per clause; 0 without a clause.",
-        _tokens,
-        _clauses,
-    ),
-    _per(
-        "entities_per_token",
-        "entities per token",
-        "Named entities per token; 0 without a token.",
-        _entities,
-        _tokens,
-    ),
-    _per(
-        "entities_per_clause",
-        "entities per clause",
-        "Named entities per clause; 0 without a clause.",
-        _entities,
-        _clauses,
-    ),
-    _per(
-        "tree_depth_per_token",
-        "levels per token",
-        "Depth of the constituency tree for each token; 0 without a token.",
-        lambda view: view.shape.depth,
-        _tokens,
-    ),
-    _per(
-        "dependency_depth_per_token",
-        "arcs per token",
-        "Depth of the dependency tree for each token; 0 without a token.",
-        _depth,
-        _tokens,
-    ),
-    _per(
+_RATIOS = (
+    ("tokens_per_clause", "Tokens per clause", _TOKENS, _CLAUSES),
+    ("entities_per_token", "Named entities per token", _ENTITIES, _TOKENS),
+    ("entities_per_clause", "Named entities per clause", _ENTITIES, _CLAUSES),
+    ("tree_depth_per_token", "Depth of the constituency tree for each token", _LEVELS, _TOKENS),
+    ("dependency_depth_per_token", "Depth of the dependency tree for each token", _ARCS, _TOKENS),
+    (
         "connectors_per_clause",
-        "words per clause",
-        "Markers of coordination and subordination per clause; 0 without a clause.",
-        _connectors,
-        _clauses,
+        "Markers of coordination and subordination per clause",
+        _CONNECTORS,
+        _CLAUSES,
     ),
-    _per(
-        "noun_phrases_per_clause",
-        "phrases per clause",
-        "Noun phrases per clause; 0 without a clause.",
-        _noun_phrases,
-        _clauses,
-    ),
-    _per(
-        "noun_phrases_per_entity",
-        "phrases per entity",
-        "Noun phrases for each named entity; 0 without an entity.",
-        _noun_phrases,
-        _entities,
-    ),
-    _per(
-        "links_per_entity",
-        "links per entity",
-        "Links of the longest chain for each named entity; 0 without an entity.",
-        _links,
-        _entities,
-    ),
-    _per(
-        "links_per_token",
-        "links per token",
-        "Links of the longest chain for each token; 0 without a token.",
-        _links,
-        _tokens,
-    ),
-    _per(
-        "verbs_per_entity",
-        "verbs per entity",
-        "Verbs for each named entity; 0 without an entity.",
-        lambda view: view.pos["VERB"],
-        _entities,
-    ),
-    _per(
-        "prepositions_per_noun",
-        "words per noun",
-        "Prepositions for each noun or name; 0 without any.",
-        lambda view: view.pos["ADP"],
-        lambda view: view.pos["NOUN"] + view.pos["PROPN"],
-    ),
-    _per(
+    ("noun_phrases_per_clause", "Noun phrases per clause", _NOUN_PHRASES, _CLAUSES),
+    ("noun_phrases_per_entity", "Noun phrases for each named entity", _NOUN_PHRASES, _ENTITIES),
+    ("links_per_entity", "Links of the longest chain for each named entity", _LINKS, _ENTITIES),
+    ("links_per_token", "Links of the longest chain for each token", _LINKS, _TOKENS),
+    ("verbs_per_entity", "Verbs for each named entity", _VERBS, _ENTITIES),
+    ("prepositions_per_noun", "Prepositions for each noun or name", _PREPOSITIONS, _NOUNS),
+    (
         "descriptions_per_entity",
-        "nouns per entity",
-        "Definite descriptions without a name for each named entity; 0 without an entity.",
-        lambda view: view.naming.descriptions,
-        _entities,
-    ),
-    _times(
-        "entities_times_links",
-        "Named entities times the links of the longest chain.",
-        _entities,
-        _links,
-    ),
-    _times(
-        "descriptions_times_links",
-        "Definite descriptions times the links of the longest chain.",
-        lambda view: view.naming.descriptions,
-        _links,
-    ),
-    _times(
-        "entities_times_depth",
-        "Named entities times the depth of the dependency tree.",
-        _entities,
-        _depth,
+        "Definite descriptions without a name for each named entity",
+        _DESCRIPTIONS,
+        _ENTITIES,
     ),
 )
+_PRODUCTS = (
+    ("entities_times_links", "Named entities", "links of the longest chain", _ENTITIES, _LINKS),
+    (
+        "descriptions_times_links",
+        "Definite descriptions",
+        "links of the longest chain",
+        _DESCRIPTIONS,
+        _LINKS,
+    ),
+    ("entities_times_depth", "Named entities", "depth of the dependency tree", _ENTITIES, _ARCS),
+)
+
+
+def _feature(name: str, unit: str, doc: str, value: Callable[[View], float]) -> Feature:
+    return Feature(name, unit, doc, value, group="interaction", source="Wye")
+
+
+def _ratio(name: str, doc: str, above: Amount, below: Amount) -> Feature:
+    return _feature(
+        name,
+        f"{above.unit} per {below.one}",
+        f"{doc}; 0 without {below.none}.",
+        lambda view: ratio(above.value(view), below.value(view)),
+    )
+
+
+def _product(name: str, doc: str, other: str, left: Amount, right: Amount) -> Feature:
+    return _feature(
+        name,
+        "product",
+        f"{doc} times the {other}.",
+        lambda view: left.value(view) * right.value(view),
+    )
+
+
+FEATURES = (*(_ratio(*row) for row in _RATIOS), *(_product(*row) for row in _PRODUCTS))

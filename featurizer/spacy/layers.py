@@ -7,8 +7,7 @@
   results by word, tag and relation, on which alone they depend.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from wye.featurizer.errors import ModelError
 from wye.featurizer.types import Float32
 
 if TYPE_CHECKING:
@@ -38,18 +36,14 @@ _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 # by itself.
 TOKENS_AT_ONCE = 256
 # Words whose first layer is cached, 600 bytes each; when it is exceeded, the cache is cleared.
-REMEMBERED = 10_000
-
-
+CACHED_WORDS = 10_000
 # Attributes that rules may test; anything else does not follow from word, tag and relation.
-_LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
-# Words with tags and relations whose form is cached; when it is exceeded, the cache is cleared.
-REMEMBERED_FORMS = 50_000
-_TEXTS = ("LOWER", "ORTH")
+_TESTABLE = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
 # The attributes of a word that rules depend on, and those that they set.
 _FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
-_RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
-_FORM_RESULTS: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
+_RESULT: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
+# Cached words with tags and relations; when it is exceeded, the cache is cleared.
+CACHED_FORMS = 50_000
 
 
 class OneThread:
@@ -71,11 +65,11 @@ class OneThread:
 
 
 def _tile() -> int:
-    """The most rows of a matrix product in which a row has the same bits in any place.
+    """The most rows of a matrix product in which a row has the same bits at any position.
 
     BLAS sums in an order that depends on the number of rows, and on some processors also on a row's
-    place among them: OpenBLAS for AVX2 computes eight rows of twelve in another way than the last
-    four. With more than twelve rows it first copies the matrix on processors with AVX-512.
+    position: OpenBLAS for AVX2 computes eight rows of twelve in another way than the last four.
+    With more than twelve rows it first copies the matrix on processors with AVX-512.
     """
     generator = np.random.default_rng(0)
     row, weight = (generator.normal(size=(n, 288)).astype(np.float32) for n in (1, 288))
@@ -99,14 +93,11 @@ class WindowEncoder:
 
     @staticmethod
     def fits(model: "Model[Any, Any]") -> bool:
-        """Whether a model consists of exactly these two parts."""
-        if not (model.has_ref("embed") and model.has_ref("encode")):
-            return False
-        parts = model.get_ref("embed"), model.get_ref("encode")
-        return [{leaf.name for leaf in _leaves(part)} for part in parts] == [
-            _EMBEDDING,
-            _CONVOLUTION,
-        ]
+        """Whether a model consists of exactly these two."""
+        return all(
+            model.has_ref(ref) and {leaf.name for leaf in _leaves(model.get_ref(ref))} == kinds
+            for ref, kinds in (("embed", _EMBEDDING), ("encode", _CONVOLUTION))
+        )
 
     def __init__(self, model: "Model[Any, Any]") -> None:
         embed, encode = model.get_ref("embed"), model.get_ref("encode")
@@ -122,21 +113,17 @@ class WindowEncoder:
         self._table = np.concatenate(weights)
         (self._mix,) = _maxouts(embed)
         self._layers = _maxouts(encode)
-        self._known: dict[bytes, bytes] = {}
+        self._outputs: dict[bytes, bytes] = {}
         self._one_thread = OneThread()
         self._window = _named(encode, "expand_window")[0].attrs["window_size"]
 
     def as_layer(self) -> "Model[Any, Any]":
-        """A thinc layer that replaces the model."""
+        """A thinc layer that replaces the model, which cannot be trained any more."""
         from thinc.api import Model  # noqa: PLC0415 - as in `load_pipeline`
 
         def forward(
-            _: "Model[Any, Any]", docs: Sequence["Doc"], *, is_train: bool
+            _: "Model[Any, Any]", docs: Sequence["Doc"], **__: bool
         ) -> tuple[list[Float32], Callable[..., None]]:
-            if is_train:
-                raise ModelError(
-                    "This pipeline is optimised for inference and cannot be trained; load it again."
-                )
             return self(docs), lambda *_: None
 
         dims, attributes = {"nO": self._table.shape[1]}, {"encoder": self}
@@ -145,9 +132,8 @@ class WindowEncoder:
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
         """Vectors (tokens, width) of each document."""
         with self._one_thread():
-            return [
-                vectors for part in parts(docs, TOKENS_AT_ONCE) for vectors in self._encode(part)
-            ]
+            batches = map(self._encode, chunks(docs, TOKENS_AT_ONCE))
+            return [vectors for batch in batches for vectors in batch]
 
     def _encode(self, docs: Sequence["Doc"]) -> list[Float32]:
         lengths = np.array([len(doc) for doc in docs], np.int64)
@@ -169,12 +155,12 @@ class WindowEncoder:
         attributes = np.concatenate([doc.to_array(self._attributes) for doc in docs])
         # Words are identified by their attributes.
         words = rows_as_bytes(attributes)
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-        if new := [*{word: None for word in words if word not in self._known}]:
+        if len(self._outputs) > CACHED_WORDS:
+            self._outputs.clear()
+        if new := [*{word: None for word in words if word not in self._outputs}]:
             rows = self._mix(self._embed(np.frombuffer(b"".join(new), attributes.dtype)))
-            self._known.update(zip(new, (row.tobytes() for row in rows), strict=False))
-        joined = b"".join([self._known[word] for word in words])
+            self._outputs.update(zip(new, (row.tobytes() for row in rows), strict=False))
+        joined = b"".join([self._outputs[word] for word in words])
         return np.frombuffer(joined, np.float32).reshape(len(words), -1)
 
     def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
@@ -208,36 +194,23 @@ class LinearLayer:
 
     def __call__(self, docs: Sequence["Doc"]) -> Float32:
         """(n, outputs) for the n words of documents; with the same maximum as a softmax of it."""
-        vectors: list[Any] = [doc.tensor for doc in docs]
-        if self._encoder is not None:
-            vectors = [*self._encoder(docs)]
-        elif not all(map(len, vectors)):
-            # Like spaCy: zeros for documents without vectors.
-            shapes = [(len(doc), len(self._weight)) for doc in docs]
-            vectors = [
-                own if len(own) else np.zeros(shape, np.float32)
-                for own, shape in zip(vectors, shapes, strict=True)
-            ]
+        encoder = self._encoder
+        vectors: Any = encoder(docs) if encoder else [doc.tensor for doc in docs]
         return in_tiles(np.concatenate(vectors), self._weight) + self._bias
 
 
-def linear(model: "Model[Any, Any]") -> Callable[[Sequence["Doc"]], Float32]:
-    """A function that computes a model: a `LinearLayer` if it fits, else thinc's."""
-    return LinearLayer(model) if LinearLayer.fits(model) else model.predict
-
-
-def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
-    """Documents in order, in parts of at most `tokens` tokens, or of one document."""
-    part: list[Doc] = []
+def chunks(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
+    """Documents in order, in lists of at most `tokens` tokens, or of one document."""
+    chunk: list[Doc] = []
     room = tokens
     for doc in docs:
         room -= len(doc)
-        if part and room < 0:
-            yield part
-            part, room = [], tokens - len(doc)
-        part.append(doc)
-    if part:
-        yield part
+        if chunk and room < 0:
+            yield chunk
+            chunk, room = [], tokens - len(doc)
+        chunk.append(doc)
+    if chunk:
+        yield chunk
 
 
 def rows_as_bytes(rows: NDArray[np.uint64]) -> list[bytes]:
@@ -314,21 +287,19 @@ class WordForms:
 
     Morphology is left out, since nothing reads it. New words are processed by themselves, except
     those that may begin a rule for several words, which are processed with the words that follow.
-    For words that no rule names, the ruler is applied to one example of each tag and relation.
     """
 
     @staticmethod
     def fits(ruler: "AttributeRuler") -> bool:
         """Whether all rules test nothing but words, tags and relations of single tokens."""
-        return all(set(token) <= _LOOKED_AT for pattern in _patterns(ruler) for token in pattern)
+        return all(set(token) <= _TESTABLE for pattern in _patterns(ruler) for token in pattern)
 
     def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
         from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
 
         self._rules = ruler, lemmatizer
-        self._known: dict[bytes, bytes] = {}
-        self._kinds: dict[bytes, bytes] = {}
-        self._is_named = _test_of_words(_patterns(ruler))
+        # By form; empty for words that may begin a rule for several.
+        self._results: dict[bytes, bytes] = {}
         self._longer = Matcher(nlp.vocab)
         longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
         if longer:
@@ -342,45 +313,21 @@ class WordForms:
     def __call__(self, doc: "Doc") -> "Doc":
         """Set each token's part of speech and lemma."""
         forms = _rows(doc, _FORM)
-        if len(self._known) > REMEMBERED_FORMS:
-            self._known.clear()
-            self._kinds.clear()
-        if new := [*{form: None for form in forms if form not in self._known}]:
+        if len(self._results) > CACHED_FORMS:
+            self._results.clear()
+        if new := [*{form: None for form in forms if form not in self._results}]:
             self._learn(doc.vocab, new)
-        rows = [self._known[form] for form in forms]
+        rows = [self._results[form] for form in forms]
         for start, end in self._ranges_to_rule_together(rows):
-            rows[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _FORM_RESULTS)
-        return _set(doc, _FORM_RESULTS, rows)
+            rows[start:end] = self._ruled(doc.vocab, forms[start:end])
+        return _set(doc, _RESULT, rows)
 
     def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
-        """Process new words: the ruler once for each kind, the lemmatizer for each word."""
-        ruler, lemmatizer = self._rules
-        kinds = [self._kind(vocab, form) for form in new]
-        examples = {
-            kind: form for kind, form in zip(kinds, new, strict=True) if kind not in self._kinds
-        }
-        if examples:
-            longer = self._longer(_words(vocab, [*examples.values()]), allow_missing=True)
-            begins = [[*examples][position] for _, position, _ in longer]
-            self._kinds.update((kind, b"") for kind in begins)
-            for kind in {*begins}:
-                del examples[kind]
-            ruled = _rows(ruler(_words(vocab, [*examples.values()])), _RULED)
-            self._kinds.update(zip(examples, ruled, strict=True))
-        # Empty for words that may begin a rule for several, whose result is never cached.
-        self._known.update((form, b"") for form, kind in zip(new, kinds, strict=True))
-        plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
-        words = _words(vocab, [form for form, _ in plain])
-        _set(words, _RULED, [self._kinds[kind] for _, kind in plain])
-        rows = _rows(lemmatizer(words), _FORM_RESULTS)
-        self._known.update((form, row) for (form, _), row in zip(plain, rows, strict=True))
-
-    def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
-        """What rules depend on: tag and relation, and the word itself if a rule names it."""
-        text = vocab.strings[int(np.frombuffer(form, np.uint64)[0])]
-        if self._is_named(text):
-            return form
-        return form[8:] + b" " * text.isspace()
+        longer = self._longer(_words(vocab, new), allow_missing=True)
+        begins = {position for _, position, _ in longer}
+        single = [form for position, form in enumerate(new) if position not in begins]
+        self._results.update(dict.fromkeys(new, b""))
+        self._results.update(zip(single, self._ruled(vocab, single), strict=True))
 
     def _ranges_to_rule_together(self, rows: Sequence[bytes]) -> Iterator[tuple[int, int]]:
         """Ranges where rules for several words may apply, from words that may begin one."""
@@ -394,10 +341,10 @@ class WordForms:
         if end:
             yield start, end
 
-    def _ruled(self, doc: "Doc") -> "Doc":
-        for rules in self._rules:
-            doc = rules(doc)
-        return doc
+    def _ruled(self, vocab: "Vocab", forms: Sequence[bytes]) -> list[bytes]:
+        """The results for words that stand side by side."""
+        ruler, lemmatizer = self._rules
+        return _rows(lemmatizer(ruler(_words(vocab, forms))), _RESULT)
 
 
 def _words(vocab: "Vocab", forms: Sequence[bytes]) -> "Doc":
@@ -416,27 +363,6 @@ def _rows(doc: "Doc", attributes: list[int | str]) -> list[bytes]:
 def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc":
     values: Any = np.frombuffer(b"".join(rows), np.uint64).reshape(-1, len(attributes))
     return doc.from_array(attributes, values)
-
-
-def _test_of_words(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
-    """A test whether rules may treat a word differently from others with its tag and relation."""
-    named: set[str] = set()
-    tests: set[str] = set()
-    wanted = [token.get(name) for pattern in patterns for token in pattern for name in _TEXTS]
-    for text_test in wanted:
-        if isinstance(text_test, str):
-            named.add(text_test.lower())
-        elif text_test is not None and set(text_test) <= {"IN", "REGEX"}:
-            named.update(word.lower() for word in text_test.get("IN", ()))
-            tests.update([text_test["REGEX"]] if "REGEX" in text_test else ())
-        elif text_test is not None:
-            # Any other test may hold for any word.
-            tests.add("")
-    expressions = [re.compile(test) for test in tests]
-    return lambda text: (
-        text.lower() in named
-        or any(test.search(text) or test.search(text.lower()) for test in expressions)
-    )
 
 
 def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:

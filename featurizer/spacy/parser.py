@@ -31,7 +31,7 @@ PIECE_TOKENS = 1_500
 # seconds for 3,200 of them. Runs longer than this, which no language has, are cut.
 RUN_CHARACTERS = 128
 _RUN = re.compile(rf"\S{{0,{RUN_CHARACTERS}}}\s*")
-_PART_CHARACTERS = 2_000
+_CHUNK_CHARACTERS = 2_000
 _SENTENCE_ENDS = frozenset(".!?\n")
 # The rest of a longer question is not parsed; the encoder reads even less (256 tokens).
 QUESTION_CHARACTERS = 2_000
@@ -102,14 +102,14 @@ class SpacyParser:
         """
         parses, pipeline = [], self._loaded()
         for text in texts:
-            parts = []
+            pieces = []
             for offset, doc in _pieces(pipeline.nlp, text):
                 for component in pipeline.components:
                     yield
                     doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
-                parts.append(_extract(doc, offset))
-            parses.append(_join(text, parts))
+                pieces.append(_extract(doc, offset))
+            parses.append(_join(text, pieces))
         return parses
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
@@ -167,23 +167,23 @@ def parse_with(pipeline: Pipeline, texts: Sequence[str]) -> Iterator[Parse]:
     piece_parses = (
         (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
     )
-    for row, parts in groupby(piece_parses, key=itemgetter(0)):
-        yield _join(texts[row], [part for _, part in parts])
+    for row, group in groupby(piece_parses, key=itemgetter(0)):
+        yield _join(texts[row], [parse for _, parse in group])
 
 
 def readable(question: str) -> str:
-    """The part of a question that is parsed."""
+    """The beginning of a question that is parsed."""
     if len(question) <= QUESTION_CHARACTERS:
         return question
-    part = question[: QUESTION_CHARACTERS + 1]
-    space = max(p for p in range(len(part)) if p == 0 or part[p].isspace())
-    return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
+    start = question[: QUESTION_CHARACTERS + 1]
+    space = max(p for p in range(len(start)) if p == 0 or start[p].isspace())
+    return start[: space if start[:space].strip() else QUESTION_CHARACTERS]
 
 
 def _question_doc(nlp: "Language", text: str) -> "Doc":
     docs: list[Doc] = []
-    for part in _parts(readable(text)):
-        docs.append(nlp.make_doc(part))
+    for chunk in _chunks(readable(text)):
+        docs.append(nlp.make_doc(chunk))
         if sum(map(len, docs)) >= QUESTION_TOKENS:
             break
     doc = _joined(docs)
@@ -205,8 +205,8 @@ def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
     """
     offset = 0
     docs: list[Doc] = []
-    for part in _parts(text):
-        docs.append(nlp.make_doc(part))
+    for chunk in _chunks(text):
+        docs.append(nlp.make_doc(chunk))
         while sum(map(len, docs)) > PIECE_TOKENS:
             doc = _joined(docs)
             half = range(PIECE_TOKENS, PIECE_TOKENS // 2, -1)
@@ -217,18 +217,18 @@ def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
     yield offset, _joined(docs)
 
 
-def _parts(text: str) -> Iterator[str]:
-    """A text in parts for the tokenizer; apart from very long runs, its tokens are the same.
+def _chunks(text: str) -> Iterator[str]:
+    """A text in chunks for the tokenizer; apart from very long runs, its tokens are the same.
 
-    A part ends before a word, or within a run that is too long.
+    A chunk ends before a word, or within a run that is too long.
     """
-    part = ""
+    chunk = ""
     for run in _RUN.findall(text):
-        part += run
-        if len(part) > _PART_CHARACTERS or (len(run) >= RUN_CHARACTERS and not run[-1].isspace()):
-            yield part
-            part = ""
-    yield part
+        chunk += run
+        if len(chunk) > _CHUNK_CHARACTERS or (len(run) >= RUN_CHARACTERS and not run[-1].isspace()):
+            yield chunk
+            chunk = ""
+    yield chunk
 
 
 def _joined(docs: "list[Doc]") -> "Doc":

@@ -5,7 +5,7 @@
 - Vectors to names: at each word spaCy takes the GIL for each of the 36 moves that may begin a name.
   `Names` scores all words at once, and goes from word to word only within names.
 - Vectors to heads: spaCy parses one document, or four, at a time, and takes the GIL at each move.
-  `Dependencies` parses all given documents in parallel.
+  `Dependencies` parses several documents in parallel.
 
 The annotations are the same. Where spaCy has a version that this was not compared with, or the
 pipeline has a component of an unknown kind, spaCy's own code runs; where a known component is built
@@ -36,9 +36,8 @@ from wye.featurizer.spacy.layers import (
     OneThread,
     WindowEncoder,
     WordForms,
+    chunks,
     in_tiles,
-    linear,
-    parts,
     tiles,
     weights_of,
 )
@@ -59,7 +58,7 @@ SIDE_BY_SIDE = 2_048
 # The minor version of spaCy whose annotations the tests compare with these.
 COMPARED_SPACY = "3.8"
 # Kinds of components that the replacements know; another kind may need what they leave out.
-_KNOWN_KINDS = frozenset(
+_COMPARED_KINDS = frozenset(
     {"tok2vec", "tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "ner"}
 )
 
@@ -117,34 +116,35 @@ class Pipeline:
         if fast and (reason := _unknown(self.nlp)):
             _warn_once(f"The pipeline {name} runs at spaCy's own speed: {reason}.")
         elif fast:
-            self._replace_slow_parts()
+            self._replace_slow_components()
 
-    def _replace_slow_parts(self) -> None:
-        for component in self.components:
+    def _replace_slow_components(self) -> None:
+        components: dict[str, Any] = dict(self.nlp.pipeline)
+        for component in components.values():
             model = getattr(component, "model", None)
             for node in [*model.walk()] if model is not None else ():
                 if WindowEncoder.fits(node):
                     _replace_model(component, node, WindowEncoder(node).as_layer())
-        names = self.nlp.pipe_names
         slow: list[str] = []
-        if "attribute_ruler" in names:
-            position = names.index("attribute_ruler")
-            rules = self.components[position : position + 2]
-            if names[position + 1 : position + 2] == ["lemmatizer"] and WordForms.fits(rules[0]):
-                self.components[position : position + 2] = [WordForms(self.nlp, *rules)]
-            else:
-                slow.append("attribute_ruler")
         kinds: dict[str, Any] = {"tagger": Tags, "parser": Dependencies, "ner": Names}
-        for part, replacement in kinds.items():
-            component = self.nlp.get_pipe(part) if part in names else None
-            if component is not None and replacement.fits(component):
-                self.components[self.components.index(component)] = replacement(component)
-            elif component is not None:
-                slow.append(part)
+        for name in kinds.keys() & components.keys():
+            if kinds[name].fits(components[name]):
+                components[name] = kinds[name](components[name])
+            else:
+                slow.append(name)
+        ruler, names = "attribute_ruler", [*components]
+        if ruler in names:
+            follower = names[names.index(ruler) + 1 :][:1]
+            if follower == ["lemmatizer"] and WordForms.fits(components[ruler]):
+                lemmatizer = components.pop("lemmatizer")
+                components[ruler] = WordForms(self.nlp, components[ruler], lemmatizer)
+            else:
+                slow.append(ruler)
+        self.components = [*components.values()]
         if slow:
             _warn_once(
-                f"In the pipeline {self.name}, {', '.join(slow)} run at spaCy's own speed: they "
-                "are built in a way that is not known here."
+                f"In the pipeline {self.name}, {', '.join(sorted(slow))} run at spaCy's own speed: "
+                "they are built in a way that is not known here."
             )
 
     @property
@@ -172,7 +172,7 @@ def _unknown(nlp: "Language") -> str:
     if not about.__version__.startswith(f"{COMPARED_SPACY}."):
         return f"spaCy is {about.__version__}, and only {COMPARED_SPACY} is known here"
     kinds = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names}
-    unknown = [name for name, kind in kinds.items() if kind not in _KNOWN_KINDS or kind != name]
+    unknown = [name for name, kind in kinds.items() if kind not in _COMPARED_KINDS or kind != name]
     return f"it has {', '.join(unknown)}, which is not known here" if unknown else ""
 
 
@@ -189,25 +189,18 @@ def _replace_model(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any
 
 
 class Faster(ABC):
-    """Replaces a pipeline component, which still handles documents with existing annotations."""
+    """Replaces a pipeline component, for documents without annotations of its kind."""
 
-    def __init__(self, component: Any, marks: str) -> None:  # noqa: ANN401 - spaCy names no type
-        """Replace a component that sets the attribute `marks` of tokens."""
-        self._component, self._marks = component, marks
+    def __init__(self) -> None:
         self._one_thread = OneThread()
 
     def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
         """Annotate documents, in order."""
-        rest = iter(docs)
-        while batch := [*islice(rest, batch_size)]:
-            words = [doc for doc in batch if len(doc)]
-            if any(doc.has_annotation(self._marks) for doc in words):
-                # Existing annotations restrict the moves, and the model may depend on them.
-                yield from self._component.pipe(batch, batch_size=batch_size)
-                continue
-            for part in parts(words, SIDE_BY_SIDE):
+        remaining = iter(docs)
+        while batch := [*islice(remaining, batch_size)]:
+            for chunk in chunks([doc for doc in batch if len(doc)], SIDE_BY_SIDE):
                 with self._one_thread():
-                    self._mark(part)
+                    self._annotate(chunk)
             yield from batch
 
     def __call__(self, doc: "Doc") -> "Doc":
@@ -215,7 +208,7 @@ class Faster(ABC):
         return next(self.pipe([doc], 1))
 
     @abstractmethod
-    def _mark(self, docs: Sequence["Doc"]) -> None:
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
         """Annotate documents that have words."""
 
 
@@ -223,16 +216,16 @@ class Tags(Faster):
     """Replaces a `Tagger`."""
 
     @staticmethod
-    def fits(tagger: Any) -> bool:  # noqa: ANN401
+    def fits(tagger: Any) -> bool:  # noqa: ANN401 - spaCy names no type
         """Whether a tagger is one layer over the pipeline's vectors."""
-        return hasattr(tagger, "labels") and LinearLayer.fits(tagger.model)
+        return LinearLayer.fits(tagger.model)
 
     def __init__(self, tagger: Any) -> None:  # noqa: ANN401
-        super().__init__(tagger, "TAG")
+        super().__init__()
         self._scores = LinearLayer(tagger.model)
         self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
 
-    def _mark(self, docs: Sequence["Doc"]) -> None:
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
         tags: Any = self._tags[self._scores(docs).argmax(axis=1)]
         end = 0
         for doc in docs:
@@ -240,50 +233,90 @@ class Tags(Faster):
             doc.from_array(["TAG"], tags[begin:end])
 
 
-class Names(Faster):
+class _Moves(Faster):
+    """Replaces a greedy transition model, which scores moves by the words at some positions.
+
+    Each word adds a vector to the hidden units, another one at each position. Each unit is the
+    greater of two sums, and a linear layer over the units scores the moves.
+    """
+
+    @staticmethod
+    def fits(component: Any) -> bool:  # noqa: ANN401
+        """Whether a component always takes the best move, scored in this way."""
+        model = component.model
+        return (
+            model.name == "parser_model"
+            and component.cfg["beam_width"] == 1
+            and bool(model.attrs["has_upper"] and not model.attrs["unseen_classes"])
+            and model.get_ref("lower").get_dim("nP") == 2
+            and LinearLayer.fits(model.get_ref("tok2vec"))
+        )
+
+    def __init__(self, component: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        lower, upper = component.model.get_ref("lower"), component.model.get_ref("upper")
+        self._vectors = LinearLayer(component.model.get_ref("tok2vec"))
+        # From (positions, hidden, pieces, inputs) to the two sums of each unit side by side.
+        weight = weights_of(lower, "W").transpose(0, 3, 2, 1)
+        positions, inputs, _, self._units = weight.shape
+        self._lower = np.ascontiguousarray(weight.reshape(positions, 1, inputs, -1))
+        self._bias = weights_of(lower, "b").T.reshape(-1)
+        self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(positions, -1)
+        self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+
+    def _sums(self, docs: Sequence["Doc"]) -> Float32:
+        """(positions, 1 + n, 2 units): what each of n words adds at each position.
+
+        Row 0 is that of a missing word. The bias is added to the first position.
+        """
+        vectors = tiles(self._vectors(docs))
+        positions, _, _, width = self._lower.shape
+        sums = np.empty((positions, 1 + len(vectors) * TILE, width), np.float32)
+        sums[:, 0] = self._missing
+        np.matmul(vectors, self._lower, out=sums[:, 1:].reshape(positions, -1, TILE, width))
+        sums[0] += self._bias
+        return sums
+
+    def _hidden(self, sums: Float32) -> Float32:
+        """(..., 2 units) to (..., units)."""
+        return np.maximum(sums[..., : self._units], sums[..., self._units :])
+
+
+class Names(_Moves):
     """Replaces a greedy `EntityRecognizer`, whose moves begin, continue, end, make or skip a name.
 
     The property test compares it with `spacy.pipeline._parser_internals.ner`.
     """
 
     @staticmethod
-    def fits(recogniser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+    def fits(component: Any) -> bool:  # noqa: ANN401
         """Whether moves depend on three words: the next, the name's first, and the previous."""
-        if not _is_greedy(recogniser):
-            return False
-        lower = recogniser.model.get_ref("lower")
-        return (lower.get_dim("nF"), lower.get_dim("nP")) == (3, 2)
+        return _Moves.fits(component) and component.model.get_ref("lower").get_dim("nF") == 3
 
     def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
-        super().__init__(recogniser, "ENT_IOB")
-        model = recogniser.model
-        lower, upper = model.get_ref("lower"), model.get_ref("upper")
-        self._vectors = linear(model.get_ref("tok2vec"))
-        weight = weights_of(lower, "W").transpose(3, 0, 2, 1)  # (inputs, places, pieces, hidden)
-        self._shape = weight.shape[1:]
-        self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
-        self._bias = weights_of(lower, "b").T
-        # If no name is open, only the next word counts, and the other two are padding.
-        self._outside = self._bias + weights_of(lower, "pad")[0, 1:].sum(axis=0).T
-        self._upper, self._shift = weights_of(upper, "W"), weights_of(upper, "b")
-        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
+        super().__init__(recogniser)
+        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._shift))]
         kinds = np.array([move[0] for move in moves])
         self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
         # "U-" is only for existing annotations.
         self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
         self._labels = [move[2:] for move in moves]
-        rows = {
-            label: [moves.index(f"I-{label}"), moves.index(f"L-{label}")]
+        # Weights and biases of going on and of ending, by label.
+        self._open = {
+            label: (self._upper.T[columns], self._shift[columns])
             for label in {move[2:] for move in moves if move[0] == "B"}
+            for columns in [[moves.index(f"I-{label}"), moves.index(f"L-{label}")]]
         }
-        self._open = {label: (self._upper[row], self._shift[row]) for label, row in rows.items()}
 
-    def _mark(self, docs: Sequence["Doc"]) -> None:
-        places = in_tiles(self._vectors(docs), self._lower).reshape(-1, *self._shape)
-        hidden = (places[:, 0] + self._outside).max(axis=1)
-        scores = in_tiles(hidden, self._upper.T) + self._shift
-        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
+        from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
+
         ends = np.cumsum([len(doc) for doc in docs])
+        sums = self._sums(docs)
+        # If no name is open, only the next word counts, and the other two are missing.
+        hidden = self._hidden(sums[0, 1 : 1 + ends[-1]] + self._missing[1:].sum(axis=0))
+        scores = in_tiles(hidden, self._upper) + self._shift
+        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
         # Names stay within their sentence, and do not begin with whitespace.
         last = np.append(marks[1:, 0], True)
         last[ends - 1] = True
@@ -292,103 +325,63 @@ class Names(Faster):
         scores[np.ix_(last | space, self._begin)] = -np.inf
         scores[np.ix_(space, self._unit)] = -np.inf
         moves = scores.argmax(axis=1)
-        named = np.flatnonzero(~self._skip[moves])
+        starts = np.flatnonzero(~self._skip[moves])
         begin = 0
         for doc, end in zip(docs, ends.tolist(), strict=True):
-            words = named[slice(*np.searchsorted(named, (begin, end)))].tolist()
-            from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
-
-            spans = self._names(words, moves, places, last)
-            doc.set_ents([Span(doc, a - begin, b - begin, label=name) for a, b, name in spans])
+            words = starts[slice(*np.searchsorted(starts, (begin, end)))].tolist()
+            spans = self._spans(words, moves, sums, last)
+            doc.set_ents([Span(doc, a - begin, b - begin, label=label) for a, b, label in spans])
             begin = end
 
-    def _names(
-        self,
-        words: Sequence[int],
-        moves: NDArray[np.int64],
-        places: Float32,
-        last: NDArray[np.bool],
+    def _spans(
+        self, words: Sequence[int], moves: NDArray[np.int64], sums: Float32, last: NDArray[np.bool]
     ) -> Iterator[tuple[int, int, str]]:
-        """Start, end and label of the names in a document, given the words where they may begin."""
-        done = 0
+        """Start, end and label of the names in a document, from the words where they may begin."""
+        end = 0
         for first in words:
-            if first < done:
+            if first < end:
                 continue
             move = int(moves[first])
-            label, done = self._labels[move], first + 1
+            label, end = self._labels[move], first + 1
             if self._begin[move]:
-                while not last[done] and self._goes_on(label, places, first, done):
-                    done += 1
-                done += 1
-            yield first, done, label
+                while not last[end] and self._goes_on(label, sums, first, end):
+                    end += 1
+                end += 1
+            yield first, end, label
 
-    def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
+    def _goes_on(self, label: str, sums: Float32, first: int, word: int) -> bool:
         """Whether an open name continues beyond a word."""
-        summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
+        hidden = self._hidden(sums[0, 1 + word] + sums[1, 1 + first] + sums[2, word])
         upper, shift = self._open[label]
-        within, end = upper.dot(summed.max(axis=0)) + shift
+        within, end = upper.dot(hidden) + shift
         return bool(within >= end)
 
 
-class Dependencies(Faster):
+class Dependencies(_Moves):
     """Replaces a greedy `DependencyParser`: arrays choose the moves, and spaCy applies them.
 
     The property test compares it with `spacy.ml.parser_model`.
     """
 
-    @staticmethod
-    def fits(parser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
-        """Whether moves depend on the words at some positions, with two maxout pieces per unit."""
-        return _is_greedy(parser) and parser.model.get_ref("lower").get_dim("nP") == 2
-
     def __init__(self, parser: Any) -> None:  # noqa: ANN401
-        super().__init__(parser, "DEP")
-        model = parser.model
-        lower, upper = model.get_ref("lower"), model.get_ref("upper")
-        self._vectors = linear(model.get_ref("tok2vec"))
-        weight = weights_of(lower, "W").transpose(0, 3, 2, 1)  # (places, inputs, pieces, hidden)
-        places, inputs, _, self._hidden = weight.shape
-        self._lower = np.ascontiguousarray(weight.reshape(places, 1, inputs, -1))
-        self._bias = weights_of(lower, "b").T.reshape(-1)
-        self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(places, -1)
-        self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+        super().__init__(parser)
+        self._parser = parser
         # The only attribute of spaCy's step model that is used here is the number of positions.
-        self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
+        self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=len(self._lower)))
 
-    def _mark(self, docs: Sequence["Doc"]) -> None:
-        self._component.set_annotations(docs, self._final_states(docs))
-
-    def _final_states(self, docs: Sequence["Doc"]) -> list[Any]:
-        """The state of each document after its last move."""
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
         from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
 
-        places_of, move = ParserStepModel.get_token_ids, self._component.transition_states
-        rows, starts = self._rows(docs)
-        every: list[Any] = self._component.moves.init_batch(docs)
-        states = every
-        while states:
+        word_ids, move = ParserStepModel.get_token_ids, self._parser.transition_states
+        sums = self._sums(docs)
+        # The row of the first word at each position.
+        starts = 1 + sums.shape[1] * np.arange(len(sums))[:, None]
+        rows = sums.reshape(-1, sums.shape[2])
+        states: list[Any] = self._parser.moves.init_batch(docs)
+        unfinished = states
+        while unfinished:
             # A missing word is -1, which selects the row before the first word's.
-            position_rows = rows.take(places_of(self._step, states).T + starts, axis=0)
-            summed = np.add.reduce(position_rows, axis=0)
-            hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
-            states = move(states, hidden.dot(self._upper) + self._shift)
-        return every
-
-    def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
-        """What each word adds to the hidden units in each position, and the first word's rows."""
-        vectors = tiles(self._vectors(docs))
-        places, _, _, width = self._lower.shape
-        high = 1 + len(vectors) * TILE
-        rows = np.empty((places, high, width), np.float32)
-        rows[:, 0] = self._missing
-        np.matmul(vectors, self._lower, out=rows[:, 1:].reshape(places, -1, TILE, width))
-        rows[0] += self._bias
-        return rows.reshape(-1, width), 1 + high * np.arange(places)[:, None]
-
-
-def _is_greedy(parser: Any) -> bool:  # noqa: ANN401
-    """Whether a parser always takes the best move, by two layers over word vectors."""
-    model = getattr(parser, "model", None)
-    if model is None or model.name != "parser_model" or parser.cfg["beam_width"] != 1:
-        return False
-    return bool(model.attrs["has_upper"] and not model.attrs["unseen_classes"])
+            words = rows.take(word_ids(self._step, unfinished).T + starts, axis=0)
+            hidden = self._hidden(np.add.reduce(words, axis=0))
+            unfinished = move(unfinished, hidden.dot(self._upper) + self._shift)
+        self._parser.set_annotations(docs, states)

@@ -1,4 +1,4 @@
-"""Vectors of words are those of spaCy, and the words that rules name are known."""
+"""Vectors of words are those of spaCy, whatever is computed beside them."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,9 +10,7 @@ from spacy.language import Language
 from threadpoolctl import ThreadpoolController
 
 import wye.featurizer.spacy.layers
-from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import OneThread, WindowEncoder, _test_of_words
-from wye.featurizer.spacy.pipeline import Pipeline
+from wye.featurizer.spacy.layers import OneThread, WindowEncoder
 
 QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 
@@ -43,27 +41,10 @@ def test_what_is_remembered_of_words_changes_nothing_and_is_bounded(
     docs = [plain.make_doc(text) for text in QUESTIONS]
     expected = WindowEncoder(model)(docs)
     encoder = WindowEncoder(model)
-    monkeypatch.setattr(wye.featurizer.spacy.layers, "REMEMBERED", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.layers, "CACHED_WORDS", 50)
     for doc, vectors in [*zip(docs, expected, strict=True)] * 2:
         assert np.array_equal(encoder([doc])[0], vectors)
-        assert len(encoder._known) <= 50 + len(doc)
-
-
-def test_a_faster_pipeline_is_for_reading_alone(fast: Pipeline) -> None:
-    with pytest.raises(ModelError, match="cannot be trained"):
-        part(fast.nlp, "tok2vec").model([fast.nlp.make_doc("a")], is_train=True)
-
-
-def test_words_that_a_rule_may_look_at_are_named() -> None:
-    patterns: list[list[dict[str, Any]]] = [
-        [{"TAG": "MD", "LOWER": "would"}, {"ORTH": {"IN": ["Oslo"]}}],
-        [{"LOWER": {"REGEX": "(?i)^N'?T$"}}, {"DEP": "expl"}],
-    ]
-    is_named = _test_of_words(patterns)
-    words = ["Would", "oslo", "n't", "NT", "boat", " ", ""]
-    assert [is_named(word) for word in words] == [True] * 4 + [False] * 3
-    # Nobody knows of what this is true.
-    assert _test_of_words([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
+        assert len(encoder._outputs) <= 50 + len(doc)
 
 
 def test_what_is_inside_has_one_thread_and_others_keep_theirs() -> None:

@@ -153,8 +153,8 @@ def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
     text = gap.join(texts)
     nlp = parser._loaded().nlp
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.featurizer.spacy.parser, "_PART_CHARACTERS", 5)
-        parts = list(wye.featurizer.spacy.parser._parts(text))
+        patch.setattr(wye.featurizer.spacy.parser, "_CHUNK_CHARACTERS", 5)
+        parts = list(wye.featurizer.spacy.parser._chunks(text))
         found = wye.featurizer.spacy.parser._joined([nlp.make_doc(part) for part in parts])
     assert "".join(parts) == text
     assert [(t.text, t.whitespace_, t.norm_) for t in found] == [
