@@ -116,12 +116,12 @@ def _sees(names: Sequence[str]) -> str:
         )
     if not corpus:
         return f"{parse[0]}; so it decides without an index."
-    found = (
+    corpus_text = (
         f"{corpus} numbers on what the corpus has for the question before the graph is walked: how "
         "far the best passages stand out, which of its words and names the corpus knows, and where "
         "these occur."
     )
-    return ", and ".join([*parse, found])
+    return ", and ".join([*parse, corpus_text])
 
 
 def stepping(threshold: float) -> str:
@@ -143,72 +143,72 @@ def _unjudged(report: Report) -> str:
     )
 
 
-def judged(found: Summary) -> str:
+def judged(summary: Summary) -> str:
     """The final evaluation: a table with a row for each system, and what follows from it."""
     rows = [
         (
             system,
             *(spread(cells[measure]) for measure in MEASURED),
-            "" if system == AUTO else gain_spread(found.differences[system][QUALITY]),
+            "" if system == AUTO else gain_spread(summary.differences[system][QUALITY]),
         )
-        for system, cells in found.means.items()
+        for system, cells in summary.means.items()
     ]
-    closed = found.gap_closed[QUALITY]
-    said = [
+    closed = summary.gap_closed[QUALITY]
+    sentences = [
         f"No choice of routes beats the best fixed route in {QUALITY}."
         if math.isnan(closed)
         else f"The router closes {percent(closed)} of the gap between the best fixed route and the "
         f"oracle in {QUALITY}."
     ]
-    if not math.isnan(found.auc):
-        said.append(f"Its AUC is {share(found.auc)}.")
-    if found.calibration:
-        said.append(f"ECE on test: {share(found.calibration.ece_mass)}.")
-    simple, fusion, graph, steps = map(percent, found.shares[AUTO])
-    said.append(f"Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps.")
+    if not math.isnan(summary.auc):
+        sentences.append(f"Its AUC is {share(summary.auc)}.")
+    if summary.calibration:
+        sentences.append(f"ECE on test: {share(summary.calibration.ece_mass)}.")
+    simple, fusion, graph, steps = map(percent, summary.shares[AUTO])
+    sentences.append(f"Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps.")
     return "\n\n".join(
         [
-            f"On {found.questions} test questions, with 95 % bootstrap intervals; * where that of "
-            "a paired difference excludes 0.",
+            f"On {summary.questions} test questions, with 95 % bootstrap intervals; * where that "
+            "of a paired difference excludes 0.",
             table(("system", *MEASURED, f"auto less it, {QUALITY}"), rows),
-            " ".join(said),
+            " ".join(sentences),
         ]
     )
 
 
 def _away(report: Report) -> list[str]:
     """How the router does on datasets that were not trained on, at its own operating point."""
-    own, points = report.policy.thresholds, report.policy.points
+    thresholds, points = report.policy.thresholds, report.policy.points
 
-    def range_of(found: Sequence[Away]) -> str:
-        rows = [one for one in found if points.get(one.point, own) == own]
+    def range_of(outcomes: Sequence[Away]) -> str:
+        rows = [one for one in outcomes if points.get(one.point, thresholds) == thresholds]
         worst, best = (pick(rows, key=lambda one: one.less_best.mean) for pick in (min, max))
         return (
             f"{QUALITY} less that of the best fixed route is from {gain_spread(worst.less_best)} "
             f"({escape(worst.dataset)}) to {gain_spread(best.less_best)} ({escape(best.dataset)})"
         )
 
-    said = []
+    sentences = []
     if report.left_out:
-        said.append(
+        sentences.append(
             "With each dataset routed by a router that learned from the others, "
             f"{range_of(report.left_out)}."
         )
     if report.strangers:
-        said.append(
+        sentences.append(
             "On datasets and spellings that nothing was learned from, "
             f"{range_of(report.strangers)}."
         )
-    return said
+    return sentences
 
 
 def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
     lines = []
     for dataset in dict.fromkeys(one.dataset for one in report.data):
-        own = [one for one in report.data if one.dataset == dataset]
+        rows = [one for one in report.data if one.dataset == dataset]
         title, licence, passages = provenance.get(dataset, UNSTATED)
         counts = ", ".join(
-            f"{sum(one.questions for one in own if one.split == split)} {split}"
+            f"{sum(one.questions for one in rows if one.split == split)} {split}"
             for split in ("train", "dev", "test")
         )
         lines.append(f"- {escape(dataset)}: {title} ({licence}; passages: {passages}): {counts}")

@@ -110,18 +110,18 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.training.evaluation.measures import write_json
         from wye.training.markdown import show
 
-        asked = parse_routes(routes)
+        compared = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        if said := lacking(questions, settings.index):
-            typer.echo(f"Warning: {said}", err=True)
+        if warning := lacking(questions, settings.index):
+            typer.echo(f"Warning: {warning}", err=True)
         with Session.open(settings, settings.index) as session:
-            found = evaluate_routes(
+            result = evaluate_routes(
                 session.gateway,
                 questions,
-                asked,
+                compared,
                 k=k,
                 batch=batch,
                 seed=seed,
@@ -134,22 +134,22 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 with answering(*endpoints, cache) as (writers, judge):
                     texts = session.snapshot.texts
                     answered = answer_report.evaluate_answers(
-                        found, texts, writers, judge, progress()
+                        result, texts, writers, judge, progress()
                     )
-        own = {} if answered is None else {"answers": answer_report.metrics(answered)}
+        answer_json = {} if answered is None else {"answers": answer_report.metrics(answered)}
         if as_json:
-            typer.echo(rounded_json({**metrics(found), **own, "latency": latency(found)}))
+            typer.echo(rounded_json({**metrics(result), **answer_json, "latency": latency(result)}))
         else:
-            show(as_markdown(found))
+            show(as_markdown(result))
             if answered is not None:
                 show(answer_report.as_markdown(answered))
         if run_dir is not None:
-            write_runs(run_dir, found)
+            write_runs(run_dir, result)
             if answered is not None:
                 write_json(run_dir / "answers.json", answer_report.metrics(answered))
-        if found.unanswered:
-            ids = ", ".join(found.unanswered)
-            typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
+        if result.unanswered:
+            ids = ", ".join(result.unanswered)
+            typer.echo(f"{len(result.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
 
 
@@ -163,7 +163,7 @@ def answering(
         generator: Address and model of an endpoint; an empty address means none.
         judge: Likewise.
     """
-    from wye.training.evaluation.answers import OWN, answered_by, judged_by
+    from wye.training.evaluation.answers import LOCAL_WRITERS, answered_by, judged_by
     from wye.training.judge import REPLIES, JudgeClient, KeptReplies
 
     with ExitStack() as opened:
@@ -172,7 +172,7 @@ def answering(
             client = opened.enter_context(JudgeClient(*endpoint, os.environ.get(key, "")))
             return KeptReplies(client, cache / REPLIES)
 
-        writers = dict(OWN)
+        writers = dict(LOCAL_WRITERS)
         if generator[0]:
             writers[generator[1]] = answered_by(replies(generator, "WYE_GENERATOR__KEY"))
         yield writers, judged_by(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
@@ -381,22 +381,22 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             fitted = run.learn(lambda text: typer.echo(text, err=True))
             for warning in fitted.training.warnings:
                 typer.echo(f"Warning: {warning}", err=True)
-            _told(*run.write(fitted, run.evaluate(fitted), models, name))
+            _print_verdict(*run.write(fitted, run.evaluate(fitted), models, name))
 
 
-def _told(folder: Path, report: "Report") -> None:
+def _print_verdict(folder: Path, report: "Report") -> None:
     """Print the verdict on a router, and its folder; ends with `NOT_BETTER` if it is not better."""
     from wye.training.card import judged
     from wye.training.markdown import show
     from wye.training.report import verdict
 
-    found = verdict(report)
-    if found is None or report.evaluation is None:
+    comparison = verdict(report)
+    if comparison is None or report.evaluation is None:
         typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
     else:
-        typer.echo(found.says)
+        typer.echo(comparison.says)
         show(judged(report.evaluation))
-    if found is not None and not found.better:
+    if comparison is not None and not comparison.better:
         typer.echo(f"Wrote {folder}, which is not better; its card compares all candidates.")
         raise typer.Exit(NOT_BETTER)
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")

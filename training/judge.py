@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from wye.backends.progress import Progress
 from wye.backends.types import Mask, Ranking
-from wye.training.data.json_lines import keep_line, kept_lines
+from wye.training.data.json_lines import keep_line, readable_lines
 from wye.training.data.replay import Replay, Replayed
 from wye.training.data.replaying import contains_any, words
 from wye.training.errors import JudgeError
@@ -115,7 +115,7 @@ class JudgeClient:
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
         return self.complete(PROMPT, f"{passages}\n\nQuestion: {question}")
 
-    def complete(self, instructions: str, asked: str) -> str:
+    def complete(self, instructions: str, message: str) -> str:
         """The endpoint's reply to a message; passing failures are tried again.
 
         Raises:
@@ -129,7 +129,7 @@ class JudgeClient:
                 max_tokens=self._longest,
                 messages=[
                     {"role": "system", "content": instructions},
-                    {"role": "user", "content": asked},
+                    {"role": "user", "content": message},
                 ],
                 extra_headers=self._headers,
             ).text
@@ -159,27 +159,27 @@ class KeptReplies:
         """Read the file; lines that cannot be read are skipped."""
         self._client = client
         self._file = file
-        self._known: dict[str, str] = {row["key"]: row["reply"] for row in kept_lines(file)}
+        self._replies: dict[str, str] = {row["key"]: row["reply"] for row in readable_lines(file)}
 
-    def ask(self, asked: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
+    def ask(self, inputs: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
         """The kept reply, or else the endpoint's, which is then kept.
 
         Args:
-            asked: All that the reply depends on beside the endpoint, as JSON values.
+            inputs: All that the reply depends on beside the endpoint, as JSON values.
 
         Raises:
             JudgeError: The endpoint did not answer.
         """
-        key = hashlib.sha256(json.dumps([self._client.identity, *asked]).encode()).hexdigest()
-        if key not in self._known:
-            self._known[key] = ask(self._client)
-            keep_line(self._file, {"key": key, "reply": self._known[key]})
-        return self._known[key]
+        key = hashlib.sha256(json.dumps([self._client.identity, *inputs]).encode()).hexdigest()
+        if key not in self._replies:
+            self._replies[key] = ask(self._client)
+            keep_line(self._file, {"key": key, "reply": self._replies[key]})
+        return self._replies[key]
 
     def answer(self, question: str, context: Sequence[str]) -> str:
         """`JudgeClient.answer`, with kept replies."""
-        asked = ["answer", question, list(context)]
-        return self.ask(asked, lambda client: client.answer(question, context))
+        inputs = ["answer", question, list(context)]
+        return self.ask(inputs, lambda client: client.answer(question, context))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +198,19 @@ class LlmJudge:
         """
         progress = self.progress()
         progress.start(len(rankings), "judging")
-        found, start = [], 0
+        verdicts, start = [], 0
         try:
             for replay in replays:
-                own = rankings[start : start + len(replay)]
+                block = rankings[start : start + len(replay)]
                 start += len(replay)
-                ids = sorted({hit.id for ranking in own for hit in ranking.hits[:CUTOFF]})
+                ids = sorted({hit.id for ranking in block for hit in ranking.hits[:CUTOFF]})
                 texts = self.texts(replay, ids)
-                for one, ranking in zip(replay.questions, own, strict=True):
-                    found.append(self._right(one, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
+                for one, ranking in zip(replay.questions, block, strict=True):
+                    verdicts.append(self._right(one, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
                     progress.advance(1)
         finally:
             progress.close()
-        return np.array(found, dtype=bool)
+        return np.array(verdicts, dtype=bool)
 
     def _right(self, one: Replayed, context: Sequence[str]) -> bool:
         question, right = one.question.text, one.question.answers
@@ -218,5 +218,5 @@ class LlmJudge:
             raise JudgeError(
                 f"Question {question!r} has no answer in its metadata; a judged success needs one."
             )
-        said = self.replies.answer(question, context)
-        return contains_any(words(said), list(map(words, right)))
+        reply = self.replies.answer(question, context)
+        return contains_any(words(reply), list(map(words, right)))

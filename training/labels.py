@@ -75,25 +75,25 @@ class Disagreement:
         """Reasons to doubt what is learned from these, each with advice."""
         graph = int((self.better == 1).sum())
         simple = len(self) - graph
-        said = []
+        reasons = []
         if not len(self):
-            said.append(
+            reasons.append(
                 f"The arms never disagree: both succeed on {self.both} questions and neither on "
                 f"{self.neither}. There is nothing to route; add harder and easier questions, or "
                 "choose another --success."
             )
         elif len(self) < ENOUGH:
-            said.append(
+            reasons.append(
                 f"The arms disagree on only {len(self)} questions, and a router needs about "
                 f"{ENOUGH}; add questions, or a dataset of another kind."
             )
         if len(self) and not (graph and simple):
             winner = "graph" if graph else "simple"
-            said.append(
+            reasons.append(
                 f"Whenever the arms disagree, the {winner} arm is better: always taking it loses "
                 "nothing here. Add questions on which the other is better, or leave the router out."
             )
-        return tuple(said)
+        return tuple(reasons)
 
     def require_both(self) -> None:
         """Check that there are labels of both kinds.
@@ -141,8 +141,8 @@ def disagreements(
                 f"{ANSWER} looks for; add `answers`, or choose all-gold@5."
             )
     count = sum(map(len, replays))
-    asked = EvaluationSet(tuple(replays), np.empty((count, 0)))
-    return compared(asked, simple, success, fusion)
+    questions = EvaluationSet(tuple(replays), np.empty((count, 0)))
+    return compared(questions, simple, success, fusion)
 
 
 def compared(
@@ -171,12 +171,12 @@ def _worth(
 
     For `HELPS`, the latter is that of steps, which are fusion for a question without a plan.
     """
-    found = []
+    values = []
     for route in (simple, Route.STEPS if success == HELPS else Route.GRAPH):
         if success in _MEASURED:
             column = MEASURES.index(_MEASURED[success])
-            found.append(evaluation_set.worth(route, fusion)[:, column])
+            values.append(evaluation_set.worth(route, fusion)[:, column])
         else:
             rankings = evaluation_set.rankings(route, fusion)
-            found.append(evaluation_set.answered(rankings, CUTOFF))
-    return found[0], found[1]
+            values.append(evaluation_set.answered(rankings, CUTOFF))
+    return values[0], values[1]

@@ -17,7 +17,7 @@ _MARKUP = re.compile(r"[\\`*\[\]<>&|!~#]|(?<![^\W_])_|_(?![^\W_])")
 def escape(text: str) -> str:
     """Escape a text, such as a dataset's name, to one line without markup."""
     line = "".join(c if c.isprintable() else " " for c in text)
-    return _MARKUP.sub(lambda found: f"\\{found[0]}", line)
+    return _MARKUP.sub(lambda match: f"\\{match[0]}", line)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
@@ -41,9 +41,9 @@ def by_measure(
     width = width or len(measures) or 1
     tables = []
     for at in range(0, len(measures), width):
-        part = measures[at : at + width]
-        rows = [(name, *(form(row[measure]) for measure in part)) for name, row in cells.items()]
-        tables.append(table((first, *part), rows))
+        columns = measures[at : at + width]
+        rows = [(name, *(form(row[measure]) for measure in columns)) for name, row in cells.items()]
+        tables.append(table((first, *columns), rows))
     return "\n\n".join(tables)
 
 

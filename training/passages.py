@@ -44,26 +44,26 @@ def as_if_remote(
         texts: Title and text of the first passages, by id.
     """
 
-    def told(one: Replayed) -> Replayed:
-        own = _simple(one, simple, settings)
+    def as_remote(one: Replayed) -> Replayed:
+        ranking = _simple(one, simple, settings)
         graph = one.results.rankings[Route.GRAPH]
         graph = replace(graph, hits=graph.hits[:_DEPTH])
         returned = ReturnedPassages(
-            one.question.text, [texts[hit.id] for hit in own.hits[:FIRST_PASSAGES]]
+            one.question.text, [texts[hit.id] for hit in ranking.hits[:FIRST_PASSAGES]]
         )
-        fused = fuse_remote(own, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
+        fused = fuse_remote(ranking, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
         return replace(
-            one, remote=RemoteReplay(fused, 1.0, simple=own, returned=returned), steps=None
+            one, remote=RemoteReplay(fused, 1.0, simple=ranking, returned=returned), steps=None
         )
 
-    return replace(replay, questions=tuple(map(told, replay.questions)))
+    return replace(replay, questions=tuple(map(as_remote, replay.questions)))
 
 
 def _simple(one: Replayed, simple: Route, settings: Settings) -> Ranking:
-    found = one.results.rankings.get(simple)
-    if found is None:
-        (found,) = fuse_text([one.results], settings.fusion, _DEPTH)
-    return replace(found, hits=found.hits[:_DEPTH])
+    ranking = one.results.rankings.get(simple)
+    if ranking is None:
+        (ranking,) = fuse_text([one.results], settings.fusion, _DEPTH)
+    return replace(ranking, hits=ranking.hits[:_DEPTH])
 
 
 def _variants(
@@ -90,14 +90,14 @@ def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fit
     """
     replays = Replays(settings, cache / "replays", Silent)
     parsed = [parse_source(text, None) for text in sources]
-    found = [
+    variants = [
         variant
         for split in (TRAIN, DEV)
         for replay in replays.training(parsed, split)
         for variant in _variants(replays, replay, settings)
     ]
-    questions = EvaluationSet.load(found, cache / "features", settings.analyser)
-    told = disagreements(found, Route.HYBRID, HELPS, settings.fusion)
+    questions = EvaluationSet.load(variants, cache / "features", settings.analyser)
+    disagreement = disagreements(variants, Route.HYBRID, HELPS, settings.fusion)
     choices = Choices(
         success=HELPS,
         kind=Trees.kind,
@@ -106,7 +106,7 @@ def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fit
         goal=ThresholdObjective(latency_weight=CALL_WORTH),
         fusion=settings.fusion,
     )
-    return fit(TrainingSet.of(questions, told), questions.names, choices, Silent())
+    return fit(TrainingSet.of(questions, disagreement), questions.names, choices, Silent())
 
 
 def main() -> None:
@@ -116,13 +116,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("models"), help="folder of models")
     parser.add_argument("--name", default=NAME, help="name of the router")
     parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="folder of replays")
-    given = parser.parse_args()
-    fitted = fit_passages(load_settings(), given.sources, given.cache)
+    arguments = parser.parse_args()
+    fitted = fit_passages(load_settings(), arguments.sources, arguments.cache)
     folder, _ = write_router(
         fitted,
         None,
-        given.out,
-        given.name,
+        arguments.out,
+        arguments.name,
         schema_id=passage_schema(),
         command=command_line(["-m wye.training.passages", *sys.argv[1:]]),
         seconds={},

@@ -22,8 +22,8 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
-    **{f"axes.{part}color": INK for part in ("edge", "label", "title")},
+    **{f"{item}.color": INK for item in ("text", "xtick", "ytick")},
+    **{f"axes.{item}color": INK for item in ("edge", "label", "title")},
 }
 _SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
 _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -31,11 +31,11 @@ _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 @mpl.rc_context(_STYLE)
-def reliability_figure(found: Mapping[str, Reliability]) -> Figure:
+def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     """Share of questions that the graph wins against the score, in bins of equal size."""
     figure, axes = _figure(4.2, 3.8)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
+    for (name, one), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
         score, outcome = one.mass.score, one.mass.outcome
         axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
     axes.set(xlabel="mean score", ylabel="share that only the graph answers")
@@ -55,8 +55,8 @@ def front_figure(
     taken = {name: one for name, one in fixed.items() if any(one.shares)}
     for (name, one), marker in zip(taken.items(), "s^D", strict=False):
         axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
-    own = chosen.mean_ms, chosen.quality
-    axes.plot(*own, "o", color=ORANGE, markersize=8, label="these thresholds")
+    point = chosen.mean_ms, chosen.quality
+    axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
     axes.set(xlabel="mean latency, ms", ylabel=measure)
     axes.legend(loc="lower right")
     return figure

@@ -24,7 +24,7 @@ from wye.training.data.replaying import contains_any, words
 from wye.training.errors import DatasetError, TrainingError
 from wye.training.judge import JudgeClient
 
-ASKED, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
+REPLIES, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
 SINGLE, BRIDGE = "single", "bridge"
 ANSWER_TOKENS = 200
 PASSAGE_CHARACTERS = 4_000
@@ -33,7 +33,7 @@ FEWEST_WORDS = 12
 """Passages with fewer words are skipped."""
 LONGEST = 300
 """Most characters of a question, and of an answer."""
-KEPT = 1_000
+LOGGED = 1_000
 """How many characters of a reply are kept."""
 WIDEST = 10
 """A name joins two passages only if at most this many have it."""
@@ -99,8 +99,8 @@ def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]
     graph, corpus = snapshot.graph.graph, snapshot.corpus
     titles = graph.titled.sizes
     narrow = (graph.passages_of >= 2) & (graph.passages_of <= WIDEST) & ~graph.is_phrase
-    found = np.flatnonzero(narrow).tolist()
-    for entity in sorted(found, key=lambda one: (not titles[one], order(graph.keys[one]))):
+    entities = np.flatnonzero(narrow).tolist()
+    for entity in sorted(entities, key=lambda one: (not titles[one], order(graph.keys[one]))):
         rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: order(corpus.ids[r]))
         titled = graph.titled.one(entity).tolist()
         last = titled[0] if titled else rows[0]
@@ -117,15 +117,15 @@ def fault_of(question: str, answer: str, name: str, passage: str) -> str:
         name: A name that the question must not contain; "" for none.
         passage: The text that has to contain the answer.
     """
-    asked, told = words(question), words(answer)
+    question_words, answer_words = words(question), words(answer)
     faults = {
-        "no question, or no answer": not asked.strip() or not told.strip(),
+        "no question, or no answer": not question_words.strip() or not answer_words.strip(),
         f"over {LONGEST} characters": max(len(question), len(answer)) > LONGEST,
         "not a question": not question.endswith("?") or "\n" in question,
-        "speaks of the passage": contains_any(asked, [" passage ", " passages "]),
-        "names its answer": contains_any(asked, [told]),
-        "names what joins its passages": contains_any(asked, [words(name)]),
-        "the passage lacks its answer": not contains_any(words(passage), [told]),
+        "speaks of the passage": contains_any(question_words, [" passage ", " passages "]),
+        "names its answer": contains_any(question_words, [answer_words]),
+        "names what joins its passages": contains_any(question_words, [words(name)]),
+        "the passage lacks its answer": not contains_any(words(passage), [answer_words]),
     }
     return next((why for why, holds in faults.items() if holds), "")
 
@@ -140,7 +140,7 @@ class QuestionWriter:
             DatasetError: The folder has questions that no run wrote, or a broken line.
         """
         self._folder, self._snapshot, self._model, self._seed = folder, snapshot, model, seed
-        self.asked = _lines(folder / ASKED)
+        self.replies = _lines(folder / REPLIES)
         self.questions = _lines(folder / QUERIES)
         for line in self.questions:
             metadata = line.get("metadata")
@@ -151,9 +151,9 @@ class QuestionWriter:
                 )
 
     def __str__(self) -> str:
-        tokens = sum(line["tokens"] for line in self.asked)
+        tokens = sum(line["tokens"] for line in self.replies)
         return (
-            f"'{self._folder}' has {len(self.questions)} questions of {len(self.asked)} replies, "
+            f"'{self._folder}' has {len(self.questions)} questions of {len(self.replies)} replies, "
             f"which took {f'{tokens:,}' if tokens else 'an unknown number of'} tokens. Look at "
             f"{self._folder / QUERIES}, delete bad ones, and run this again; then train."
         )
@@ -180,7 +180,7 @@ class QuestionWriter:
             )
 
     def _write(self, count: int, progress: Progress) -> None:
-        done = {line["id"] for line in self.asked} | {line["_id"] for line in self.questions}
+        done = {line["id"] for line in self.replies} | {line["_id"] for line in self.questions}
         seen = {words(line["text"]) for line in self.questions}
         useless = 0
         for one in candidates(self._snapshot, self._seed):
@@ -193,24 +193,24 @@ class QuestionWriter:
                 continue
             before = self._model.tokens
             shown = [f"[{n}] {text[:PASSAGE_CHARACTERS]}" for n, text in enumerate(texts, start=1)]
-            asked = PROMPTS[one.kind].replace("{name}", one.name)
-            said = self._model.complete(asked, "\n\n".join(shown))
-            question, answer = parse(said)
+            prompt = PROMPTS[one.kind].replace("{name}", one.name)
+            reply = self._model.complete(prompt, "\n\n".join(shown))
+            question, answer = parse(reply)
             fault = fault_of(question, answer, one.name, texts[-1])
             if not fault and words(question) in seen:
                 fault = "a duplicate"
             if not fault:
                 seen.add(words(question))
                 self._keep(one, question, answer)
-            line = {"id": one.id, "passages": one.passages, "said": said[:KEPT], "fault": fault}
+            line = {"id": one.id, "passages": one.passages, "said": reply[:LOGGED], "fault": fault}
             tokens = {"tokens": self._model.tokens - before}
-            self.asked.append(_append(self._folder / ASKED, line | tokens))
+            self.replies.append(_append(self._folder / REPLIES, line | tokens))
             progress.advance(not fault)
             useless = useless + 1 if fault else 0
             if useless == PATIENCE:
                 raise TrainingError(
                     f"{PATIENCE} replies in a row were unusable, the last one because: {fault}. "
-                    f"See {self._folder / ASKED}, or use another model."
+                    f"See {self._folder / REPLIES}, or use another model."
                 )
 
     def _keep(self, one: Chain, question: str, answer: str) -> None:
@@ -243,13 +243,13 @@ class QuestionWriter:
                 file.write(_json(row).encode())
 
 
-def parse(said: str) -> tuple[str, str]:
+def parse(reply: str) -> tuple[str, str]:
     """Question and answer in a reply; both empty if it has another form."""
     try:
-        found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+        fields = json.loads(reply[reply.index("{") : reply.rindex("}") + 1])
     except (ValueError, RecursionError):
         return "", ""
-    pair = found.get("question"), found.get("answer")
+    pair = fields.get("question"), fields.get("answer")
     if not all(isinstance(text, str) for text in pair):
         return "", ""
     return pair[0].strip(), pair[1].strip()
@@ -264,15 +264,15 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         del lines[len(lines) - (not lines[-1].endswith("}")) :]
         with write_atomically(path) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
-    found = []
+    objects = []
     for number, line in enumerate(lines, start=1):
         try:
-            found += [dict(json.loads(line))] if line.strip() else []
+            objects += [dict(json.loads(line))] if line.strip() else []
         except (ValueError, TypeError) as error:
             raise DatasetError(
                 f"{path}:{number} is not a line of JSON ({error}); correct it."
             ) from None
-    return found
+    return objects
 
 
 def _append(path: Path, row: dict[str, Any]) -> dict[str, Any]:
@@ -286,5 +286,5 @@ def _json(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b("\0".join(texts).encode(), digest_size=8).hexdigest()

@@ -150,15 +150,15 @@ class Questions:
         folder, _, index = pair.partition("=")
         self.index = Path(index)
         there = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
-        parts = [read_dataset(Path(folder), split) for split in there]
-        for part in parts if index else ():
-            lacking(part, self.index)
-        self.texts = {q.id: q.text for part in parts for q in part.questions}
-        self.families = {q.id: q.group or part.name for part in parts for q in part.questions}
+        data = [read_dataset(Path(folder), split) for split in there]
+        for one in data if index else ():
+            lacking(one, self.index)
+        self.texts = {q.id: q.text for one in data for q in one.questions}
+        self.families = {q.id: q.group or one.name for one in data for q in one.questions}
         self.gold = {
             id_: frozenset(key for key, value in judged.items() if value > 0)
-            for part in parts
-            for id_, judged in part.judgements.items()
+            for one in data
+            for id_, judged in one.judgements.items()
         }
 
     def half(self, which: int) -> list[str]:
@@ -170,7 +170,7 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
     settings: Settings,
     models: ModelCache,
     index: Path,
-    asked: Questions,
+    source: Questions,
     ids: Sequence[str],
     kind: str,
 ) -> Iterator[Example]:
@@ -178,22 +178,22 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
     with Session.open(settings, index, models) as session:
         for route in ROUTES:
             for start in range(0, len(ids), BATCH):
-                part = ids[start : start + BATCH]
+                batch = ids[start : start + BATCH]
                 replies = session.gateway.search(
-                    [asked.texts[id_] for id_ in part], Ask(route, HITS)
+                    [source.texts[id_] for id_ in batch], Ask(route, HITS)
                 )
-                for id_, reply in zip(part, replies, strict=True):
+                for id_, reply in zip(batch, replies, strict=True):
                     if not reply.ranking.hits:
                         continue
                     hits = reply.ranking.ids()
                     texts, dense = session.snapshot.texts(hits), reply.arms.get(Route.DENSE)
-                    told = RouteRanking(reply.question, route, reply.ranking, texts, dense)
-                    known, found = evidence_on(told, settings.fusion.depth)
-                    gold = asked.gold[id_] if kind == "own" else frozenset[str]()
+                    ranking = RouteRanking(reply.question, route, reply.ranking, texts, dense)
+                    judged_route, seen = evidence_on(ranking, settings.fusion.depth)
+                    gold = source.gold[id_] if kind == "own" else frozenset[str]()
                     relevant = np.array([float(hit in gold) for hit in hits])
-                    if known == route:
+                    if judged_route == route:
                         yield Example(
-                            route, asked.families[id_], kind, found.passages, relevant, found.answer
+                            route, source.families[id_], kind, seen.passages, relevant, seen.answer
                         )
 
 
@@ -203,27 +203,27 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
     Args:
         scratch: Folder for copies of the indexes.
     """
-    found: list[Example] = []
+    examples: list[Example] = []
     with ModelCache() as models:
-        for own in data:
-            if own.index == Path():
+        for source in data:
+            if source.index == Path():
                 continue
-            say(f"{own.index}: {len(own.texts)} questions")
-            found += ask(settings, models, own.index, own, list(own.texts), "own")
+            say(f"{source.index}: {len(source.texts)} questions")
+            examples += ask(settings, models, source.index, source, list(source.texts), "own")
             for which in (0, 1):
                 without = scratch / f"without-{which}"
-                shutil.copytree(own.index, without)
-                ids = own.half(which)
-                gone = sorted(set().union(*(own.gold[id_] for id_ in ids)))
+                shutil.copytree(source.index, without)
+                ids = source.half(which)
+                gone = sorted(set().union(*(source.gold[id_] for id_ in ids)))
                 remove(without, Removal(ids=tuple(gone)))
-                found += ask(settings, models, without, own, ids, "removed")
+                examples += ask(settings, models, without, source, ids, "removed")
                 shutil.rmtree(without)
             for other in data:
-                if set(other.families.values()).isdisjoint(own.families.values()):
-                    step = -(-len(other.texts) // max(len(own.texts), FEWEST)) or 1
-                    asked = list(other.texts)[::step]
-                    found += ask(settings, models, own.index, other, asked, "foreign")
-    return found
+                if set(other.families.values()).isdisjoint(source.families.values()):
+                    step = -(-len(other.texts) // max(len(source.texts), FEWEST)) or 1
+                    sample = list(other.texts)[::step]
+                    examples += ask(settings, models, source.index, other, sample, "foreign")
+    return examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,20 +244,20 @@ class Observations:
 
     def fit(self, rows: Mask | None = None) -> CurveSum:
         """Fit curves to all rows, or to some."""
-        own = np.ones(len(self.outcomes), bool) if rows is None else rows
-        return fit_curves(self.evidence[own], self.outcomes[own], self.weights[own], self.names)
+        mask = np.ones(len(self.outcomes), bool) if rows is None else rows
+        return fit_curves(self.evidence[mask], self.outcomes[mask], self.weights[mask], self.names)
 
     def left_out(self) -> Float64:
         """(n,) probabilities, each from curves that were fitted on all other families.
 
         If only one family has answers, they are from curves of the other four fifths instead.
         """
-        parts: NDArray[np.generic] = self.families
+        groups: NDArray[np.generic] = self.families
         if len(np.unique(self.families[self.outcomes > 0])) < 2:
-            parts = np.arange(len(self.outcomes)) // HITS % FOLDS  # keeps its hits together
+            groups = np.arange(len(self.outcomes)) // HITS % FOLDS  # keeps its hits together
         chances = np.empty(len(self.outcomes))
-        for part in np.unique(parts):
-            rows = parts == part
+        for group in np.unique(groups):
+            rows = groups == group
             chances[rows] = self.fit(~rows)(self.evidence[rows])
         return chances
 
@@ -307,7 +307,7 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
         FitError: A route has no examples.
     """
     by_route = {route: [one for one in examples if one.route == route] for route in ROUTES}
-    if none := [route for route, own in by_route.items() if not own]:
+    if none := [route for route, route_examples in by_route.items() if not route_examples]:
         raise FitError(
             f"Nothing was found by {', '.join(none)} in lists of {depth}; use indexes with more "
             "passages than that."
@@ -315,24 +315,24 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
     return RelevanceModel(
         depth,
         made_with,
-        {route: of_passages(own).fit() for route, own in by_route.items()},
-        {route: of_answers(own).fit() for route, own in by_route.items()},
+        {route: of_passages(route_examples).fit() for route, route_examples in by_route.items()},
+        {route: of_answers(route_examples).fit() for route, route_examples in by_route.items()},
     )
 
 
-def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
+def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
     """AUC, calibration error over bins of equal weight, and Brier score, as text.
 
     Weights are those of the fit, since a probability is only right for the share of questions
     without an answer that it was fitted for.
     """
-    outcomes, own = found.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
+    outcomes, chance = data.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
         return ["-"] * 3
-    weights = found.weights[rows]
-    told = reliability(logit(own), outcomes, weights=weights)
-    area = roc_auc_score(outcomes, own, sample_weight=weights)
-    return [f"{area:.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
+    weights = data.weights[rows]
+    calibration = reliability(logit(chance), outcomes, weights=weights)
+    area = roc_auc_score(outcomes, chance, sample_weight=weights)
+    return [f"{area:.3f}", f"{calibration.ece_mass:.3f}", f"{calibration.brier:.3f}"]
 
 
 def quality_table(
@@ -347,11 +347,11 @@ def quality_table(
     """
     rows = []
     for route in routes:
-        own = [one for one in examples if one.route == route]
-        passages, answers = of_passages(own), of_answers(own)
+        route_examples = [one for one in examples if one.route == route]
+        passages, answers = of_passages(route_examples), of_answers(route_examples)
         chances = [
-            found.left_out() if model is None else curves[route](found.evidence)
-            for found, curves in (
+            observations.left_out() if model is None else curves[route](observations.evidence)
+            for observations, curves in (
                 (passages, model.passages if model else {}),
                 (answers, model.answers if model else {}),
             )
@@ -359,27 +359,27 @@ def quality_table(
         for family in np.unique(answers.families[answers.outcomes > 0]):
             there = answers.families == family
             against = (there & np.isin(answers.kinds, ["own", kind]) for kind in KINDS[1:])
-            told = (
+            cells = (
                 *quality(passages, chances[0], passages.families == family),
                 *quality(answers, chances[1], there),
                 *(quality(answers, chances[1], rows)[0] for rows in against),
             )
-            rows.append([route.value, family, *told])
+            rows.append([route.value, family, *cells])
     header = [f"{name}, {what}" for what in ("passages", "answers") for name in MEASURES]
     header += [f"AUC, {kind}" for kind in KINDS[1:]]
     return table(["route", "family", *header], rows, 2)
 
 
-def risk_table(found: Observations, chances: Float64) -> str:
+def risk_table(observations: Observations, chances: Float64) -> str:
     """Table of the shares of answerable and unanswerable questions answered, by threshold.
 
     A dash stands where there is no such question, or no answer is as likely as the threshold.
     """
-    own, rows = found.outcomes == 1, []
+    right, rows = observations.outcomes == 1, []
     for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
-        given = chances >= least
-        parts = given[own], given[~own], own[given]
-        rows.append([f"{least:g}", *(f"{part.mean():.3f}" if len(part) else "-" for part in parts)])
+        answered = chances >= least
+        cells = answered[right], answered[~right], right[answered]
+        rows.append([f"{least:g}", *(f"{cell.mean():.3f}" if len(cell) else "-" for cell in cells)])
     return table(["abstain_below", "of those with", "of those without", "right to"], rows)
 
 
@@ -401,7 +401,7 @@ def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
         return write(settings, data[0].index, gather(settings, data, Path(scratch)), out)
 
 
-def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) -> str:
+def write(settings: Settings, index: Path, examples: Sequence[Example], out: Path) -> str:
     """Fit a model, write it with its card, and return the card.
 
     Args:
@@ -409,19 +409,19 @@ def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) 
     """
     with Session.open(settings, index) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
-    model = fit_model(found, settings.fusion.depth, made_with)
-    fusion = of_answers([one for one in found if one.route == Route.FUSION])
-    is_foreign = any(one.kind == "foreign" for one in found)
+    model = fit_model(examples, settings.fusion.depth, made_with)
+    fusion = of_answers([one for one in examples if one.route == Route.FUSION])
+    is_foreign = any(one.kind == "foreign" for one in examples)
     card = _CARD.format(
         name=out.name,
         first=FIRST,
         depth=model.depth,
         made_with=made_with,
         bins=BINS,
-        families=", ".join(sorted({one.family for one in found})),
+        families=", ".join(sorted({one.family for one in examples})),
         asked=_FOREIGN if is_foreign else _NO_FOREIGN,
         against=", or with questions of other families (foreign)" if is_foreign else "",
-        quality=quality_table(found, routes=[Route.FUSION]),
+        quality=quality_table(examples, routes=[Route.FUSION]),
         risks=risk_table(fusion, fusion.left_out()),
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -446,12 +446,12 @@ def main(
     settings = load_settings()
     data = [Questions(pair, ("test",) if test else ("train", "dev")) for pair in pairs]
     with tempfile.TemporaryDirectory() as scratch:
-        found = gather(settings, data, Path(scratch))
+        examples = gather(settings, data, Path(scratch))
     if test:
         model = load_relevance(out)
-        say(quality_table(found, model))
+        say(quality_table(examples, model))
         return
-    say(write(settings, data[0].index, found, out))
+    say(write(settings, data[0].index, examples, out))
 
 
 if __name__ == "__main__":

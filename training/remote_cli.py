@@ -38,8 +38,8 @@ def remote_answers(
     """
     from wye.training.data.remote import KeptAnswers, RemoteAnswers
 
-    kept = KeptAnswers(cache / "remote" / "answers.jsonl")
-    remote = RemoteAnswers(arms, kept, settings.fusion, ms_per_price)
+    saved = KeptAnswers(cache / "remote" / "answers.jsonl")
+    remote = RemoteAnswers(arms, saved, settings.fusion, ms_per_price)
     missing = remote.missing(
         source.read(split)
         for source in sources

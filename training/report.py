@@ -13,7 +13,7 @@ from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.evaluation.away import Away
 from wye.training.evaluation.compare import AUTO
-from wye.training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
+from wye.training.evaluation.held_out import HeldOutEvaluation, Summary, subsets, summarise
 from wye.training.evaluation.measures import write_json
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.fit.crossfit import ScorerComparison
@@ -120,7 +120,7 @@ def make_report(
     """
     choices, trained, policy = fitted.choices, fitted.trained, fitted.policy
     questions, labels, logits = fitted.training.questions, fitted.training.labels, fitted.logits
-    outcomes, known = fitted.outcomes[policy.simple], labels >= 0
+    outcomes, labelled = fitted.outcomes[policy.simple], labels >= 0
     better = labels if fitted.training.better is None else fitted.training.better
     report = Report(
         title=title,
@@ -135,7 +135,7 @@ def make_report(
         comparison=fitted.comparison,
         selection=trained.selection,
         dev_auc=trained.dev_auc,
-        calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
+        calibration={CROSSFIT: reliability(logits[labelled], labels[labelled]), DEV: trained.dev},
         policy=policy,
         solutions=fitted.solutions,
         stability=stability(
@@ -159,8 +159,8 @@ def make_report(
         data=report.data + count_questions(held_out.questions, test.better),
         calibration={**report.calibration, **calibrated},
         evaluation=evaluation,
-        parts={n: summarise(test, rows) for n, rows in parts(test).items()},
-        transfer={name: summarise(found) for name, found in held_out.transfer.items()},
+        parts={n: summarise(test, rows) for n, rows in subsets(test).items()},
+        transfer={name: summarise(transferred) for name, transferred in held_out.transfer.items()},
         untried=held_out.untried,
         left_out=tuple(held_out.left_out),
         strangers=tuple(held_out.strangers),
@@ -174,23 +174,23 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
     Args:
         better: (n,) as in `wye.training.labels.Disagreement`.
     """
-    found, start = [], 0
+    result, start = [], 0
     for replay in questions.replays:
-        own = better[start : start + len(replay)]
+        replay_better = better[start : start + len(replay)]
         start += len(replay)
         for dataset in np.unique(replay.groups).tolist():
             rows = replay.groups == dataset
-            simple, graph = (int((own[rows] == label).sum()) for label in (0, 1))
+            simple, graph = (int((replay_better[rows] == label).sum()) for label in (0, 1))
             counts = int(rows.sum()), simple, graph
-            found.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
-    return tuple(found)
+            result.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
+    return tuple(result)
 
 
 def write_report(folder: Path, report: Report) -> None:
     """Write metrics.json and the two figures; the same report gives the same bytes."""
     write_json(folder / METRICS, plain(report))
     chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
-    shown = {name: found for name, found in report.calibration.items() if name != DEV}
+    shown = {name: reliability for name, reliability in report.calibration.items() if name != DEV}
     figures = {
         FRONT: front_figure(report.front, chosen, report.fixed, quality),
         RELIABILITY: reliability_figure(shown),
@@ -212,24 +212,24 @@ def verdict(report: Report) -> Verdict | None:
 
     If fusion does not keep the goal's bounds, the simple route is compared instead.
     """
-    found, quality = report.evaluation, report.choices.quality
-    if found is None:
+    evaluation, quality = report.evaluation, report.choices.quality
+    if evaluation is None:
         return None
     bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
     rival = f"always {report.policy.simple if bounded else Route.FUSION}"
-    gained = found.differences[rival][quality]
+    gained = evaluation.differences[rival][quality]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
-    auto_ms, rival_ms = (found.latency_ms[name][0] for name in (AUTO, rival))
+    auto_ms, rival_ms = (evaluation.latency_ms[name][0] for name in (AUTO, rival))
     bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
     better = gained.low + max(bought, 0.0) > 0  # better answers may take longer
-    known = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
-    says = f"{known.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
+    word = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
+    says = f"{word.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
     if bought:
         says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
     if not better:
         says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
     order = (*routes(report.policy.simple), Route.STEPS)
-    routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
+    routes_taken = dict(zip(order, evaluation.shares[AUTO], strict=True))
     if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
     return Verdict(better, says)

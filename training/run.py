@@ -113,8 +113,8 @@ class TrainingRun:
             for split in filter(source.has, (TRAIN, DEV)):
                 dataset = source.read(split)
                 judged += len(dataset.questions)
-                if source.index is not None and (said := lacking(dataset, source.index)):
-                    say(f"Warning: {said}")
+                if source.index is not None and (warning := lacking(dataset, source.index)):
+                    say(f"Warning: {warning}")
         say(
             f"{judged} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
@@ -194,13 +194,13 @@ class TrainingRun:
             ]
         if self._reader is None:
             choices = self._choices
-            found = disagreements(replays, self._simple, choices.success, choices.fusion)
+            disagreement = disagreements(replays, self._simple, choices.success, choices.fusion)
         else:
             unread = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
-            found = disagreement_of(*self._read(self._reader, unread))
-        say(f"The arms disagree on {len(found)} of {sum(map(len, replays))} questions.")
-        found.require_both()
-        return TrainingSet.of(self._evaluation_set(replays), found)
+            disagreement = disagreement_of(*self._read(self._reader, unread))
+        say(f"The arms disagree on {len(disagreement)} of {sum(map(len, replays))} questions.")
+        disagreement.require_both()
+        return TrainingSet.of(self._evaluation_set(replays), disagreement)
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()
@@ -227,9 +227,9 @@ class TrainingRun:
     ) -> HeldOutOutcomes:
         choices, training = self._choices, fitted.training
         if self._reader is None:
-            found = compared(questions, self._simple, choices.success, choices.fusion)
+            disagreement = compared(questions, self._simple, choices.success, choices.fusion)
         else:
-            found = disagreement_of(*self._read(self._reader, questions))
+            disagreement = disagreement_of(*self._read(self._reader, questions))
         rivals: Mapping[str, RouterScores] = {}
         if baselines:
             rivals = fit_baselines(
@@ -245,7 +245,7 @@ class TrainingRun:
         return run_systems(
             questions,
             RouterScores(_scores(fitted, questions), fitted.policy),
-            found,
+            disagreement,
             fusion=choices.fusion,
             baselines=rivals,
             published=published,
@@ -262,16 +262,16 @@ class TrainingRun:
         choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
         groups, keys = training.questions.groups, fitted.pool.keys
         datasets = np.unique(groups).tolist()
-        found: dict[str, Fitted] = {}
+        routers: dict[str, Fitted] = {}
         untried: dict[str, str] = {}
         for dataset in datasets if len(datasets) > 1 and self._start is None else []:
-            own = groups == dataset
-            others = ~own if keys is None else ~own & ~np.isin(keys, keys[own])
+            mask = groups == dataset
+            others = ~mask if keys is None else ~mask & ~np.isin(keys, keys[mask])
             try:
-                found[dataset] = fit(training.only(others), training.questions.names, choices)
+                routers[dataset] = fit(training.only(others), training.questions.names, choices)
             except FitError as error:
                 untried[dataset] = str(error)
-        return found, untried
+        return routers, untried
 
     def _published(self, fitted: Fitted, questions: EvaluationSet) -> RouterScores | None:
         """EA-GraphRAG's own recipe on the same questions; None if it cannot be trained on them."""
@@ -281,9 +281,9 @@ class TrainingRun:
         choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
         learned = fitted.training.questions
         labels = compared(learned, Route.DENSE, choices.success, fusion).labels
-        asked = replace(fitted.training, labels=labels, stakes=None, better=None)
+        training_set = replace(fitted.training, labels=labels, stakes=None, better=None)
         try:
-            router = fit(asked, COLUMNS, choices)
+            router = fit(training_set, COLUMNS, choices)
         except FitError:
             return None
         return RouterScores(_scores(router, questions), router.policy)
@@ -377,8 +377,8 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
 
 def schema_of(settings: Settings) -> str:
     """Schema id of the features under these settings."""
-    own = settings.analyser
-    return schema_id(open_syntax_parser(own).fingerprint)
+    analyser_settings = settings.analyser
+    return schema_id(open_syntax_parser(analyser_settings).fingerprint)
 
 
 def command_line(arguments: list[str]) -> str:

@@ -105,21 +105,21 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         console = wide_console()
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if not from_log:
-            for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
-                if given:
+            for value, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
+                if value:
                     raise LogError(f"{name} needs a request log; give one with --from-log.")
             tuning = Tuning.load(replays or [], router, cache=cache / "features", measure=quality)
             weighed = replace(goal, latency_weight=latency_weight)
-            found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
-            show_retuned(console, tuning, found, most=moved)
-            if found.stays and out is None:
+            retuned = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
+            show_retuned(console, tuning, retuned, most=moved)
+            if retuned.stays and out is None:
                 typer.echo(
                     "Nothing is written; --out FILE writes them with latencies measured here."
                 )
                 return
             out = out or OUT
             points = retuned_points(tuning, weighed, elsewhere=elsewhere)
-            tuning.save(out, found.solution.thresholds, found.notes(), points)
+            tuning.save(out, retuned.solution.thresholds, retuned.notes(), points)
             typer.echo(_WROTE.format(out=out))
             return
 
@@ -151,14 +151,14 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             tuning, dataset = replay_feedback(
                 log, index, settings, cache=cache, measure=quality, progress=progress()
             )
-            found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
-            policies["proposed"] = tuning.policy(found.solution.thresholds)
+            retuned = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+            policies["proposed"] = tuning.policy(retuned.solution.thresholds)
             show_replay(console, log, policies)
-            show_feedback(console, tuning, dataset, found, most=moved)
+            show_feedback(console, tuning, dataset, retuned, most=moved)
             if out is not None:
                 source = "feedback in a request log: partial, and of passages that were shown"
-                said = {**found.notes(), **notes(log, source)}
-                tuning.save(out, found.solution.thresholds, said)
+                facts = {**retuned.notes(), **notes(log, source)}
+                tuning.save(out, retuned.solution.thresholds, facts)
         if out is None:
             console.print("Nothing is written; --out FILE writes the proposed thresholds.")
         else:
@@ -192,11 +192,11 @@ def _proposed(
         "judged, so their quality is unknown."
     )
     if out is not None:
-        said = {
+        facts = {
             **notes(log, "a request log; no answer was judged"),
             "expected mean_ms": effect(log, policy).mean_ms,
             "max_mean_ms": goal.max_mean_ms,
             "max_graph_share": goal.max_graph_share,
         }
-        save_policy(out, replace(policy, router=log.router.name), said)
+        save_policy(out, replace(policy, router=log.router.name), facts)
     return True

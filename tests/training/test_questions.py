@@ -18,10 +18,10 @@ from wye.training.errors import DatasetError, JudgeError, TrainingError
 from wye.training.judge import JudgeClient
 from wye.training.questions import (
     ANSWER_TOKENS,
-    ASKED,
     BRIDGE,
     LONGEST,
     QUERIES,
+    REPLIES,
     SINGLE,
     QuestionWriter,
     candidates,
@@ -194,7 +194,7 @@ def test_what_is_no_use_is_kept_apart_with_its_fault(
 
     endpoint.say = say
     writer().write(1, Silent())
-    asked = lines(folder / ASKED)
+    asked = lines(folder / REPLIES)
     assert [line["fault"] for line in asked] == [fault, ""]
     assert len(asked[0]["said"]) <= 1_000
     assert len(lines(folder / QUERIES)) == 1
@@ -238,9 +238,9 @@ def test_a_model_that_is_no_use_is_not_paid_for_long(
         TrainingError, match=r"No passages are left to ask about: '.*' has 1 questions"
     ):
         writer().write(9, Silent())
-    assert {line["fault"] for line in lines(folder / ASKED)[1:]} == {"a duplicate"}
+    assert {line["fault"] for line in lines(folder / REPLIES)[1:]} == {"a duplicate"}
     endpoint.say = lambda *_: "no"
-    (folder / ASKED).unlink()
+    (folder / REPLIES).unlink()
     monkeypatch.setattr("wye.training.questions.PATIENCE", 3)
     with pytest.raises(TrainingError, match=r"3 replies in a row.*no question, or no answer"):
         writer().write(9, Silent())

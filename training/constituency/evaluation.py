@@ -66,7 +66,7 @@ class BracketScore:
 
 def brackets(tree: Tree) -> Counter[Bracket]:
     """Count (label, first word, end word) of all phrases below the root, ignoring punctuation."""
-    found: Counter[Bracket] = Counter()
+    counts: Counter[Bracket] = Counter()
 
     def visit(node: Tree, start: int) -> int:
         if node.is_preterminal:
@@ -75,11 +75,11 @@ def brackets(tree: Tree) -> Counter[Bracket]:
         for child in node.children:
             end = visit(child, end)
         if end > start and node.label not in ROOT_LABELS:
-            found[node.label, start, end] += 1
+            counts[node.label, start, end] += 1
         return end
 
     visit(tree, 0)
-    return found
+    return counts
 
 
 def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
@@ -140,11 +140,11 @@ def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> Bra
     """
     words = [seen.tagged_words() for seen in with_predicted_tags(gold, tagger)]
     pairs = []
-    for found, tree in zip(decoder.parse_many(words), gold, strict=True):
-        if found is None:
+    for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
+        if parsed is None:
             shown = " ".join(tree.words())[:80]
             raise TrainingError(f"The constituency model finds no tree for '{shown}'.")
-        pairs.append((retag(found, [tag for _, tag in tree.tagged_words()]), tree))
+        pairs.append((retag(parsed, [tag for _, tag in tree.tagged_words()]), tree))
     return score(pairs)
 
 

@@ -127,12 +127,12 @@ class RunningMean:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Put the mean weights into the model inside the block; restore its own afterwards."""
-        own = [p.detach().clone() for p in self._weights]
+        saved = [p.detach().clone() for p in self._weights]
         self._set(self._mean)
         try:
             yield
         finally:
-            self._set(own)
+            self._set(saved)
 
     def _set(self, values: Sequence[torch.Tensor]) -> None:
         with torch.no_grad():

@@ -47,9 +47,9 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
     rows -= rows.mean(axis=0)
     _, axes = np.linalg.eigh(rows.T @ rows)
     # eigh sorts upwards; a component's sign is arbitrary, so it is fixed for reproducible files.
-    kept = axes[:, ::-1][:, :dimensions]
-    kept = kept * np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(dimensions)])
-    reduced = rows @ kept
+    basis = axes[:, ::-1][:, :dimensions]
+    basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(dimensions)])
+    reduced = rows @ basis
     reduced *= 0.3 / np.sqrt(np.mean(reduced**2))
     vectors = np.vstack([np.zeros((len(RESERVED), dimensions)), reduced])
     return [*RESERVED, *words], vectors.astype(np.float16)
@@ -106,12 +106,12 @@ def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
 
 def _drop_words(files: StanzaFiles) -> None:
     params, tensors = files.content["params"], files.tensors
-    kept = [place for place, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
+    indices = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
     # Two reserved rows come first.
-    rows = [0, 1, *(place + 2 for place in kept)]
+    rows = [0, 1, *(i + 2 for i in indices)]
     tensors["delta_embedding.weight"] = tensors["delta_embedding.weight"][rows]
     tensors["delta_tensors"] = np.arange(len(rows))
-    params["words"] = [params["words"][place] for place in kept]
+    params["words"] = [params["words"][i] for i in indices]
 
 
 def _without_paths(config: Mapping[str, Any]) -> dict[str, Any]:

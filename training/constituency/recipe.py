@@ -97,4 +97,4 @@ class Recipe:
             "--no_multistage",
             "--no_strict_check_constituents",
         ]
-        return flags + [str(part) for pair in values.items() for part in pair]
+        return flags + [str(item) for pair in values.items() for item in pair]

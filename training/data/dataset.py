@@ -56,9 +56,9 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
         DatasetError: A file is missing, a line cannot be read, a question occurs twice, a
             judgement names an unknown question, or no question is left.
     """
-    known = _read_questions(folder)
-    judgements, without_gold = _read_judgements(_judgements_file(folder, split), known)
-    questions = [question for id_, question in known.items() if id_ in judgements]
+    questions_by_id = _read_questions(folder)
+    judgements, without_gold = _read_judgements(_judgements_file(folder, split), questions_by_id)
+    questions = [question for id_, question in questions_by_id.items() if id_ in judgements]
     if limit is not None:
         questions = questions[:limit]
     if not questions:
@@ -66,9 +66,9 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
             f"Split '{split}' of '{folder}' has no question with a relevant passage; "
             "check its qrels, or choose another --split or --limit."
         )
-    kept = {question.id: judgements[question.id] for question in questions}
+    judgements_by_id = {question.id: judgements[question.id] for question in questions}
     name = folder.resolve().name
-    return Dataset(name, split, tuple(questions), kept, tuple(without_gold))
+    return Dataset(name, split, tuple(questions), judgements_by_id, tuple(without_gold))
 
 
 def hurried(dataset: Dataset) -> Dataset:
@@ -105,8 +105,8 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 
 def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
-    known = metadata if isinstance(metadata, dict) else {}
-    answers, group = known.get("answers"), known.get("dataset")
+    fields = metadata if isinstance(metadata, dict) else {}
+    answers, group = fields.get("answers"), fields.get("dataset")
     return Question(
         id_,
         text,
@@ -121,13 +121,13 @@ def _judgements_file(folder: Path, split: str) -> Path:
     path = folder / "qrels" / f"{split}.tsv"
     if not path.is_file():
         splits = sorted(other.stem for other in (folder / "qrels").glob("*.tsv"))
-        found = ", ".join(splits) if splits else "none"
-        raise DatasetError(f"'{folder}' has no split '{split}' ({path}); its splits: {found}.")
+        names = ", ".join(splits) if splits else "none"
+        raise DatasetError(f"'{folder}' has no split '{split}' ({path}); its splits: {names}.")
     return path
 
 
 def _read_judgements(
-    path: Path, known: Mapping[str, Question]
+    path: Path, questions: Mapping[str, Question]
 ) -> tuple[dict[str, dict[str, int]], list[str]]:
     judged: dict[str, dict[str, int]] = {}
     for number, line in read_lines(path):
@@ -142,7 +142,7 @@ def _read_judgements(
                 f"{path}:{number} is not a judgement; it needs a question id, a passage id and a "
                 "whole number, separated by tabs."
             ) from None
-        if question not in known:
+        if question not in questions:
             raise DatasetError(
                 f"{path}:{number} judges question '{question}', which queries.jsonl does not have."
             )
@@ -151,7 +151,7 @@ def _read_judgements(
                 f"{path}:{number} judges passage '{passage}' for question '{question}' again."
             )
         judged[question][passage] = value
-    gold = {id_: found for id_, found in judged.items() if any(v > 0 for v in found.values())}
+    gold = {id_: grades for id_, grades in judged.items() if any(v > 0 for v in grades.values())}
     return gold, sorted(judged.keys() - gold.keys())
 
 

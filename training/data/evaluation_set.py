@@ -74,16 +74,16 @@ class EvaluationSet:
             ModelError: A model is missing or damaged.
             TrainingError: There are no questions, or a file of the cache is damaged.
         """
-        asked = [one for replay in replays for one in replay.questions]
-        returned = [one.remote.returned for one in asked if one.remote and one.remote.returned]
+        questions = [one for replay in replays for one in replay.questions]
+        returned = [one.remote.returned for one in questions if one.remote and one.remote.returned]
         if returned:
-            if len(returned) < len(asked):
+            if len(returned) < len(questions):
                 raise TrainingError(
                     "Some of these questions are asked of an index and some of a remote arm in its "
                     "place, for which routers use different features; train one router for each."
                 )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
-        texts = [one.question.text for one in asked]
+        texts = [one.question.text for one in questions]
         features = cached_features(texts, cache, settings, progress=progress)
         results = [one for replay in replays for one in replay.results]
         return cls(tuple(replays), with_corpus(features, results), deciding)
@@ -96,11 +96,11 @@ class EvaluationSet:
         """Some of the questions."""
         replays, start = [], 0
         for replay in self.replays:
-            own = rows[start : start + len(replay)]
+            mask = rows[start : start + len(replay)]
             start += len(replay)
-            kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
-            if kept:
-                replays.append(replace(replay, questions=kept))
+            rest = tuple(one for one, wanted in zip(replay.questions, mask, strict=True) if wanted)
+            if rest:
+                replays.append(replace(replay, questions=rest))
         worth = {key: values[rows] for key, values in self._worth.items()}
         return replace(self, replays=tuple(replays), features=self.features[rows], _worth=worth)
 
@@ -134,8 +134,8 @@ class EvaluationSet:
     @property
     def further(self) -> tuple[Route, ...]:
         """The arms beyond fusion's own that every replay has rankings of."""
-        asked = [one.rankings for replay in self.replays for one in replay.results]
-        return tuple(arm for arm in FURTHER if all(arm in lists for lists in asked))
+        rankings = [one.rankings for replay in self.replays for one in replay.results]
+        return tuple(arm for arm in FURTHER if all(arm in lists for lists in rankings))
 
     def rankings(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
@@ -147,20 +147,20 @@ class EvaluationSet:
             fusion: How fusion works; replayed steps keep the fusion they were replayed with.
             scores: (n,) the router's scores, for a fusion that uses them.
         """
-        known: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
-        found: list[Ranking] = []
+        values: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
+        result: list[Ranking] = []
         for replay in self.replays:
-            own = known[len(found) : len(found) + len(replay)]
-            found += _rankings(replay, route, fusion, own)
-        return found
+            replay_scores = values[len(result) : len(result) + len(replay)]
+            result += _rankings(replay, route, fusion, replay_scores)
+        return result
 
     def measured(self, rankings: Sequence[Ranking]) -> Float64:
         """(n, m) every measure of every question, columns as in `MEASURES`."""
-        parts, start = [], 0
+        blocks, start = [], 0
         for replay in self.replays:
-            parts.append(replay.measure(rankings[start : start + len(replay)]))
+            blocks.append(replay.measure(rankings[start : start + len(replay)]))
             start += len(replay)
-        return np.concatenate(parts)
+        return np.concatenate(blocks)
 
     def worth(self, route: Route, fusion: FusionSettings, scores: Float64 | None = None) -> Float64:
         """(n, m) every measure of a route's rankings; arguments as for `rankings`.
@@ -195,23 +195,23 @@ class EvaluationSet:
         """
         decided = self.deciding if routed else ()
         stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
-        found = self._stages_ms(stages)
+        latencies = self._stages_ms(stages)
         if "parsing" not in stages:
             read = np.zeros(len(self), np.bool_) if parsed is None else parsed.copy()
             if Route.GRAPH in stages:
                 # the graph has questions with mentions parsed
                 read |= np.array([bool(one.results.query.mentions) for one in self.questions], bool)
-            found[read] += self._stages_ms({"parsing"})[read]
+            latencies[read] += self._stages_ms({"parsing"})[read]
         remote = [one.remote for one in self.questions]
         if any(remote):  # then only the text arms of our own are asked
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
             more = route not in SIMPLE_ROUTES
             for row, one in enumerate(remote):
                 if one is not None:
-                    found[row] = text[row] + one.simple_ms + more * one.ms
+                    latencies[row] = text[row] + one.simple_ms + more * one.ms
                     if priced:
-                        found[row] += one.simple_price_ms + more * one.price_ms
-        return found
+                        latencies[row] += one.simple_price_ms + more * one.price_ms
+        return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
         return np.array(
@@ -252,9 +252,9 @@ class EvaluationSet:
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
-        found = bands(scores, thresholds)
-        found[((found > 0) | self.unsure(scores)) & self.apart(thresholds.steps, scores)] = 3
-        return found
+        result = bands(scores, thresholds)
+        result[((result > 0) | self.unsure(scores)) & self.apart(thresholds.steps, scores)] = 3
+        return result
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
         """The outcome of taking one route, any but auto, for every question."""
@@ -295,15 +295,15 @@ class EvaluationSet:
         quality = [self.worth(route, fusion, scores)[:, column] for route in routes]
         parsed = self.parsed(scores, steps)
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
-        found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+        result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         apart = self.apart(steps, scores)
         instead = apart[:, None] & np.stack([self.unsure(scores), apart, apart], axis=1)
         taken = self.worth(Route.STEPS, fusion)[:, column]
-        found.quality[:] = np.where(instead, taken[:, None], found.quality)
+        result.quality[:] = np.where(instead, taken[:, None], result.quality)
         if timed:
             longer = self.latency_ms(Route.STEPS)
-            found.latency_ms[:] = np.where(instead, longer[:, None], found.latency_ms)
-        return found
+            result.latency_ms[:] = np.where(instead, longer[:, None], result.latency_ms)
+        return result
 
 
 def _rankings(
@@ -311,14 +311,14 @@ def _rankings(
 ) -> list[Ranking]:
     remote = [one.remote for one in replay.questions if one.remote is not None]
     if len(remote) < len(replay):  # all questions of a replay were asked of the same arms
-        return _own_rankings(replay, route, fusion, scores)
+        return _local_rankings(replay, route, fusion, scores)
     if route not in SIMPLE_ROUTES:
         return [one.fused for one in remote]
     simple = [one.simple for one in remote if one.simple is not None]
-    return simple if remote and simple else _own_rankings(replay, route, fusion, scores)
+    return simple if remote and simple else _local_rankings(replay, route, fusion, scores)
 
 
-def _own_rankings(
+def _local_rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
     """A route's rankings from our own arms."""
@@ -328,5 +328,5 @@ def _own_rankings(
         return fuse_text(replay.results, fusion, DEPTH)
     if route == Route.STEPS:  # a question without a plan is answered by fusion, without a score
         fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
-        return [one.steps or own for one, own in zip(replay.questions, fused, strict=True)]
+        return [one.steps or ranking for one, ranking in zip(replay.questions, fused, strict=True)]
     return replay.rankings(route)

@@ -75,6 +75,6 @@ class Pool:
 
     def examples(self, rows: NDArray[np.bool_]) -> Examples:
         """The labelled questions among some rows, (n,) bool."""
-        found = rows & (self.labels >= 0)
+        mask = rows & (self.labels >= 0)
         stakes = np.ones(len(self.labels)) if self.stakes is None else self.stakes
-        return Examples(self.features[found], self.labels[found], self.groups[found], stakes[found])
+        return Examples(self.features[mask], self.labels[mask], self.groups[mask], stakes[mask])

@@ -97,9 +97,9 @@ def cached_features(
     missing = cache.missing(texts)
     progress(len(texts) - len(missing))
     for start in range(0, len(missing), batch):
-        part = missing[start : start + batch]
-        cache.add(part, _features(part, settings))
-        progress(len(part))
+        new_texts = missing[start : start + batch]
+        cache.add(new_texts, _features(new_texts, settings))
+        progress(len(new_texts))
     return cache.matrix(texts)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def kept_lines(path: Path) -> Iterator[Any]:
+def readable_lines(path: Path) -> Iterator[Any]:
     """Yield the values of a file, or none if it is missing.
 
     Lines that cannot be read, such as one cut off by a kill, are skipped.

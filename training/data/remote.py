@@ -31,7 +31,7 @@ from wye.router.remote import (
 )
 from wye.router.types import ArmResults, Route
 from wye.training.data.dataset import Dataset, Question
-from wye.training.data.json_lines import keep_line, kept_lines
+from wye.training.data.json_lines import keep_line, readable_lines
 from wye.training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
 from wye.training.data.replaying import contains_any, digest, words
 from wye.training.errors import TrainingError
@@ -49,25 +49,25 @@ class KeptAnswers:
     def __init__(self, path: Path) -> None:
         """Read the file; lines that cannot be read are skipped."""
         self._path = path
-        self._found: dict[str, ArmAnswer] = {}
-        for row in kept_lines(path):
+        self._answers: dict[str, ArmAnswer] = {}
+        for row in readable_lines(path):
             with suppress(KeyError, TypeError):
                 hits = tuple(ArmHit(**hit) for hit in row["hits"])
-                self._found[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
+                self._answers[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
 
     def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
         """An arm's answer to a question; None if there is none."""
-        return self._found.get(_key(arm, text, filter_))
+        return self._answers.get(_key(arm, text, filter_))
 
     def add(self, arm: ArmFacts, text: str, filter_: object | None, answer: ArmAnswer) -> None:
         """Save an answer; it is synced to the disk before this returns."""
         key = _key(arm, text, filter_)
         keep_line(self._path, {"key": key, **asdict(answer)})
-        self._found[key] = answer
+        self._answers[key] = answer
 
     def usual_ms(self, arm: ArmFacts) -> float:
         """Median time of an arm's answers in milliseconds; 0 before the first."""
-        times = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
+        times = [one.ms for key, one in self._answers.items() if key.startswith(_head(arm))]
         return median(times) if times else 0.0
 
 
@@ -82,7 +82,7 @@ class RemoteAnswers:
     """
 
     asker: RemoteAsker
-    kept: KeptAnswers
+    saved: KeptAnswers
     fusion: FusionSettings
     ms_per_price: float
     failed: Counter[str] = field(default_factory=Counter)
@@ -108,7 +108,7 @@ class RemoteAnswers:
 
         Arms run side by side, so the slowest counts. It is 0 before the first answer.
         """
-        slowest = max(map(self.kept.usual_ms, self.others), default=0.0)
+        slowest = max(map(self.saved.usual_ms, self.others), default=0.0)
         cost = slowest + self.price * self.ms_per_price
         return CALLS / cost if cost else 0.0
 
@@ -120,7 +120,7 @@ class RemoteAnswers:
             for one in data.questions
             for filter_ in [data.filters.get(one.id)]
             for arm in self.asker.arms
-            if self.kept.get(arm, one.text, filter_) is None
+            if self.saved.get(arm, one.text, filter_) is None
         }
         return list(missing.values())
 
@@ -140,13 +140,13 @@ class RemoteAnswers:
         progress.start(len(missing), "asking remote arms")
         try:
             for start in range(0, len(missing), _AT_ONCE):
-                part = missing[start : start + _AT_ONCE]
-                for position, answer in self.asker.ask(part):
-                    one = part[position]
+                batch = missing[start : start + _AT_ONCE]
+                for position, answer in self.asker.ask(batch):
+                    one = batch[position]
                     if answer.reason:
                         self.failed[f"'{one.arm}' {answer.reason}"] += 1
                     else:
-                        self.kept.add(arms[one.arm], one.text, one.filter, answer)
+                        self.saved.add(arms[one.arm], one.text, one.filter, answer)
                     progress.advance(1)
         finally:
             progress.close()
@@ -167,35 +167,35 @@ class RemoteAnswers:
         Raises:
             TrainingError: No question was answered.
         """
-        found = [one for question in dataset.questions if (one := self._own(dataset, question))]
-        if not found:
+        rows = [one for question in dataset.questions if (one := self._row(dataset, question))]
+        if not rows:
             raise TrainingError(
                 f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
                 f"{self.failures()}"
             )
         addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
-        asked = json.dumps([asdict(one.question) for one in found]).encode()
-        key = ReplayKey("remote", digest(addresses), 0, "", digest(asked), DEPTH)
-        return Replay(dataset.name, dataset.split, key, tuple(found))
+        questions = json.dumps([asdict(one.question) for one in rows]).encode()
+        key = ReplayKey("remote", digest(addresses), 0, "", digest(questions), DEPTH)
+        return Replay(dataset.name, dataset.split, key, tuple(rows))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
         """Add the remote arms to a replay of our own; questions without their answers go."""
-        found = []
+        replayed = []
         for one in replay.questions:
             answers = self._answers(dataset, one.question)
             if answers is not None:
-                (own,) = fuse_text([one.results], self.fusion, DEPTH)
-                remote = self._remote(one.question, own, answers, by_scores=by_scores)
-                found.append(replace(one, remote=remote, steps=None))
-        return replace(replay, questions=tuple(found))
+                (ranking,) = fuse_text([one.results], self.fusion, DEPTH)
+                remote = self._remote(one.question, ranking, answers, by_scores=by_scores)
+                replayed.append(replace(one, remote=remote, steps=None))
+        return replace(replay, questions=tuple(replayed))
 
-    def _own(self, dataset: Dataset, question: Question) -> Replayed | None:
+    def _row(self, dataset: Dataset, question: Question) -> Replayed | None:
         answers, simple = self._answers(dataset, question), self.simple
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
-        own = _ranking_of(simple, answer)
-        remote = self._remote(question, own, answers, by_scores=simple.scores == "cosine")
+        ranking = _ranking_of(simple, answer)
+        remote = self._remote(question, ranking, answers, by_scores=simple.scores == "cosine")
         shown = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
         nothing = Ranking("", ())
         return Replayed(
@@ -203,13 +203,13 @@ class RemoteAnswers:
             gold=dataset.judgements[question.id],
             results=ArmResults(
                 Query(question.text, np.zeros(1, np.float32)),
-                rankings={Route.DENSE: own, Route.LEXICAL: nothing, Route.GRAPH: nothing},
+                rankings={Route.DENSE: ranking, Route.LEXICAL: nothing, Route.GRAPH: nothing},
             ),
             answered={},
             seconds={},
             remote=replace(
                 remote,
-                simple=own,
+                simple=ranking,
                 simple_ms=answer.ms,
                 simple_price_ms=simple.price * self.ms_per_price,
                 returned=ReturnedPassages(question.text, shown),
@@ -219,18 +219,18 @@ class RemoteAnswers:
     def _answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
         """Every arm's answer; None if one is missing."""
         filter_ = dataset.filters.get(question.id)
-        found = {arm.name: self.kept.get(arm, question.text, filter_) for arm in self.asker.arms}
-        said = {name: answer for name, answer in found.items() if answer is not None}
-        return said if len(said) == len(found) else None
+        answers = {arm.name: self.saved.get(arm, question.text, filter_) for arm in self.asker.arms}
+        available = {name: answer for name, answer in answers.items() if answer is not None}
+        return available if len(available) == len(answers) else None
 
     def _remote(
-        self, question: Question, own: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
+        self, question: Question, top: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
     ) -> RemoteReplay:
         lists = [
             RemoteList(_ranking_of(arm, answers[arm.name]), arm.scores, arm.weight)
             for arm in self.others
         ]
-        fused = fuse_remote(own, lists, DEPTH, by_scores=by_scores) if lists else own
+        fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores) if lists else top
         wanted = [words(answer) for answer in question.answers]
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),

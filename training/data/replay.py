@@ -116,9 +116,9 @@ class Replayed:
         if self.steps is not None:
             lists[Route.STEPS] = self.steps
         has = {
-            hit.id: bool(found)
+            hit.id: bool(contains)
             for route, ranking in lists.items()
-            for hit, found in zip(ranking.hits, self.answered[route], strict=True)
+            for hit, contains in zip(ranking.hits, self.answered[route], strict=True)
         }
         if self.remote is not None:
             has |= self.remote.answered
@@ -289,8 +289,8 @@ def write_rows(
     columns = [_row(dataset, split, one) for one in rows]
     further = [arm for arm in FURTHER if any(arm in row for row in columns)]
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
-    told = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
-    schema = told.with_metadata({_META: stated.encode()})
+    fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
+    schema = fields.with_metadata({_META: stated.encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file:
         pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")
@@ -349,7 +349,7 @@ def _question(row: Mapping[str, Any]) -> Replayed:
     query = Query(row["text"], np.array(row["vector"], np.float32), mentions=mentions)
     steps = row[Route.STEPS]
     arms = (*ARMS, *(arm for arm in FURTHER if arm in row))
-    told = (*arms, Route.STEPS) if steps else arms
+    routes = (*arms, Route.STEPS) if steps else arms
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
@@ -359,7 +359,7 @@ def _question(row: Mapping[str, Any]) -> Replayed:
             {arm: _ranking(str(arm), row[str(arm)]) for arm in arms},
             _coverage(row["coverage"]),
         ),
-        answered={route: np.array(row[route]["answered"], dtype=bool) for route in told},
+        answered={route: np.array(row[route]["answered"], dtype=bool) for route in routes},
         seconds=dict(row["seconds"]),
         steps=_ranking(Route.STEPS, steps) if steps else None,
         open=row["open"],

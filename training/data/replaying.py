@@ -63,29 +63,29 @@ def replay_dataset(
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
-    parts = path.with_suffix(".parts") / digest(json.dumps(asdict(key), sort_keys=True).encode())
+    blocks = path.with_suffix(".parts") / digest(json.dumps(asdict(key), sort_keys=True).encode())
     warm = False
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
     try:
         replayed: list[Replayed] = []
         for start in range(0, len(dataset.questions), BLOCK):
-            part = parts / f"{start:08d}.parquet"
-            if read_key(part) == key:
-                replayed += read_replay(part, {dataset.split}).questions
+            block = blocks / f"{start:08d}.parquet"
+            if read_key(block) == key:
+                replayed += read_replay(block, {dataset.split}).questions
             else:
                 questions = dataset.questions[start : start + BLOCK]
                 if not warm:  # so the first question's time has nothing that is built on first use
                     session.gateway.retrieve_all([questions[0].text], 1)
                     warm = True
-                asked = _ask(session, dataset, questions, depth)
-                write_rows(part, asked, dataset=dataset.name, split=dataset.split, key=key)
-                replayed += asked
+                answers = _ask(session, dataset, questions, depth)
+                write_rows(block, answers, dataset=dataset.name, split=dataset.split, key=key)
+                replayed += answers
             progress.advance(len(replayed) - start)
     finally:
         progress.close()
     write_rows(path, replayed, dataset=dataset.name, split=dataset.split, key=key)
-    shutil.rmtree(parts.parent)
+    shutil.rmtree(blocks.parent)
     return path
 
 
@@ -94,23 +94,23 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     settings = session.settings
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
-    parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
-    taken: list[object] = [asdict(part) for part in (*parts, session.gateway.steps)]
+    arm_settings = (settings.dense, settings.lexical, settings.graph, settings.fusion)
+    taken: list[object] = [asdict(one) for one in (*arm_settings, session.gateway.steps)]
     # Nothing is added where these are unused, so older replays keep their keys.
     taken += [asdict(settings.reranker)] if settings.reranker.model else []
     extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
     taken += [extracted] if extracted else []
-    asked: list[object] = [
+    judged_questions: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]
     if dataset.filters:  # likewise
-        asked.append(sorted(dataset.filters.items()))
+        judged_questions.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
         index=digest(json.dumps(passages).encode()),
         version=session.index.version,
         settings=digest(json.dumps([session.index.fingerprint, taken], sort_keys=True).encode()),
-        questions=digest(json.dumps(asked).encode()),
+        questions=digest(json.dumps(judged_questions).encode()),
         depth=depth,
     )
 
@@ -119,17 +119,17 @@ def _ask(
     session: Session, dataset: Dataset, questions: Sequence[Question], depth: int
 ) -> list[Replayed]:
     """Ask questions one by one, so that each is timed alone."""
-    found = [
+    timed = [
         session.gateway.retrieve_all([one.text], depth, dataset.filters.get(one.id))[0]
         for one in questions
     ]
-    ids = sorted({hit.id for one in found for r in _lists(one).values() for hit in r.hits})
+    ids = sorted({hit.id for one in timed for r in _lists(one).values() for hit in r.hits})
     texts = {
         id_: words(f"{title}\n{text}")
         for id_, (title, text) in zip(ids, session.snapshot.texts(ids), strict=True)
     }
     replayed = []
-    for question, one in zip(questions, found, strict=True):
+    for question, one in zip(questions, timed, strict=True):
         answers = [words(answer) for answer in question.answers]
         replayed.append(
             Replayed(
@@ -150,10 +150,10 @@ def _ask(
     return replayed
 
 
-def _lists(found: TimedArmResults) -> dict[Route, Ranking]:
+def _lists(timed: TimedArmResults) -> dict[Route, Ranking]:
     """Rankings by arm, and of steps if they ran."""
-    steps = {} if found.steps is None else {Route.STEPS: found.steps}
-    return {**found.results.rankings, **steps}
+    steps = {} if timed.steps is None else {Route.STEPS: timed.steps}
+    return {**timed.results.rankings, **steps}
 
 
 def words(text: str) -> str:
@@ -161,8 +161,8 @@ def words(text: str) -> str:
 
     The blanks make substrings match whole words: "Ur" does not match "Uruguay".
     """
-    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return f" {' '.join(found)} "
+    tokens = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return f" {' '.join(tokens)} "
 
 
 def contains_any(text: str, answers: Sequence[str]) -> bool:
@@ -188,12 +188,12 @@ def replay_demo(folder: Path) -> list[Path]:
     Returns:
         The replay files, dev first.
     """
-    own = load_settings()
+    settings = load_settings()
     index = folder / "index"
     with as_file(files("wye.service") / "demo") as corpus:
-        with Session.create(own, index) as session:
+        with Session.create(settings, index) as session:
             session.ingest(DocumentSource(corpus).passages())
-        with Session.open(own, index) as session:
+        with Session.open(settings, index) as session:
             return [
                 replay_dataset(session, read_dataset(corpus, split), folder / "replays")
                 for split in sorted(TRAINING_SPLITS)

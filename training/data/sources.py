@@ -58,14 +58,14 @@ def parse_source(text: str, index: Path | None, *, required: bool = True) -> Que
     Raises:
         TrainingError: No index is given, or the dataset is no folder.
     """
-    dataset, _, own = text.partition("=")
+    dataset, _, named_index = text.partition("=")
     if not Path(dataset).is_dir():
         raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
-    if not own and index is None and required:
+    if not named_index and index is None and required:
         raise TrainingError(
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
-    return QuestionSource(Path(dataset), Path(own) if own else index)
+    return QuestionSource(Path(dataset), Path(named_index) if named_index else index)
 
 
 def lacking(dataset: Dataset, index: Path) -> str:
@@ -91,7 +91,7 @@ def lacking(dataset: Dataset, index: Path) -> str:
     return says
 
 
-def place_of(index: Path) -> str:
+def folder_name(index: Path) -> str:
     """Folder name for an index's replays, unique for each index."""
     whole = index.resolve()
     return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
@@ -113,8 +113,8 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text, by id, of passages of a replay's index."""
-        found = self.passages(replay, ids)
-        return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
+        passages = self.passages(replay, ids)
+        return {id_: f"{one.title}\n{one.text}".strip() for id_, one in passages.items()}
 
     def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
         """Passages, by id, of a replay's index."""
@@ -146,13 +146,13 @@ class Replays:
             return remote.replay(dataset)
         index = index_of(source)
         with Session.open(self.settings, index) as session:
-            folder = self.folder / place_of(index)
+            folder = self.folder / folder_name(index)
             path = replay_dataset(session, dataset, folder, progress=self.progress())
-        own = read_replay(path, {split})
-        self._indexes[own.key.index] = index
+        replay = read_replay(path, {split})
+        self._indexes[replay.key.index] = index
         if remote is None:
-            return own
-        return remote.beside(own, dataset, by_scores=self.settings.fusion.method != "rrf")
+            return replay
+        return remote.beside(replay, dataset, by_scores=self.settings.fusion.method != "rrf")
 
 
 def index_of(source: QuestionSource) -> Path:

@@ -33,7 +33,7 @@ MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"
 IN_CONTEXT = (5, 10)
 """Depths to which the passages are searched for a right answer."""
-GIVEN_UP = 5
+MOST_FAILURES = 5
 """The evaluation ends after this many failures of an endpoint in a row."""
 VERDICT = (
     "You are given a question, its right answers and an answer that somebody gave. Say whether the "
@@ -67,21 +67,21 @@ def normalised(text: str) -> list[str]:
 
 def exact_match(answer: str, right: Sequence[str]) -> float:
     """1.0 if an answer equals a right one, both normalised, else 0.0."""
-    own = normalised(answer)
-    return float(any(own == normalised(one) for one in right))
+    answer_words = normalised(answer)
+    return float(any(answer_words == normalised(one) for one in right))
 
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
     """The best F1, 0 to 1, of an answer's words against a right one's, both normalised."""
-    own = Counter(normalised(answer))
-    return max((_f1(own, Counter(normalised(one))) for one in right), default=0.0)
+    answer_words = Counter(normalised(answer))
+    return max((_f1(answer_words, Counter(normalised(one))) for one in right), default=0.0)
 
 
-def _f1(own: Counter[str], right: Counter[str]) -> float:
-    shared = (own & right).total()
+def _f1(answer_words: Counter[str], right: Counter[str]) -> float:
+    shared = (answer_words & right).total()
     if not shared:
-        return float(own == right)
-    return 2 * shared / (own.total() + right.total())
+        return float(answer_words == right)
+    return 2 * shared / (answer_words.total() + right.total())
 
 
 def contained(answer: str, right: Sequence[str]) -> float:
@@ -94,7 +94,7 @@ def quoted(question: str, passages: Passages) -> str:
     return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
-OWN: Mapping[str, Writer] = {"quotes": quoted}
+LOCAL_WRITERS: Mapping[str, Writer] = {"quotes": quoted}
 """Writers without an endpoint, by their name in the table."""
 
 
@@ -112,10 +112,10 @@ def judged_by(replies: KeptReplies) -> Judge:
     """A judge that asks an endpoint; the first "yes" or "no" in its reply counts, else no."""
 
     def is_right(question: str, right: Sequence[str], answer: str) -> bool:
-        asked = json.dumps({"question": question, "right": list(right), "given": answer})
-        reply = replies.ask(["verdict", asked], lambda client: client.complete(VERDICT, asked))
-        said = [word for word in _WORD.findall(reply.lower()) if word in ("yes", "no")]
-        return said[:1] == ["yes"]
+        message = json.dumps({"question": question, "right": list(right), "given": answer})
+        reply = replies.ask(["verdict", message], lambda client: client.complete(VERDICT, message))
+        verdicts = [word for word in _WORD.findall(reply.lower()) if word in ("yes", "no")]
+        return verdicts[:1] == ["yes"]
 
     return is_right
 
@@ -156,7 +156,7 @@ class AnswerEvaluation:
 
 
 def evaluate_answers(
-    found: Evaluation,
+    result: Evaluation,
     texts: Texts,
     writers: Mapping[str, Writer],
     judge: Judge | None,
@@ -170,43 +170,43 @@ def evaluate_answers(
 
     Raises:
         EvaluationError: No question has a right answer.
-        JudgeError: An endpoint failed `GIVEN_UP` times in a row.
+        JudgeError: An endpoint failed `MOST_FAILURES` times in a row.
     """
-    asked = [question for question in found.dataset.questions if any(question.answers)]
-    if not asked:
+    questions = [question for question in result.dataset.questions if any(question.answers)]
+    if not questions:
         raise EvaluationError(
-            f"No question of '{found.dataset.name}' has a right answer; list them as \"answers\" "
+            f"No question of '{result.dataset.name}' has a right answer; list them as \"answers\" "
             'in the "metadata" of queries.jsonl, or leave --answers out.'
         )
     runs = {}
-    for system, (called, writer) in product(found.runs, writers.items()):
+    for system, (called, writer) in product(result.runs, writers.items()):
         name = system.name if len(writers) == 1 else f"{system.name}, {called}"
-        progress.start(len(asked), f"answering {name}")
-        hits = (system.answers.get(one.id, ())[: max(IN_CONTEXT)] for one in asked)
-        given = [
-            (one, texts([hit.id for hit in own])) for one, own in zip(asked, hits, strict=True)
+        progress.start(len(questions), f"answering {name}")
+        hits = (system.answers.get(one.id, ())[: max(IN_CONTEXT)] for one in questions)
+        contexts = [
+            (one, texts([hit.id for hit in top])) for one, top in zip(questions, hits, strict=True)
         ]
         try:
-            runs[name] = _run(system, writer, judge, given, progress)
+            runs[name] = _run(system, writer, judge, contexts, progress)
         finally:
             progress.close()
     measures = (*MEASURES, *(f"in-context@{k}" for k in IN_CONTEXT), *([JUDGED] if judge else []))
     values = {name: run.values for name, run in runs.items()}
-    means, _ = compare(values, [], measures, resamples=found.resamples, seed=found.seed)
-    return AnswerEvaluation(measures, runs, means, len(found.dataset.questions) - len(asked))
+    means, _ = compare(values, [], measures, resamples=result.resamples, seed=result.seed)
+    return AnswerEvaluation(measures, runs, means, len(result.dataset.questions) - len(questions))
 
 
 def _run(
     system: SystemRun,
     writer: Writer,
     judge: Judge | None,
-    asked: Sequence[tuple[Question, Passages]],
+    contexts: Sequence[tuple[Question, Passages]],
     progress: Progress,
 ) -> AnswerRun:
     answers: dict[str, str] = {}
     rows: list[list[float]] = []
     failed = in_a_row = 0
-    for question, passages in asked:
+    for question, passages in contexts:
         answer, right = "", False
         try:
             if system.answerability.get(question.id, 1.0) >= ABSTAIN_BELOW and passages:
@@ -216,7 +216,7 @@ def _run(
             in_a_row = 0
         except JudgeError:
             failed, in_a_row = failed + 1, in_a_row + 1
-            if in_a_row == GIVEN_UP:
+            if in_a_row == MOST_FAILURES:
                 raise
         answers[question.id] = answer
         rows.append(
@@ -234,37 +234,37 @@ def _in_context(passages: Passages, right: Sequence[str]) -> float:
     return float(any(contained(f"{title}\n{text}", right) for title, text in passages))
 
 
-def metrics(found: AnswerEvaluation) -> dict[str, Any]:
+def metrics(result: AnswerEvaluation) -> dict[str, Any]:
     """All numbers and all answers."""
     systems = {}
-    for name, run in found.runs.items():
+    for name, run in result.runs.items():
         rows = zip(run.answers.items(), run.values.tolist(), strict=True)
         systems[name] = {
-            "means": {measure: asdict(cell) for measure, cell in found.means[name].items()},
+            "means": {measure: asdict(cell) for measure, cell in result.means[name].items()},
             "silent": run.silent,
             "failed": run.failed,
             "answers": {
-                id_: {"answer": answer, **dict(zip(found.measures, row, strict=True))}
+                id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
                 for (id_, answer), row in rows
             },
         }
     return {
-        "measures": list(found.measures),
-        "without_right_answer": found.without,
+        "measures": list(result.measures),
+        "without_right_answer": result.without,
         "systems": systems,
     }
 
 
-def as_markdown(found: AnswerEvaluation) -> str:
+def as_markdown(result: AnswerEvaluation) -> str:
     """Tables of means with intervals, and of questions without an answer."""
-    count = len(next(iter(found.runs.values())).answers)
-    counts = [(name, str(run.silent), str(run.failed)) for name, run in found.runs.items()]
-    left_out = f"Left out, as no right answer is known: {found.without} questions."
+    count = len(next(iter(result.runs.values())).answers)
+    counts = [(name, str(run.silent), str(run.failed)) for name, run in result.runs.items()]
+    left_out = f"Left out, as no right answer is known: {result.without} questions."
     return "\n\n".join(
         [
             f"## Answers to {count} questions, from the first {FIRST} passages",
-            by_measure("system", found.means, spread, width=3),
+            by_measure("system", result.means, spread, width=3),
             table(("system", "without an answer", "failed"), counts),
-            *([left_out] if found.without else []),
+            *([left_out] if result.without else []),
         ]
     )

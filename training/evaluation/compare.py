@@ -41,10 +41,10 @@ def compare(
     # Differences are resampled directly, so those of equal systems are exactly 0.
     columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
     means = resampled_means(columns, resamples=resamples, seed=seed)
-    found = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
+    intervals = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
     cells = [
-        dict(zip(measures, found[start : start + len(measures)], strict=True))
-        for start in range(0, len(found), len(measures))
+        dict(zip(measures, intervals[start : start + len(measures)], strict=True))
+        for start in range(0, len(intervals), len(measures))
     ]
     return (
         dict(zip(values, cells[: len(values)], strict=True)),

@@ -145,12 +145,12 @@ def _ask(
     progress: Progress,
 ) -> dict[str, Reply]:
     """Question id -> reply; blank questions are skipped, since no route can answer them."""
-    asked = [question for question in questions if not is_blank(question.text)]
-    if asked:
+    answerable = [question for question in questions if not is_blank(question.text)]
+    if answerable:
         # So that the first question's latency has nothing that is built on first use.
-        endpoint.search([asked[0].text], Ask(route, depth))
+        endpoint.search([answerable[0].text], Ask(route, depth))
     replies: dict[str, Reply] = {}
-    rest = iter(asked)
+    rest = iter(answerable)
     while window := list(islice(rest, batch)):
         answers = endpoint.search([question.text for question in window], Ask(route, depth))
         replies.update(zip((question.id for question in window), answers, strict=True))
@@ -186,44 +186,44 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
     )
 
 
-def metrics(found: Evaluation) -> dict[str, object]:
+def metrics(result: Evaluation) -> dict[str, object]:
     """All reproducible numbers: equal for equal questions on the same version."""
-    questions = found.dataset.questions
+    questions = result.dataset.questions
     return {
-        "dataset": found.dataset.name,
-        "split": found.dataset.split,
+        "dataset": result.dataset.name,
+        "split": result.dataset.split,
         "questions": len(questions),
-        "without_gold": list(found.dataset.without_gold),
-        "index_version": found.version,
-        "depth": found.depth,
-        "bootstrap": {"seed": found.seed, "resamples": found.resamples},
+        "without_gold": list(result.dataset.without_gold),
+        "index_version": result.version,
+        "depth": result.depth,
+        "bootstrap": {"seed": result.seed, "resamples": result.resamples},
         "routes": {
             run.name: {
-                "measures": {name: asdict(cell) for name, cell in found.means[run.name].items()},
+                "measures": {name: asdict(cell) for name, cell in result.means[run.name].items()},
                 "unanswered": list(run.unanswered),
                 "degraded": dict(run.degraded),
             }
-            for run in found.runs
+            for run in result.runs
         },
         "differences": {
             f"{system} - {other}": {name: asdict(cell) for name, cell in cells.items()}
-            for (system, other), cells in found.differences.items()
+            for (system, other), cells in result.differences.items()
         },
         "per_question": {
             run.name: {
                 question.id: dict(zip(MEASURES, row.tolist(), strict=True))
                 for question, row in zip(questions, run.values, strict=True)
             }
-            for run in found.runs
+            for run in result.runs
         },
     }
 
 
-def latency(found: Evaluation) -> dict[str, object]:
+def latency(result: Evaluation) -> dict[str, object]:
     """Milliseconds a question by route and stage, which vary from run to run."""
     return {
-        "batch": found.batch,
-        "milliseconds": {run.name: {**run.latency, **_percentiles_of(run)} for run in found.runs},
+        "batch": result.batch,
+        "milliseconds": {run.name: {**run.latency, **_percentiles_of(run)} for run in result.runs},
     }
 
 
@@ -232,49 +232,49 @@ def _percentiles_of(run: SystemRun) -> dict[str, float]:
     return dict(zip(names, run.percentiles, strict=True)) if run.percentiles else {}
 
 
-def write_runs(folder: Path, found: Evaluation) -> None:
+def write_runs(folder: Path, result: Evaluation) -> None:
     """Write a TREC run for each system, and all numbers as JSON."""
-    for run in found.runs:
+    for run in result.runs:
         write_trec(folder / f"{run.name}.trec", f"wye-{run.name}", run.answers)
-    write_json(folder / "metrics.json", metrics(found))
-    write_json(folder / "latency.json", latency(found))
+    write_json(folder / "metrics.json", metrics(result))
+    write_json(folder / "latency.json", latency(result))
 
 
 def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
     """Tables with a row for each stage and a column for each system, at most six a table."""
     for at in range(0, len(runs), 6):
-        part = [{**run.latency, **_percentiles_of(run)} for run in runs[at : at + 6]]
-        stages = dict.fromkeys(stage for times in part for stage in times if stage != "total")
+        columns = [{**run.latency, **_percentiles_of(run)} for run in runs[at : at + 6]]
+        stages = dict.fromkeys(stage for times in columns for stage in times if stage != "total")
         last = ["total", *(stage for stage in stages if stage.endswith("of total"))]
         rows = [
-            (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in part))
+            (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in columns))
             for stage in [*(stage for stage in stages if stage not in last), *last]
         ]
         yield table(("stage", *(run.name for run in runs[at : at + 6])), rows)
 
 
-def as_markdown(found: Evaluation) -> str:
+def as_markdown(result: Evaluation) -> str:
     """Tables of means, paired differences and latency."""
-    data = found.dataset
-    differences = {f"{one} - {other}": cells for (one, other), cells in found.differences.items()}
-    parts = [
+    data = result.dataset
+    differences = {f"{one} - {other}": cells for (one, other), cells in result.differences.items()}
+    texts = [
         f"## {escape(data.name)}, {escape(data.split)}: {len(data.questions)} questions, "
-        f"index version {found.version}, 95 % bootstrap intervals",
-        by_measure("system", found.means, spread, width=3),
+        f"index version {result.version}, 95 % bootstrap intervals",
+        by_measure("system", result.means, spread, width=3),
     ]
     if differences:
-        parts += [
+        texts += [
             "Paired differences; * where the 95 % interval excludes 0",
             by_measure("difference", differences, gain, width=4),
         ]
-    parts += [
-        f"Milliseconds per question, asked in batches of {found.batch}: means"
-        + ("" if found.batch == 1 else "; --batch 1 gives percentiles"),
-        *_times(found.runs),
+    texts += [
+        f"Milliseconds per question, asked in batches of {result.batch}: means"
+        + ("" if result.batch == 1 else "; --batch 1 gives percentiles"),
+        *_times(result.runs),
     ]
-    for run in found.runs:
+    for run in result.runs:
         for reason, count in sorted(run.degraded.items()):
-            parts.append(f"{run.name}: {count} times {escape(reason)}")
+            texts.append(f"{run.name}: {count} times {escape(reason)}")
     if left_out := len(data.without_gold):
-        parts.append(f"Left out, since no passage is relevant to them: {left_out} questions.")
-    return "\n\n".join(parts)
+        texts.append(f"Left out, since no passage is relevant to them: {left_out} questions.")
+    return "\n\n".join(texts)

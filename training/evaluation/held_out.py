@@ -110,7 +110,7 @@ class HeldOutEvaluation:
 def run_systems(
     questions: EvaluationSet,
     router: RouterScores,
-    found: Disagreement,
+    disagreement: Disagreement,
     *,
     fusion: FusionSettings,
     baselines: Mapping[str, RouterScores],
@@ -120,7 +120,7 @@ def run_systems(
     """Compute every system's outcomes.
 
     Args:
-        found: The questions' labels.
+        disagreement: The questions' labels.
         baselines: Baselines by name, with thresholds solved as the router's are.
         published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
@@ -135,14 +135,14 @@ def run_systems(
         fused = _one_route(questions, Route.FUSION, fusion, scores)
         return [always[simple], fused, always[Route.GRAPH], always[Route.STEPS]]
 
-    own = choices(router.scores)
+    paths = choices(router.scores)
     if router.policy.thresholds.steps:  # some questions are parsed to see whether they have a plan
-        asked = questions.parsed(router.scores, router.policy.thresholds.steps)
-        for place, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
-            own[place] = replace(own[place], latency_ms=questions.latency_ms(route, parsed=asked))
+        mask = questions.parsed(router.scores, router.policy.thresholds.steps)
+        for code, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
+            paths[code] = replace(paths[code], latency_ms=questions.latency_ms(route, parsed=mask))
     taken = questions.codes(router.scores, router.policy.thresholds)
-    auto = _mixed(own, taken)
-    quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
+    auto = _mixed(paths, taken)
+    quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in paths], axis=1)
     systems = {f"always {route}": one for route, one in always.items()}
     for route, one in always.items():
         unread = questions.latency_ms(route, routed=False)
@@ -150,12 +150,12 @@ def run_systems(
     systems[PAPER] = _one_route(questions, Route.FUSION, by_rank(fusion), router.scores)
     if published is not None:
         parsed = replace(questions, deciding=stages(FEATURE_NAMES))
-        its_own = [
+        its_paths = [
             _one_route(parsed, route, by_rank(fusion), published.scores)
             for route in (Route.DENSE, Route.FUSION, Route.GRAPH)
         ]
         codes = bands(published.scores, published.policy.thresholds)
-        systems[PUBLISHED] = _mixed(its_own, codes)
+        systems[PUBLISHED] = _mixed(its_paths, codes)
     systems[RANDOM] = _random(
         [always[route] for route in (*routes(simple), Route.STEPS)], auto.shares, seed
     )
@@ -164,12 +164,12 @@ def run_systems(
         systems[name] = _mixed(choices(baseline.scores), codes)
     for point, thresholds in router.policy.points.items():
         if thresholds != router.policy.thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, thresholds))
+            systems[f"{AUTO} {point}"] = _mixed(paths, questions.codes(router.scores, thresholds))
     systems[AUTO] = auto
-    systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
+    systems[ORACLE] = _mixed(paths, quality.argmax(axis=1))
     groups, origins = questions.groups, questions.origins
     return HeldOutOutcomes(
-        systems, groups, origins, router.scores, found.labels, found.better, taken
+        systems, groups, origins, router.scores, disagreement.labels, disagreement.better, taken
     )
 
 
@@ -247,8 +247,8 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
     values = {name: one.values[chosen] for name, one in systems.items()}
     pairs = [(AUTO, name) for name in systems if name != AUTO]
     means, differences = compare(values, pairs, COLUMNS)
-    known = chosen & (outcomes.labels >= 0)
-    labels, scores = outcomes.labels[known], outcomes.scores[known]
+    labelled = chosen & (outcomes.labels >= 0)
+    labels, scores = outcomes.labels[labelled], outcomes.scores[labelled]
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
     shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
@@ -277,17 +277,17 @@ def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
     }
 
 
-def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
+def subsets(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
     """Masks of each replay's questions, and of each dataset's within it if they differ."""
-    found: dict[str, Mask] = {}
+    masks: dict[str, Mask] = {}
     for origin in dict.fromkeys(outcomes.origins.tolist()):
         of_origin = outcomes.origins == origin
         datasets = list(dict.fromkeys(outcomes.groups[of_origin].tolist()))
-        found[origin] = of_origin
+        masks[origin] = of_origin
         if datasets != [origin]:
             for dataset in datasets:
-                found[f"{origin}: {dataset}"] = of_origin & (outcomes.groups == dataset)
-    return found
+                masks[f"{origin}: {dataset}"] = of_origin & (outcomes.groups == dataset)
+    return masks
 
 
 def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> int:
@@ -295,9 +295,9 @@ def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> int:
 
     The Jaccard coefficient of their sets of case-folded words is `NEAR` or more.
     """
-    known = {_words(text) for text in learned}
-    asked = [_words(text) for text in dict.fromkeys(test)]
-    return sum(any(_jaccard(bag, other) >= NEAR for other in known) for bag in asked)
+    learned_words = {_words(text) for text in learned}
+    test_words = [_words(text) for text in dict.fromkeys(test)]
+    return sum(any(_jaccard(bag, other) >= NEAR for other in learned_words) for bag in test_words)
 
 
 def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
@@ -306,5 +306,5 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def _words(text: str) -> frozenset[str]:
-    kept = "".join(c if c.isalnum() else " " for c in text.casefold())
-    return frozenset(kept.split())
+    letters = "".join(c if c.isalnum() else " " for c in text.casefold())
+    return frozenset(letters.split())

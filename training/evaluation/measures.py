@@ -40,8 +40,8 @@ def score(judgements: Judgements, run: Run) -> Float64:
     Returns:
         (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.
     """
-    row = {id_: place for place, id_ in enumerate(judgements)}
-    column = {name: place for place, name in enumerate(MEASURES)}
+    row = {id_: position for position, id_ in enumerate(judgements)}
+    column = {name: position for position, name in enumerate(MEASURES)}
     values = np.zeros((len(row), len(column)))
     public = [ir_measures.parse_measure(name) for name in MEASURES if name != ALL_EVIDENCE]
     qrels = [
@@ -51,9 +51,9 @@ def score(judgements: Judgements, run: Run) -> Float64:
     ]
     # trec_eval orders by score alone, so it gets the negative position as score.
     docs = [
-        ir_measures.ScoredDoc(question, passage, float(-place))
+        ir_measures.ScoredDoc(question, passage, float(-position))
         for question in judgements
-        for place, passage in enumerate(run.get(question, ()))
+        for position, passage in enumerate(run.get(question, ()))
     ]
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):

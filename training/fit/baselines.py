@@ -65,14 +65,14 @@ class Baseline:
                 f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
                 f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
             )
-        found = clone(self.model)
+        model = clone(self.model)
         if self.strength:
             best = _strength(self.model, self.strength, inputs, labels)
-            found.set_params(**{self.strength: best})
-        found.fit(inputs, labels)
-        if hasattr(found, "predict_proba"):
-            return lambda asked: np.asarray(found.predict_proba(asked)[:, 1], np.float64)
-        return lambda asked: sigmoid(np.asarray(found.decision_function(asked), np.float64))
+            model.set_params(**{self.strength: best})
+        model.fit(inputs, labels)
+        if hasattr(model, "predict_proba"):
+            return lambda rows: np.asarray(model.predict_proba(rows)[:, 1], np.float64)
+        return lambda rows: sigmoid(np.asarray(model.decision_function(rows), np.float64))
 
 
 def _strength(model: Any, name: str, inputs: Inputs, labels: Int64) -> float:  # noqa: ANN401
@@ -117,9 +117,9 @@ EDGE = 1e-6
 
 
 def fit_baselines(
-    known: EvaluationSet,
+    training: EvaluationSet,
     labels: Int64,
-    asked: EvaluationSet,
+    questions: EvaluationSet,
     policy: Policy,
     *,
     fusion: FusionSettings,
@@ -130,32 +130,32 @@ def fit_baselines(
     """Fit every baseline on the router's training questions, and score other questions with it.
 
     Args:
-        known: Questions of train and dev.
+        training: Questions of train and dev.
         labels: (n,) their labels; -1 where it does not matter.
-        asked: The questions to score.
+        questions: The questions to score.
         policy: The router's policy; baselines share its simple route.
         columns: (c,) positions of the router's input features.
 
     Raises:
         FitError: A label has too few questions.
     """
-    keys = np.array(known.texts, dtype=np.str_)
-    fold = divide(Pool(known.features, labels, known.groups, keys), FOLDS, seed=0)
+    keys = np.array(training.texts, dtype=np.str_)
+    fold = divide(Pool(training.features, labels, training.groups, keys), FOLDS, seed=0)
     learned = labels >= 0
-    found = {}
+    scores_by_name = {}
     for name, baseline in BASELINES.items():
-        own, new = (_inputs(baseline.seen, one, columns) for one in (known, asked))
+        rows, new = (_inputs(baseline.seen, one, columns) for one in (training, questions))
         held_out = np.empty(len(labels))
         for held in range(FOLDS):
             learn = (fold != held) & learned
-            held_out[fold == held] = baseline.fit(own[learn], labels[learn])(own[fold == held])
-        outcomes = known.outcomes(_inside(held_out), policy.simple, fusion, quality)
+            held_out[fold == held] = baseline.fit(rows[learn], labels[learn])(rows[fold == held])
+        outcomes = training.outcomes(_inside(held_out), policy.simple, fusion, quality)
         solution = solve(outcomes, goal, most=CUTS)
-        scores = _inside(baseline.fit(own[learned], labels[learned])(new))
-        found[name] = RouterScores(
+        scores = _inside(baseline.fit(rows[learned], labels[learned])(new))
+        scores_by_name[name] = RouterScores(
             scores, Policy(solution.thresholds, policy.simple, policy.latency_ms)
         )
-    return found
+    return scores_by_name
 
 
 def _inputs(seen: str, questions: EvaluationSet, columns: Int64) -> Inputs:

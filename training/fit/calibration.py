@@ -88,7 +88,7 @@ def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
         off = expit(moved) - labels
         return nll(moved, labels), np.array([(off * logits).mean(), off.mean()])
 
-    found = minimize(
+    solution = minimize(
         loss,
         np.array([1.0, 0.0]),
         jac=True,
@@ -96,7 +96,7 @@ def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-12},
     )
-    return 1 / float(found.x[0]), float(found.x[1])
+    return 1 / float(solution.x[0]), float(solution.x[1])
 
 
 def reliability(
@@ -116,19 +116,19 @@ def reliability(
     if not len(labels) or bins < 1:
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
     scores = expit(logits)
-    own = np.ones(len(scores)) if weights is None else weights
+    masses = np.ones(len(scores)) if weights is None else weights
     width = _bins(scores, labels, weights, np.minimum((scores * bins).astype(np.int64), bins - 1))
     order = np.argsort(scores, kind="stable")
-    before = np.cumsum(own[order]) - own[order]
+    before = np.cumsum(masses[order]) - masses[order]
     groups = np.empty(len(scores), np.int64)
-    groups[order] = np.minimum(before * bins / own.sum(), bins - 1).astype(np.int64)
+    groups[order] = np.minimum(before * bins / masses.sum(), bins - 1).astype(np.int64)
     # Equal scores share a bin; else the order of their labels would change the error.
     _, same = np.unique(scores, return_inverse=True)
     lowest = np.full(same.max() + 1, bins)
     np.minimum.at(lowest, same, groups)
     mass = _bins(scores, labels, weights, lowest[same])
-    brier = float(np.average((scores - labels) ** 2, weights=own))
-    loss = float(np.average(losses(logits, labels), weights=own))
+    brier = float(np.average((scores - labels) ** 2, weights=masses))
+    loss = float(np.average(losses(logits, labels), weights=masses))
     return Reliability(width, mass, width.error, mass.error, brier, loss)
 
 

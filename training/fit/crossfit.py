@@ -149,5 +149,5 @@ def compare(
         raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")
     gains = losses(simple, labels) - losses(clever, labels)
     error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    found = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
-    return ScorerComparison(found, error, found.mean > error, kinds)
+    gain = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
+    return ScorerComparison(gain, error, gain.mean > error, kinds)

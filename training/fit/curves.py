@@ -35,8 +35,8 @@ def fit_curves(
     if outcomes.min() == outcomes.max():
         raise FitError("All outcomes are the same, so there is nothing to fit.")
     knots = [_knots(column) for column in evidence.T]
-    parts = [_pieces(column, own) for column, own in zip(evidence.T, knots, strict=True)]
-    pieces, shares = np.hstack(parts), weights / weights.sum()
+    blocks = [_pieces(column, ends) for column, ends in zip(evidence.T, knots, strict=True)]
+    pieces, shares = np.hstack(blocks), weights / weights.sum()
 
     def loss(free: Float64) -> tuple[float, Float64]:
         bias, rises = free[0], free[1:]
@@ -48,32 +48,32 @@ def fit_curves(
 
     start = np.full(pieces.shape[1] + 1, 0.1)
     bounds = [(None, None)] + [(0, None)] * pieces.shape[1]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    free = np.round(found.x, 4)  # further digits are noise
-    curves, place = {}, 1
-    for name, own, part in zip(names, knots, parts, strict=True):
-        rises = free[place : place + part.shape[1]]
-        place += part.shape[1]
+    solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    free = np.round(solution.x, 4)  # further digits are noise
+    curves, offset = {}, 1
+    for name, ends, block in zip(names, knots, blocks, strict=True):
+        rises = free[offset : offset + block.shape[1]]
+        offset += block.shape[1]
         values = np.round(np.concatenate([[0.0], np.cumsum(rises)]), 4)
-        missing = np.round(np.average(part @ rises, weights=shares), 4)
-        curves[name] = Curve(own, values, float(missing))
+        missing = np.round(np.average(block @ rises, weights=shares), 4)
+        curves[name] = Curve(ends, values, float(missing))
     return CurveSum(float(free[0]), curves)
 
 
 def _knots(column: Float64) -> Float64:
     """(pieces + 1,) the ends of the pieces, rising."""
-    known = column[~np.isnan(column)]
-    if not len(known):
+    values = column[~np.isnan(column)]
+    if not len(values):
         return np.array([0.0, 1.0])
-    places = np.linspace(TAILS, 1 - TAILS, PIECES + 1)
-    found = np.unique(np.round(np.quantile(known, places), 4))
-    return found if len(found) > 1 else np.array([found[0], found[0] + 1])
+    quantiles = np.linspace(TAILS, 1 - TAILS, PIECES + 1)
+    knots = np.unique(np.round(np.quantile(values, quantiles), 4))
+    return knots if len(knots) > 1 else np.array([knots[0], knots[0] + 1])
 
 
 def _pieces(column: Float64, knots: Float64) -> Float64:
     """(n, pieces) how much of each piece lies below the evidence, 0 to 1; the mean if missing."""
     low, high = knots[:-1], knots[1:]
-    found = (np.clip(column[:, None], low, high) - low) / (high - low)
+    shares = (np.clip(column[:, None], low, high) - low) / (high - low)
     unknown = np.isnan(column)
-    found[unknown] = found[~unknown].mean(axis=0) if (~unknown).any() else 0.0
-    return np.asarray(found, np.float64)
+    shares[unknown] = shares[~unknown].mean(axis=0) if (~unknown).any() else 0.0
+    return np.asarray(shares, np.float64)

@@ -87,7 +87,7 @@ def fit_network(
     Raises:
         FitError: The loss is not finite.
     """
-    inputs, dev_inputs = (torch.tensor(part.inputs, dtype=torch.float32) for part in (train, dev))
+    inputs, dev_inputs = (torch.tensor(data.inputs, dtype=torch.float32) for data in (train, dev))
     smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
     targets, weights = (torch.tensor(one, dtype=torch.float32) for one in (smooth, train.weights))
     with torch.random.fork_rng(devices=[]):
@@ -110,12 +110,12 @@ def fit_network(
             schedule.step()
             return float(loss.detach())
 
-        best, least, kept = 0, math.inf, module.state_dict()
+        best, least, best_weights = 0, math.inf, module.state_dict()
         for epoch in range(recipe.epochs):
             module.train()
             order = torch.randperm(len(targets))
-            parts = [(step(rows), len(rows)) for rows in torch.split(order, recipe.batch)]
-            loss = sum(loss * size for loss, size in parts) / len(order)
+            batch_losses = [(step(rows), len(rows)) for rows in torch.split(order, recipe.batch)]
+            loss = sum(loss * size for loss, size in batch_losses) / len(order)
             module.eval()
             with torch.no_grad():
                 logits = np.asarray(module(dev_inputs).numpy(), np.float64)
@@ -124,12 +124,12 @@ def fit_network(
                     f"After epoch {epoch + 1} the loss is {loss} or a logit is not a number; lower "
                     "the learning rate."
                 )
-            found = nll(logits, dev.labels)
-            if found < least:
-                least, best, kept = found, epoch, deepcopy(module.state_dict())
+            dev_loss = nll(logits, dev.labels)
+            if dev_loss < least:
+                least, best, best_weights = dev_loss, epoch, deepcopy(module.state_dict())
             advance(1)
             if epoch - best >= recipe.patience:
                 advance(recipe.epochs - epoch - 1)
                 break
-    module.load_state_dict(kept)
+    module.load_state_dict(best_weights)
     return module.tensors()

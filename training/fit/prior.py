@@ -38,25 +38,25 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
     Args:
         rows: (n,) which questions of the pool to learn from; those without a label are skipped.
     """
-    known = rows & (pool.labels >= 0)
-    if known.sum() < LEAST or len(np.unique(pool.labels[known])) < 2:
+    labelled = rows & (pool.labels >= 0)
+    if labelled.sum() < LEAST or len(np.unique(pool.labels[labelled])) < 2:
         return prior
-    inputs, logits = prior.inputs(pool.features[known]), prior.logits(pool.features[known])
-    labels = pool.labels[known]
-    fold = divide(pool, FOLDS, seed)[known]
+    inputs, logits = prior.inputs(pool.features[labelled]), prior.logits(pool.features[labelled])
+    labels = pool.labels[labelled]
+    fold = divide(pool, FOLDS, seed)[labelled]
     tried = [losses(logits, labels)]
     for strength in STRENGTHS:
         held_out = np.empty(len(labels))
         for held in range(FOLDS):
-            learn, asked = fold != held, fold == held
+            learn, test = fold != held, fold == held
             weights = _fit(inputs[learn], logits[learn], labels[learn], strength)
-            held_out[asked] = logits[asked] + _added(inputs[asked], weights)
+            held_out[test] = logits[test] + _added(inputs[test], weights)
         tried.append(losses(held_out, labels))
     best = tried[int(np.argmin([one.mean() for one in tried]))]
     strengths = (math.inf, *STRENGTHS)
     strength = next(
-        own
-        for own, one in zip(strengths, tried, strict=True)
+        candidate
+        for candidate, one in zip(strengths, tried, strict=True)
         if (one - best).mean() <= (one - best).std(ddof=1) / math.sqrt(len(best))
     )
     if strength == math.inf:
@@ -84,10 +84,10 @@ def _fit(inputs: Float64, offsets: Float64, labels: Int64, strength: float) -> F
         slope = np.append(error @ inputs, error.sum()) + strength * weights
         return float(value + strength / 2 * weights @ weights), slope
 
-    found = minimize(loss, np.zeros(inputs.shape[1] + 1), jac=True, method="L-BFGS-B")
-    if not found.success:
-        raise FitError(f"The correction of the router's logit did not converge: {found.message}.")
-    weights: Float64 = found.x
+    result = minimize(loss, np.zeros(inputs.shape[1] + 1), jac=True, method="L-BFGS-B")
+    if not result.success:
+        raise FitError(f"The correction of the router's logit did not converge: {result.message}.")
+    weights: Float64 = result.x
     return weights
 
 

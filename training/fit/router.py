@@ -91,9 +91,9 @@ class Choices:
             raise FitError(
                 f"There is no kind of scorer '{self.kind}'; use auto, {', '.join(KINDS)}."
             )
-        known = (*CHOICES, JUDGED)
-        if self.success not in known:
-            raise FitError(f"There is no success '{self.success}'; use one of {', '.join(known)}.")
+        names = (*CHOICES, JUDGED)
+        if self.success not in names:
+            raise FitError(f"There is no success '{self.success}'; use one of {', '.join(names)}.")
         if self.quality not in MEASURES:
             raise FitError(
                 f"There is no measure '{self.quality}'; use one of {', '.join(MEASURES)}."
@@ -138,11 +138,11 @@ class TrainingSet:
     better: Int64 | None = None
 
     @classmethod
-    def of(cls, questions: EvaluationSet, found: Disagreement) -> "TrainingSet":
+    def of(cls, questions: EvaluationSet, verdict: Disagreement) -> "TrainingSet":
         """Label questions."""
         replays = questions.replays
         dev = np.repeat([one.split == "dev" for one in replays], [len(one) for one in replays])
-        return cls(questions, dev, found.labels, found.warnings, found.stakes, found.better)
+        return cls(questions, dev, verdict.labels, verdict.warnings, verdict.stakes, verdict.better)
 
     def only(self, rows: Mask) -> "TrainingSet":
         """Some of the questions."""
@@ -214,10 +214,10 @@ def fit(
     ]
     crossfits = [crossfit(pool, names, one, seed=seed, progress=progress) for one in recipes]
     comparison, best = None, 0
-    known = labels >= 0
+    labelled = labels >= 0
     for other in range(1, len(kinds)):
-        pair = crossfits[best][known], crossfits[other][known]
-        comparison = compare(*pair, labels[known], seed=seed, kinds=(kinds[best], kinds[other]))
+        pair = crossfits[best][labelled], crossfits[other][labelled]
+        comparison = compare(*pair, labels[labelled], seed=seed, kinds=(kinds[best], kinds[other]))
         best = other if comparison.clever else best
     recipe, logits = recipes[best], crossfits[best]
     dev = training.dev
@@ -247,8 +247,8 @@ def fit(
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
-        route: solve(found, goal, most=CUTS, cautious=choices.elsewhere)
-        for route, found in outcomes.items()
+        route: solve(route_outcomes, goal, most=CUTS, cautious=choices.elsewhere)
+        for route, route_outcomes in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
     points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
@@ -284,16 +284,16 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     pool = _pool(training)
     rows = np.ones(len(questions), np.bool_)
     scorer = correct(prior.scorer, pool, rows, seed=seed)
-    kept = f"Keep {prior.name}, or give more questions."
+    advice = f"Keep {prior.name}, or give more questions."
     if scorer is prior.scorer:
         raise FitError(
-            f"These {len(questions)} questions do not significantly correct {prior.name}. {kept}"
+            f"These {len(questions)} questions do not significantly correct {prior.name}. {advice}"
         )
     logits = crossfit_correction(prior.scorer, pool, seed=seed)
     steps = policy.thresholds.steps
     now, then = (
-        questions.outcomes(scores_of(own), policy.simple, choices.fusion, choices.quality, steps)
-        for own in (logits, prior.scorer.logits(questions.features))
+        questions.outcomes(scores_of(logit), policy.simple, choices.fusion, choices.quality, steps)
+        for logit in (logits, prior.scorer.logits(questions.features))
     )
     pairs = [(one, bands(one.scores, policy.thresholds)) for one in (now, then)]
     mine, others = (
@@ -303,25 +303,25 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     if gained.high < 0:
         raise FitError(
             f"Corrected by these questions, {prior.name} is worse: {gained.mean:+.4f} "
-            f"[{gained.low:+.4f} {gained.high:+.4f}]. {kept}"
+            f"[{gained.low:+.4f} {gained.high:+.4f}]. {advice}"
         )
-    known = pool.labels >= 0
+    labelled = pool.labels >= 0
     names = scorer.names
     selection = Selection(np.asarray(scorer.columns), names, np.zeros(len(names)), (), {})
     recipe = RouterRecipe(kind=prior.scorer.members[0].kind, among=names)
-    found = reliability(logits[known], pool.labels[known])
-    auc = float(roc_auc_score(pool.labels[known], logits[known]))
-    trained = Trained(scorer, recipe, selection, auc, found)
+    calibration = reliability(logits[labelled], pool.labels[labelled])
+    auc = float(roc_auc_score(pool.labels[labelled], logits[labelled]))
+    trained = Trained(scorer, recipe, selection, auc, calibration)
     taken = outcome(now, policy.thresholds)
     solution = Solution(policy.thresholds, taken, policy.thresholds, taken, 0.0)
-    own = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
+    new_policy = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
     return Fitted(
         replace(choices, start=prior.name, simple=policy.simple),
         training,
         trained,
         None,
         logits,
-        own,
+        new_policy,
         {policy.simple: solution},
         {policy.simple: now},
         pool,
@@ -357,8 +357,8 @@ def _outcomes(
     rows = ~np.isnan(unseen)
     there, scores = questions.only(rows), scores_of(unseen[rows])
     away = there.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
-    places = [f"{a}={b}" for a, b in zip(there.origins, there.groups, strict=True)]
-    _, strange = np.unique(places, return_inverse=True)
+    origins = [f"{a}={b}" for a, b in zip(there.origins, there.groups, strict=True)]
+    _, strange = np.unique(origins, return_inverse=True)
     both = RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),

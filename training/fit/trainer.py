@@ -104,9 +104,9 @@ def select(
     if not first:
         raise FitError("No feature varies over the training questions; nothing can be learned.")
     columns = np.array(list(first.values()), np.int64)
-    kept = examples.features[:, columns]
+    values = examples.features[:, columns]
     information = mutual_info_classif(
-        kept, examples.labels, discrete_features=_countable(kept), random_state=seed
+        values, examples.labels, discrete_features=_countable(values), random_state=seed
     )
     best = np.sort(np.argsort(-information, kind="stable")[:k])
     return Selection(
@@ -168,26 +168,26 @@ def train(
     """
     recipe = recipe or RouterRecipe()
     progress = progress or Silent()
-    for split, part in (("training", examples), ("dev", dev)):
-        if part.one_sided:
+    for split, data in (("training", examples), ("dev", dev)):
+        if data.one_sided:
             raise FitError(
-                f"On all {len(part)} questions to learn from of the {split} split the same arm "
+                f"On all {len(data)} questions to learn from of the {split} split the same arm "
                 "wins; add questions that the other one answers better, or another success metric."
             )
     if dev.features.shape[1] != examples.features.shape[1]:
         raise FitError("Training and dev questions have different numbers of features.")
     selection = select(examples, names, k=recipe.features, among=recipe.among)
-    kept = examples.features[:, selection.columns]
-    standard = Standard(kept.mean(axis=0), kept.std(axis=0), recipe.clip)
-    parts = [
+    selected = examples.features[:, selection.columns]
+    standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
+    splits = [
         SplitData(
-            standard(part.features[:, selection.columns]),
-            part.labels,
-            part.stakes / part.stakes.mean(),
+            standard(data.features[:, selection.columns]),
+            data.labels,
+            data.stakes / data.stakes.mean(),
         )
-        for part in (examples, dev)
+        for data in (examples, dev)
     ]
-    members = _fit(parts[0], parts[1], recipe, progress)
+    members = _fit(splits[0], splits[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
     raw = scorer.logits(dev.features)
     temperature, bias = calibrate(raw, dev.labels)
@@ -197,9 +197,9 @@ def train(
     if (
         recipe.kind == Trees.kind
     ):  # trees choose nothing on dev, so the final ones may learn from it
-        scorer = replace(scorer, members=(Trees(_grow(_joined(*parts), recipe)),))
+        scorer = replace(scorer, members=(Trees(_grow(_joined(*splits), recipe)),))
     if recipe.unfamiliar:
-        scorer = replace(scorer, familiarity=_familiarity(parts[0], parts[1], recipe.unfamiliar))
+        scorer = replace(scorer, familiarity=_familiarity(splits[0], splits[1], recipe.unfamiliar))
     return Trained(scorer, recipe, selection, *honest)
 
 
@@ -220,9 +220,9 @@ def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
     covariance = np.cov(train.inputs, rowvar=False).reshape(2 * (train.inputs.shape[1],))
     ridge = RIDGE * np.eye(len(covariance))
     precision = np.linalg.inv(covariance + ridge).astype(np.float64)
-    known = Familiarity(precision, np.inf)
-    limit = np.quantile(known.distances(dev.inputs), 1 - share, method="higher")
-    return replace(known, limit=float(limit))
+    familiarity = Familiarity(precision, np.inf)
+    limit = np.quantile(familiarity.distances(dev.inputs), 1 - share, method="higher")
+    return replace(familiarity, limit=float(limit))
 
 
 def _fit(
@@ -256,8 +256,8 @@ def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
     ).fit(train.inputs, train.labels, sample_weight=train.weights)
     grown = [tree.tree_ for tree in forest.estimators_]
     shape = len(grown), max(tree.node_count for tree in grown)
-    place = np.broadcast_to(np.arange(shape[1]), shape)
-    left, right = place.astype(np.int16), place.astype(np.int16)
+    node_ids = np.broadcast_to(np.arange(shape[1]), shape)
+    left, right = node_ids.astype(np.int16), node_ids.astype(np.int16)
     feature, value = np.zeros(shape, np.int16), np.zeros(shape, np.float32)
     threshold = np.zeros(shape, np.float32)
     for row, tree in enumerate(grown):
@@ -279,8 +279,8 @@ def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
 
 def _floor(values: Float64) -> Float32:
     """Round down to float32; a float32 compares with the result as with the original."""
-    found = values.astype(np.float32)
-    below: Float32 = np.where(found > values, np.nextafter(found, np.float32(-np.inf)), found)
+    rounded = values.astype(np.float32)
+    below: Float32 = np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     return below
 
 

@@ -11,7 +11,7 @@ from wye.router.session import Session
 from wye.router.settings import Settings
 from wye.training.data.dataset import Dataset, Question
 from wye.training.data.replaying import replay_dataset
-from wye.training.data.sources import place_of
+from wye.training.data.sources import folder_name
 from wye.training.errors import LogError
 from wye.training.log_replay.reading import DecisionLog
 from wye.training.markdown import show
@@ -39,14 +39,14 @@ def feedback_dataset(log: DecisionLog, ids: Set[str]) -> Dataset:
         question: dict.fromkeys(sorted(passages & ids), 1)
         for question, (_, passages) in log.marked.items()
     }
-    kept = {question: log.marked[question][0] for question, known in gold.items() if known}
+    usable = {question: log.marked[question][0] for question, hits in gold.items() if hits}
     return Dataset(
         name=f"log-{log.collection}",
         split=SPLIT,
-        questions=tuple(Question(id_, one.question) for id_, one in kept.items()),
-        judgements={id_: gold[id_] for id_ in kept},
-        without_gold=tuple(id_ for id_, known in gold.items() if not known),
-        filters={id_: one.filter for id_, one in kept.items() if one.filter is not None},
+        questions=tuple(Question(id_, one.question) for id_, one in usable.items()),
+        judgements={id_: gold[id_] for id_ in usable},
+        without_gold=tuple(id_ for id_, hits in gold.items() if not hits),
+        filters={id_: one.filter for id_, one in usable.items() if one.filter is not None},
     )
 
 
@@ -77,7 +77,7 @@ def replay_feedback(
                 "present ones. Collect more feedback, or leave --index out and bound "
                 "--max-latency-ms or --max-graph-share."
             )
-        folder = cache / "logs" / place_of(index)
+        folder = cache / "logs" / folder_name(index)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = replay_dataset(session, dataset, folder, progress=progress)
     tuning = Tuning.load([path], cache=cache / "features", settings=settings, measure=measure)
@@ -89,16 +89,16 @@ def show_feedback(
 ) -> None:
     """Print old and new thresholds on marked questions, and how far feedback can be trusted."""
     show_retuned(console, tuning, solved, most=most)
-    parts = [
+    texts = [
         "These judgements are biased: people mark what they were shown, and passages that only "
         "another route would have found count as not relevant, which favours the routes taken then."
     ]
     if count := len(dataset.without_gold):
-        parts.append(f"{count} questions are left out: the index has no passage marked for them.")
+        texts.append(f"{count} questions are left out: the index has no passage marked for them.")
     if solved.gain.low <= 0:
         worse = "are worse" if solved.gain.high < 0 else "may be no better"
-        parts.append(
+        texts.append(
             f"The proposed thresholds {worse} than the present ones on these questions, in "
             f"{tuning.measure}; use them only if you need their bounds."
         )
-    show("\n\n".join(parts), console)
+    show("\n\n".join(texts), console)

@@ -49,10 +49,10 @@ def load(paths: Sequence[Path], settings: Settings, collection: str = "") -> Dec
         LogError: As `read_log` raises it.
         ModelFileError: The router or its thresholds cannot be read.
     """
-    own = settings.router
-    router = read_info(own.folder())
-    if own.thresholds:
-        router = replace(router, policy=read_policy(Path(own.thresholds)))
+    router_options = settings.router
+    router = read_info(router_options.folder())
+    if router_options.thresholds:
+        router = replace(router, policy=read_policy(Path(router_options.thresholds)))
     return read_log(paths, router, collection)
 
 
@@ -64,10 +64,10 @@ def router_settings(router: str) -> Settings:
     Args:
         router: "name/version", or a version's folder; "" for the environment's.
     """
-    own = load_settings()
+    base = load_settings()
     if not router:
-        return own
-    return own.model_copy(update={"router": replace(own.router, model=router, thresholds="")})
+        return base
+    return base.model_copy(update={"router": replace(base.router, model=router, thresholds="")})
 
 
 def parse_policy(text: str, now: Policy) -> Policy:
@@ -118,11 +118,11 @@ def effect(log: DecisionLog, policy: Policy | None) -> Effect:
 
 def mean_times(log: DecisionLog) -> dict[Route, float]:
     """Mean milliseconds of work by each route whose time the log has, taken or not."""
-    known = ~np.isnan(log.times_ms)
+    timed = ~np.isnan(log.times_ms)
     return {
-        route: float(log.times_ms[known[:, code], code].mean(dtype=np.float64))
+        route: float(log.times_ms[timed[:, code], code].mean(dtype=np.float64))
         for code, route in enumerate(ROUTES)
-        if known[:, code].any()
+        if timed[:, code].any()
     }
 
 
@@ -132,13 +132,13 @@ def changes(log: DecisionLog, policy: Policy | None) -> int:
     return int((decide_again(log, log.router.policy) != codes).sum())
 
 
-def keeps(found: Effect, goal: ThresholdObjective) -> bool:
+def keeps(result: Effect, goal: ThresholdObjective) -> bool:
     """Whether an effect keeps the bounds on mean latency and on the graph's share.
 
     If latency is bounded, no request may take a route of unknown latency.
     """
-    graph = sum(found.shares.get(route, 0.0) for route in (Route.GRAPH, Route.FUSION))
-    bounds = ((graph, goal.max_graph_share), (found.mean_ms, goal.max_mean_ms))
+    graph = sum(result.shares.get(route, 0.0) for route in (Route.GRAPH, Route.FUSION))
+    bounds = ((graph, goal.max_graph_share), (result.mean_ms, goal.max_mean_ms))
     # With a tolerance for rounding; NaN, which is unknown, keeps no bound.
     return all(most is None or value <= most + 1e-6 * max(1.0, most) for value, most in bounds)
 
@@ -160,10 +160,10 @@ def within_bounds(log: DecisionLog, goal: ThresholdObjective) -> Policy:
     now = log.router.policy
     if keeps(effect(log, now), goal):
         return now
-    own = now.thresholds
-    found = solve(_outcomes(log, goal), goal, errors=0, most=CUTS, cautious=True).thresholds
+    old = now.thresholds
+    new = solve(_outcomes(log, goal), goal, errors=0, most=CUTS, cautious=True).thresholds
     # Only some scores have a cut between them, so a threshold that need not move stays as it is.
-    pairs = (own.low, found.high), (found.low, own.high), (found.low, found.high)
+    pairs = (old.low, new.high), (new.low, old.high), (new.low, new.high)
     tried = [with_pair(now, low, high) for low, high in pairs if low <= high]
     allowed = [policy for policy in tried if keeps(effect(log, policy), goal)]
     if not allowed:
@@ -230,20 +230,20 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
     times = mean_times(log)
     compared = {"as served": None, "now": log.router.policy, **policies}
     effects = [effect(log, policy) for policy in compared.values()]
-    taken = [route for route in ROUTES if any(route in found.shares for found in effects)]
+    taken = [route for route in ROUTES if any(route in shown.shares for shown in effects)]
     rows = []
     for name in ("low", "high"):
         pairs = (policy and getattr(policy.thresholds, name) for policy in compared.values())
         rows.append([name, *("" if value is None else f"{value:.3f}" for value in pairs)])
     for route in taken:
-        shares = (f"{found.shares.get(route, 0):.1%}" for found in effects)
+        shares = (f"{shown.shares.get(route, 0):.1%}" for shown in effects)
         rows.append([f"share of {route}", *shares])
-    ms = (found.mean_ms for found in effects)
+    ms = (shown.mean_ms for shown in effects)
     rows.append(["mean ms", *("unknown" if math.isnan(one) else f"{one:.1f}" for one in ms)])
     moved = (changes(log, policy) for policy in compared.values())
     rows.append(["another route than now", *(f"{count:,}" for count in moved)])
     tenths = np.quantile(log.scores, np.arange(1, 10) / 10)
-    parts = [
+    texts = [
         escape(
             f"{len(log):,} decisions by {log.router.name} for collection '{log.collection}', "
             f"from {log.period[0]} to {log.period[1]}; {len(log.marked):,} different questions "
@@ -256,4 +256,4 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
         "another route would have taken, it is assumed to take as long as others by that route: "
         f"{', '.join(f'{route} {one:.1f} ms' for route, one in times.items())}.",
     ]
-    show("\n\n".join(parts), console)
+    show("\n\n".join(texts), console)

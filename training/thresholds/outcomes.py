@@ -118,8 +118,8 @@ def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
     rows = np.arange(len(replay))
     latency = replay.latency_ms[rows, codes]
     simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
-    found = of_other(replay.quality[rows, codes], latency)
-    return replace(found, shares=(simple, fused, graph))
+    outcome = of_other(replay.quality[rows, codes], latency)
+    return replace(outcome, shares=(simple, fused, graph))
 
 
 def of_each_route(replay: RouteOutcomes, simple: Route) -> dict[str, Outcome]:

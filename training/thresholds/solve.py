@@ -91,12 +91,12 @@ def solve_points(
     replay: RouteOutcomes, goal: ThresholdObjective, *, cautious: bool
 ) -> dict[str, Thresholds]:
     """Solve each operating point's thresholds; arguments and errors as for `solve`."""
-    found = {}
+    points = {}
     for name, by in POINTS.items():
         loss = None if goal.max_loss is None else max(1.0, by) * goal.max_loss
-        own = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
-        found[name] = solve(replay, own, most=CUTS, cautious=cautious).thresholds
-    return found
+        point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
+        points[name] = solve(replay, point_goal, most=CUTS, cautious=cautious).thresholds
+    return points
 
 
 def search(
@@ -129,12 +129,12 @@ def search(
     table = np.where(fits, sums(cuts, values, counts), -np.inf)
     best = np.unravel_index(np.argmax(table), table.shape)
     i, j = int(best[0]), int(best[1])
-    top = int(cuts.places[i]), int(cuts.places[j])
+    top = int(cuts.positions[i]), int(cuts.positions[j])
     equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
     equal[i, j] = True
     low, high = _cheapest(equal, sums(cuts, replay.latency_ms, counts), cautious=cautious)
     share = float(equal.sum() / fits.sum())
-    return int(cuts.places[low]), int(cuts.places[high]), share, top
+    return int(cuts.positions[low]), int(cuts.positions[high]), share, top
 
 
 def _close(
@@ -209,11 +209,11 @@ def stability(
     n = len(replay)
     rows, codes = np.arange(n), bands(replay.scores, thresholds)
     values = (replay.quality, replay.latency_ms, objective(replay, goal))
-    given = np.stack([each[rows, codes] for each in values], axis=1)
-    means = resampled_means(given, seed=seed)
+    chosen = np.stack([each[rows, codes] for each in values], axis=1)
+    means = resampled_means(chosen, seed=seed)
     generator = np.random.default_rng(seed)
     cuts, errors = Cuts.of(replay.scores, most), standard_errors(cautious=cautious)
-    found = []
+    pairs = []
     for _ in range(resamples):
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
         try:
@@ -223,18 +223,18 @@ def stability(
         except FitError:
             continue
         pair = cuts.thresholds(low, high)
-        found.append((pair.low, pair.high))
-    if not found:
+        pairs.append((pair.low, pair.high))
+    if not pairs:
         raise FitError("No resample of the questions has thresholds that keep the bounds.")
-    lows, highs = np.array(found, np.float64).T
-    quality, mean_ms, worth = (interval(given[:, at], means[:, at]) for at in range(3))
+    lows, highs = np.array(pairs, np.float64).T
+    quality, mean_ms, worth = (interval(chosen[:, at], means[:, at]) for at in range(3))
     return Stability(
         quality=quality,
         mean_ms=mean_ms,
         objective=worth,
         low=interval(lows, lows),
         high=interval(highs, highs),
-        impossible=1 - len(found) / resamples,
+        impossible=1 - len(pairs) / resamples,
     )
 
 
@@ -270,13 +270,13 @@ def front(
     best = np.maximum.accumulate(quality[order])
     record = np.ones(len(order), np.bool_)
     record[1:] = best[1:] > best[:-1] + 1e-12
-    kept = order[record]
-    places = cuts.places
+    best_rows = order[record]
+    positions = cuts.positions
     return Front(
         thresholds=tuple(
-            cuts.thresholds(int(places[low]), int(places[high]))
-            for low, high in zip(rows[kept], columns[kept], strict=True)
+            cuts.thresholds(int(positions[low]), int(positions[high]))
+            for low, high in zip(rows[best_rows], columns[best_rows], strict=True)
         ),
-        quality=quality[kept],
-        mean_ms=latency[kept],
+        quality=quality[best_rows],
+        mean_ms=latency[best_rows],
     )

@@ -9,7 +9,7 @@ from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.evaluation.measures import MEASURES
 
-PLACES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
+CANDIDATES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
 """Candidates for the threshold of steps: few, since only some hundred questions have a plan."""
 
 LEFT_OUT = 100
@@ -37,7 +37,7 @@ def solve_steps(
         enough: How many questions with a plan a threshold below 1 must leave out.
 
     Returns:
-        One of `PLACES`, the highest of equal ones; 0 if steps gain nothing.
+        One of `CANDIDATES`, the highest of equal ones; 0 if steps gain nothing.
     """
     gained, longer = (
         of(Route.STEPS) - of(Route.FUSION)
@@ -48,10 +48,10 @@ def solve_steps(
     )
     worth = np.where(questions.unsure(scores, min(low, SURE)), gained - weight * longer, 0.0)
     best, most = 0.0, 0.0
-    for place in PLACES:
-        apart = questions.apart(place, scores)
-        if place < 1 and (questions.planned & ~apart).sum() < enough:
+    for threshold in CANDIDATES:
+        apart = questions.apart(threshold, scores)
+        if threshold < 1 and (questions.planned & ~apart).sum() < enough:
             continue
-        if apart.any() and (found := float(worth[apart].sum())) >= most and found > 0:
-            best, most = place, found
+        if apart.any() and (gain := float(worth[apart].sum())) >= most and gain > 0:
+            best, most = threshold, gain
     return best

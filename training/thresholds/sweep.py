@@ -45,30 +45,30 @@ class Cuts:
     """
 
     scores: Float64
-    places: Int64
+    positions: Int64
     level: Int64
 
     @classmethod
     def of(cls, scores: Float64, most: int | None = None) -> "Cuts":
         """All cuts, or at most `most`, spread evenly over the questions."""
         distinct, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
-        places = np.arange(len(distinct) + 1)
-        if most is not None and most < len(places):
+        positions = np.arange(len(distinct) + 1)
+        if most is not None and most < len(positions):
             ends = np.concatenate([[0], np.cumsum(counts)])
             targets = np.linspace(0, len(scores), most)
-            places = np.unique(np.searchsorted(ends, targets))
-        return cls(distinct, places, level)
+            positions = np.unique(np.searchsorted(ends, targets))
+        return cls(distinct, positions, level)
 
     def thresholds(self, low: int, high: int) -> Thresholds:
         """Thresholds at places `low` <= `high`, midway between the scores on either side."""
         return Thresholds(self._border(low, upper=False), self._border(high, upper=True))
 
-    def _border(self, place: int, *, upper: bool) -> float:
-        if place == 0:
+    def _border(self, position: int, *, upper: bool) -> float:
+        if position == 0:
             return 0.0
-        if place == len(self.scores):
+        if position == len(self.scores):
             return 1.0
-        below, above = float(self.scores[place - 1]), float(self.scores[place])
+        below, above = float(self.scores[position - 1]), float(self.scores[position])
         middle = below + (above - below) / 2
         # Adjacent floats have no middle, and only one of the two cuts on the right side.
         if upper:
@@ -87,7 +87,7 @@ def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Float64:
     prefix = np.zeros((m + 1, 3))
     for route in range(3):
         prefix[1:, route] = np.cumsum(np.bincount(cuts.level, weighed[:, route], minlength=m))
-    at = prefix[cuts.places]
+    at = prefix[cuts.positions]
     low, high = at[:, SIMPLE] - at[:, FUSION], at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH]
     result: Float64 = low[:, None] + high
     return result
@@ -106,10 +106,10 @@ def allowed(
     if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
         lost = replay.quality[:, [FUSION]] - replay.quality
         for dataset in range(1, int(replay.strange.max()) + 1):
-            own = replay.strange == dataset
-            strange = np.where(own[:, None], lost, 0.0)
-            bounds.append((strange, goal.max_loss, float(each[own].sum())))
-    size = len(cuts.places)
+            rows = replay.strange == dataset
+            strange = np.where(rows[:, None], lost, 0.0)
+            bounds.append((strange, goal.max_loss, float(each[rows].sum())))
+    size = len(cuts.positions)
     result = np.triu(np.ones((size, size), np.bool_))
     for values, mean, n in bounds:
         if mean is not None:
@@ -118,11 +118,11 @@ def allowed(
     return result
 
 
-def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
+def keeps(outcome: Outcome, goal: ThresholdObjective) -> bool:
     """Whether an outcome keeps the goal's bounds."""
     bounds = (
-        (found.mean_ms, goal.max_mean_ms),
-        (sum(found.shares[1:]), goal.max_graph_share),
+        (outcome.mean_ms, goal.max_mean_ms),
+        (sum(outcome.shares[1:]), goal.max_graph_share),
     )
     return all(most is None or value <= most + SLACK for value, most in bounds)
 

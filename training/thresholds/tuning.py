@@ -112,14 +112,14 @@ class Tuning:
         if measure not in MEASURES:
             raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
         read = [read_training(path) for path in replays]
-        own = settings or load_settings()
-        router = replace(own.router, model=str(model)) if model else own.router
-        parser = open_syntax_parser(own.analyser)
+        resolved = settings or load_settings()
+        router = replace(resolved.router, model=str(model)) if model else resolved.router
+        parser = open_syntax_parser(resolved.analyser)
         schema = schema_id(parser.fingerprint)
-        found = load_router(router.folder(), schema_id=schema, names=COLUMNS)
-        deciding = stages(found.scorer.names)
-        asked = EvaluationSet.load(read, cache, own.analyser, deciding=deciding)
-        return cls(asked, found, own.fusion, measure)
+        routing_model = load_router(router.folder(), schema_id=schema, names=COLUMNS)
+        deciding = stages(routing_model.scorer.names)
+        evaluation_set = EvaluationSet.load(read, cache, resolved.analyser, deciding=deciding)
+        return cls(evaluation_set, routing_model, resolved.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
@@ -208,16 +208,16 @@ class Tuning:
         """
         policy, simple = self.policy(thresholds), self.model.policy.simple
         policy = replace(policy, points=self.model.policy.points if points is None else points)
-        found = outcome(self.outcomes, thresholds)
-        said = {
+        result = outcome(self.outcomes, thresholds)
+        facts = {
             "replays": [f"{one.dataset}, {one.split}" for one in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
-            self.measure: found.quality,
-            "mean_ms": found.mean_ms,
-            "p95_ms": found.p95_ms,
-            "shares": dict(zip(map(str, routes(simple)), found.shares, strict=True)),
+            self.measure: result.quality,
+            "mean_ms": result.mean_ms,
+            "p95_ms": result.p95_ms,
+            "shares": dict(zip(map(str, routes(simple)), result.shares, strict=True)),
         }
-        save_policy(path, policy, {**said, **(notes or {})})
+        save_policy(path, policy, {**facts, **(notes or {})})
         return policy
 
 
@@ -270,14 +270,14 @@ def retune(
     Raises:
         FitError: No thresholds keep the bounds.
     """
-    own = tuning.model.policy.thresholds
+    current = tuning.model.policy.thresholds
     solution = solve(tuning.outcomes, goal, most=CUTS, cautious=elsewhere)
-    solution = replace(solution, thresholds=replace(solution.thresholds, steps=own.steps))
-    before = outcome(tuning.outcomes, own)
+    solution = replace(solution, thresholds=replace(solution.thresholds, steps=current.steps))
+    before = outcome(tuning.outcomes, current)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
     if stays:
-        solution = replace(solution, thresholds=own, outcome=before)
-    moved = moves(tuning.outcomes, own, solution.thresholds)
+        solution = replace(solution, thresholds=current, outcome=before)
+    moved = moves(tuning.outcomes, current, solution.thresholds)
     gained = np.zeros((len(tuning.outcomes), 1))
     gained[moved.rows, 0] = moved.gain
     return Retuned(
@@ -301,41 +301,41 @@ def retuned_points(
     Raises:
         FitError: No thresholds keep the bounds.
     """
-    found = solve_points(tuning.outcomes, goal, cautious=elsewhere)
-    own = tuning.model.policy
+    points = solve_points(tuning.outcomes, goal, cautious=elsewhere)
+    policy = tuning.model.policy
     return {
-        name: replace(pair, steps=own.points.get(name, own.thresholds).steps)
-        for name, pair in found.items()
+        name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
+        for name, pair in points.items()
     }
 
 
-def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:
+def show_retuned(console: Console, tuning: Tuning, retuned: Retuned, *, most: int) -> None:
     """Print old and new thresholds, outcomes of fixed routes, and questions that change route.
 
     Args:
         most: Most such questions to list, those with the largest change of quality first.
     """
-    own, new = tuning.model.policy.thresholds, found.solution.thresholds
-    sure, before, after = found.stability, found.before, found.solution.outcome
+    current, new = tuning.model.policy.thresholds, retuned.solution.thresholds
+    sure, before, after = retuned.stability, retuned.before, retuned.solution.outcome
     order, measure = routes(tuning.model.policy.simple), tuning.measure
     rows = [
-        ("low", f"{own.low:.3f}", f"{new.low:.3f}", _interval(sure.low)),
-        ("high", f"{own.high:.3f}", f"{new.high:.3f}", _interval(sure.high)),
+        ("low", f"{current.low:.3f}", f"{new.low:.3f}", _interval(sure.low)),
+        ("high", f"{current.high:.3f}", f"{new.high:.3f}", _interval(sure.high)),
         (measure, f"{before.quality:.4f}", f"{after.quality:.4f}", _interval(sure.quality)),
-        (f"change in {measure}", "", f"{found.gain.mean:+.4f}", _interval(found.gain)),
+        (f"change in {measure}", "", f"{retuned.gain.mean:+.4f}", _interval(retuned.gain)),
         ("mean ms", f"{before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)),
         *(
             (f"share of {route}", f"{old:.1%}", f"{share:.1%}", "")
             for route, old, share in zip(order, before.shares, after.shares, strict=True)
         ),
     ]
-    parts = [
+    blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
         table(("", "now", "proposed", "95 % interval"), rows),
     ]
     pairs = ((new.low, sure.low), (new.high, sure.high))
     if any(not one.low <= value <= one.high for value, one in pairs):
-        parts.append(
+        blocks.append(
             "The intervals of low and high are of thresholds solved on resampled questions; the "
             "proposed ones need not lie within."
         )
@@ -343,10 +343,10 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
         f"{name} {measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"
         for name, one in tuning.fixed.items()
     )
-    parts.append(f"Always taking one route: {'; '.join(always)}.")
-    if found.stays:
-        parts.append("Those in use are as good on these questions, so they stay.")
-    moved, texts = found.moves, tuning.evaluation_set.texts
+    blocks.append(f"Always taking one route: {'; '.join(always)}.")
+    if retuned.stays:
+        blocks.append("Those in use are as good on these questions, so they stay.")
+    moved, texts = retuned.moves, tuning.evaluation_set.texts
     if most and len(moved.rows):
         largest = sorted(range(len(moved.rows)), key=lambda at: (-abs(moved.gain[at]), at))
         changes = [
@@ -358,10 +358,10 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
             )
             for at in largest[:most]
         ]
-        parts.append(f"**{len(moved.rows)} questions change route**")
-        parts.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
-    show("\n\n".join(parts), console)
+        blocks.append(f"**{len(moved.rows)} questions change route**")
+        blocks.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
+    show("\n\n".join(blocks), console)
 
 
-def _interval(found: Interval) -> str:
-    return f"{found.low:.3f} to {found.high:.3f}"
+def _interval(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}"

@@ -12,7 +12,7 @@ from wye.backends.types import RankedHit
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.answers import (
-    OWN,
+    LOCAL_WRITERS,
     AnswerEvaluation,
     answered_by,
     as_markdown,
@@ -140,7 +140,7 @@ def test_hostile_replies_cost_their_own_question_alone(
 def test_an_endpoint_that_only_fails_is_given_up(
     endpoint: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wye.training.evaluation.answers.GIVEN_UP", 2)
+    monkeypatch.setattr("wye.training.evaluation.answers.MOST_FAILURES", 2)
     endpoint.say = lambda *_: b"[" * 100_000
     with JudgeClient(endpoint.url, "reader", tries=1) as client:
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
@@ -149,7 +149,7 @@ def test_an_endpoint_that_only_fails_is_given_up(
 
 
 def test_quotes_are_there_without_an_endpoint() -> None:
-    report = evaluate_answers(found(), texts, {"known": known, **OWN}, None, Silent())
+    report = evaluate_answers(found(), texts, {"known": known, **LOCAL_WRITERS}, None, Silent())
     assert report.means["auto, known"]["F1"].mean == 1
     assert 0 < report.means["auto, quotes"]["F1"].mean < 1
 

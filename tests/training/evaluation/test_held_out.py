@@ -19,8 +19,8 @@ from wye.training.evaluation.held_out import (
     HeldOutOutcomes,
     RouterScores,
     near_duplicates,
-    parts,
     run_systems,
+    subsets,
     summarise,
 )
 from wye.training.labels import Disagreement
@@ -152,9 +152,9 @@ def test_shares_of_some_questions_are_the_routers_alone(held_out: HeldOutEvaluat
 
 
 def test_parts_are_replays_and_datasets_within_them(held_out: HeldOutEvaluation) -> None:
-    found = parts(held_out.outcomes)
+    found = subsets(held_out.outcomes)
     assert list(found) == ["one", "other"]
-    within = parts(replace(held_out.outcomes, origins=np.full(60, "union")))
+    within = subsets(replace(held_out.outcomes, origins=np.full(60, "union")))
     assert list(within) == ["union", "union: one", "union: other"]
     assert within["union"].all()
     assert np.array_equal(within["union: other"], found["other"])

@@ -21,8 +21,8 @@ def test_sums_over_every_pair_are_those_of_the_routes(
     found = np.array(scores)
     cuts = Cuts.of(found)
     table = sums(cuts, values, counts)
-    for i, low in enumerate(cuts.places.tolist()):
-        for j, high in enumerate(cuts.places.tolist()[i:], start=i):
+    for i, low in enumerate(cuts.positions.tolist()):
+        for j, high in enumerate(cuts.positions.tolist()[i:], start=i):
             codes = bands(found, cuts.thresholds(low, high))
             expected = sum(values[row, codes[row]] * counts[row] for row in range(n))
             assert table[i, j] == expected
@@ -32,10 +32,10 @@ def test_sums_over_every_pair_are_those_of_the_routes(
 @given(st.lists(score, min_size=1, max_size=30), st.integers(2, 10))
 def test_cuts_reach_from_nothing_to_everything(scores: list[float], most: int) -> None:
     for cuts in (Cuts.of(np.array(scores)), Cuts.of(np.array(scores), most)):
-        assert cuts.places[0] == 0
-        assert cuts.places[-1] == len(set(scores))
-        assert (np.diff(cuts.places) > 0).all()
-    assert len(Cuts.of(np.array(scores), most).places) <= most
+        assert cuts.positions[0] == 0
+        assert cuts.positions[-1] == len(set(scores))
+        assert (np.diff(cuts.positions) > 0).all()
+    assert len(Cuts.of(np.array(scores), most).positions) <= most
 
 
 def test_a_border_lies_midway_between_scores() -> None:
