@@ -95,8 +95,8 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
         app.command(epilog=f"Example: {example}")(command)
     app.add_typer(keys, name="keys")
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
-    own = {*(command.__name__ for command in COMMANDS), "keys"}
-    if next((word for word in arguments if not word.startswith("-")), "") not in own:
+    names = {*(command.__name__ for command in COMMANDS), "keys"}
+    if next((word for word in arguments if not word.startswith("-")), "") not in names:
         from importlib.metadata import entry_points  # noqa: PLC0415
 
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -133,10 +133,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"Error: {error}")
         return USER_ERROR
     except OSError as error:
-        said = error.strerror or str(error).partition(", /")[0]  # without a place in Lance's source
+        why = error.strerror or str(error).partition(", /")[0]  # without a place in Lance's source
         at = f"{error.filename} cannot be read or written: " if error.filename else ""
         say(
-            f"Error: {at}{said}. Check the permissions and the free space on the disk. "
+            f"Error: {at}{why}. Check the permissions and the free space on the disk. "
             "What was committed is kept."
         )
         return USER_ERROR

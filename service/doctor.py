@@ -94,28 +94,28 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
         yield Finding("routers", Health.BAD, str(error))
         routers = {}
     for name, folder in collections.items():
-        own = settings.model_copy(update={"router": routers.get(name, settings.router)})
-        yield _look(f"index {name}", partial(_index, own, name, folder, models))
+        local = settings.model_copy(update={"router": routers.get(name, settings.router)})
+        yield _look(f"index {name}", partial(_index, local, name, folder, models))
         if fault := JobStore(folder, name).fault:
             yield Finding(f"jobs {name}", Health.WARNING, fault)
-        if own.router != settings.router:
-            yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
+        if local.router != settings.router:
+            yield _look(f"router {name}", partial(_router_of, local, name, folder, models))
     for name in remote:
-        own_router = routers.get(name, settings.router)
-        yield _look(f"collection {name}", partial(_without_index, name, own_router))
+        routing = routers.get(name, settings.router)
+        yield _look(f"collection {name}", partial(_without_index, name, routing))
 
 
 def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
     """Run a check; what `at` returns is good, or a warning if it begins with "! "."""
     try:
-        said = at()
+        verdict = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
     except Exception as error:  # noqa: BLE001 - the other checks still run
         return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
-    if said.startswith("! "):
-        return Finding(subject, Health.WARNING, said.removeprefix("! "))
-    return Finding(subject, Health.GOOD, said)
+    if verdict.startswith("! "):
+        return Finding(subject, Health.WARNING, verdict.removeprefix("! "))
+    return Finding(subject, Health.GOOD, verdict)
 
 
 def _machine() -> str:
@@ -140,12 +140,12 @@ def _arms(settings: ServiceSettings) -> Iterator[Finding]:
 
     def read() -> str:
         folders, _ = served(settings)
-        found = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
-        arms.extend(arm for name in found for arm in found[name])
-        told = [
-            f"{arm.name} ({arm.config.kind}) of {name}" for name in found for arm in found[name]
+        groups = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
+        arms.extend(arm for name in groups for arm in groups[name])
+        names = [
+            f"{arm.name} ({arm.config.kind}) of {name}" for name in groups for arm in groups[name]
         ]
-        return f"{settings.arms} declares {', '.join(told) or 'none'}."
+        return f"{settings.arms} declares {', '.join(names) or 'none'}."
 
     yield _look("remote arms", read)
     from wye.service.arms.local import LocalArms  # noqa: PLC0415 - `wye serve` imports this module
@@ -154,10 +154,10 @@ def _arms(settings: ServiceSettings) -> Iterator[Finding]:
         for arm in arms:
             # Without the others an index still answers.
             otherwise = Health.BAD if arm.is_simple else Health.WARNING
-            yield _look(f"arm {arm.name}", partial(_asked, arm, asker), otherwise)
+            yield _look(f"arm {arm.name}", partial(_probed, arm, asker), otherwise)
 
 
-def _asked(arm: RemoteArm, asker: "LocalArms") -> str:
+def _probed(arm: RemoteArm, asker: "LocalArms") -> str:
     if arm.config.price:
         return f"Not asked, since a call costs up to {arm.config.price:g}."
     ((_, answer),) = asker.ask([ArmQuestion(arm.name, WARM_UP)])
@@ -200,17 +200,17 @@ def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCach
             session.gateway.search([WARM_UP], Ask(route, 1))
     count, number = session.count, session.version
     free = shutil.disk_usage(folder).free
-    said = (
+    facts = (
         f"{folder}, version {number}, {count:,} passages; every route answers "
         f"({perf_counter() - started:.1f} s to load)."
     )
     if not count:
         return f"! {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
     if odd := " ".join(_odd_filters(settings.serve, name, session)):
-        return f"! {said} {odd}"
+        return f"! {facts} {odd}"
     if free < LEAST_FREE:
-        return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
-    return said
+        return f"! {facts} Its disk has only {free / 1e9:.1f} GB left; writes need room."
+    return facts
 
 
 def _odd_filters(serve: ServeSettings, collection: str, session: Session) -> Iterator[str]:
@@ -286,28 +286,28 @@ def _request_log(settings: ServiceSettings) -> str:
 
 
 def _generator(settings: ServiceSettings) -> str:
-    own = settings.generator
-    if not own.url:
+    llm = settings.generator
+    if not llm.url:
         return "None; answers are quoted from passages (WYE_GENERATOR__URL names one)."
     import httpx2 as httpx  # noqa: PLC0415 - `wye serve` imports this module for other checks
 
-    key = own.key.get_secret_value()
+    key = llm.key.get_secret_value()
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    address = own.url.rstrip("/") + "/models"
+    address = llm.url.rstrip("/") + "/models"
     try:
         reply = httpx.get(address, headers=headers, timeout=GENERATOR_SECONDS)
     except httpx.HTTPError as error:
         raise ServiceError(
-            f"{own.url} does not answer ({type(error).__name__}). Check WYE_GENERATOR__URL."
+            f"{llm.url} does not answer ({type(error).__name__}). Check WYE_GENERATOR__URL."
         ) from None
     if reply.status_code in (401, 403):
-        raise ServiceError(f"{own.url} rejects the key. Check WYE_GENERATOR__KEY.")
+        raise ServiceError(f"{llm.url} rejects the key. Check WYE_GENERATOR__KEY.")
     if reply.status_code != 200:
-        return f"! {address} replied {reply.status_code}, so '{own.model}' could not be looked up."
+        return f"! {address} replied {reply.status_code}, so '{llm.model}' could not be looked up."
     try:
         names = {str(model["id"]) for model in reply.json()["data"]}
     except (ValueError, KeyError, TypeError):
-        return f"! {address} does not speak OpenAI's protocol, so '{own.model}' was not looked up."
-    if own.model not in names:
-        return f"! {own.url} answers, but does not list '{own.model}'."
-    return f"{own.model} at {own.url}."
+        return f"! {address} does not speak OpenAI's protocol, so '{llm.model}' was not looked up."
+    if llm.model not in names:
+        return f"! {llm.url} answers, but does not list '{llm.model}'."
+    return f"{llm.model} at {llm.url}."

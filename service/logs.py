@@ -18,7 +18,7 @@ LOG = logging.getLogger("wye")
 
 _JSON = json.JSONEncoder(default=str)
 # Attributes that every record has; all others were passed as `extra`.
-_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
 class JsonLines(logging.Formatter):
@@ -72,7 +72,7 @@ def configure(form: Literal["json", "text"]) -> None:
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _OWN}
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def _time_of(record: logging.LogRecord) -> str:

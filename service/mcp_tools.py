@@ -130,8 +130,8 @@ class Tools:
         Raises:
             ToolError: Has the error of the reply, or why there is none.
         """
-        given = context.headers or {}
-        headers = {name: given[name] for name in _CREDENTIALS if name in given}
+        received = context.headers or {}
+        headers = {name: received[name] for name in _CREDENTIALS if name in received}
         sent = {name: value for name, value in values.items() if value is not None}
         where: dict[str, Any] = {"params": sent} if method == "GET" else {"json": sent}
         try:
@@ -141,7 +141,7 @@ class Tools:
                 f"{self._client.base_url} cannot be reached ({type(error).__name__})."
             ) from None
         if reply.is_error:
-            raise ToolError(_said(reply))
+            raise ToolError(_detail(reply))
         return reply.json()
 
     def server(self) -> MCPServer[Any]:
@@ -165,9 +165,9 @@ class Tools:
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
         ) -> ToolHits:
             """Find passages for a question."""
-            asked = {"question": query, "collection": collection, "k": k, "route": route}
+            body = {"question": query, "collection": collection, "k": k, "route": route}
             limits = {"filter": filter, "min_relevance": min_relevance}
-            return found(await self.ask("POST", "/v1/retrieve", context, **asked, **limits))
+            return tool_hits(await self.ask("POST", "/v1/retrieve", context, **body, **limits))
 
         @server.tool(annotations=reads)
         async def fetch(
@@ -201,17 +201,17 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            asked = {"collection": collection, "k": k, "route": route, "filter": filter}
-            reply = await self.ask("POST", "/v1/answer", context, question=question, **asked)
-            return {**reply, "retrieval": found(reply["retrieval"]).model_dump()}
+            body = {"collection": collection, "k": k, "route": route, "filter": filter}
+            reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
+            return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
 
         @server.tool(annotations=reads)
         async def route(
             question: Question, context: Context[Any], collection: Name = None
         ) -> dict[str, Any]:
             """Say which route a question would take and why; no passages are returned."""
-            asked = {"question": question, "collection": collection, "explain": True}
-            reply = await self.ask("POST", "/v1/route", context, **asked)
+            body = {"question": question, "collection": collection, "explain": True}
+            reply = await self.ask("POST", "/v1/route", context, **body)
             return dict(reply["route"])
 
         @server.tool(annotations=reads)
@@ -233,8 +233,8 @@ class Tools:
             Many documents become a job, whose `status` and address are returned.
             """
             sent = [document.model_dump() for document in documents]
-            asked = {"documents": sent, "collection": collection}
-            return dict(await self.ask("POST", "/v1/documents", context, **asked))
+            body = {"documents": sent, "collection": collection}
+            return dict(await self.ask("POST", "/v1/documents", context, **body))
 
         return server
 
@@ -262,7 +262,7 @@ async def run_stdio(client: httpx2.AsyncClient) -> None:
     await Tools(client).server().run_stdio_async()
 
 
-def found(reply: Mapping[str, Any]) -> ToolHits:
+def tool_hits(reply: Mapping[str, Any]) -> ToolHits:
     """Reduce a reply of `/v1/retrieve` to what an agent needs."""
     results = [
         ToolHit(**passage, url=link_of(passage["metadata"], passage["document"]))
@@ -272,7 +272,7 @@ def found(reply: Mapping[str, Any]) -> ToolHits:
     return ToolHits(**{**reply, "results": results, "route": route, "reason": reason})
 
 
-def _said(reply: httpx2.Response) -> str:
+def _detail(reply: httpx2.Response) -> str:
     """The message of an error reply."""
     try:
         return str(reply.json()["detail"])
@@ -282,7 +282,7 @@ def _said(reply: httpx2.Response) -> str:
 
 def link_of(metadata: Mapping[str, Any], document: str) -> str:
     """The `url` in a document's metadata, or else a `wye:` name, which cannot be opened."""
-    given = metadata.get("url")
-    if isinstance(given, str) and given.startswith(("https://", "http://")):
-        return given
+    url = metadata.get("url")
+    if isinstance(url, str) and url.startswith(("https://", "http://")):
+        return url
     return f"wye:{quote(document, safe='')}"

@@ -81,24 +81,24 @@ def build(
         BackendError: The index cannot be written.
         ModelError: A model is missing or damaged.
     """
-    own = settings.ingest
+    ingest_settings = settings.ingest
     with _cluster(address), Session.create(settings, folder_of(settings)) as session:
         models = settings.analyser, session.analyser.fingerprint, _stored_hashes(session.index)
         rows = _analysed(_read(files, options), models, actors)
-        arrived = _Arrived(rows, session.analyser, on_bad, own.batch_passages)
+        arrived = _Arrived(rows, session.analyser, on_bad, ingest_settings.batch_passages)
         report = ingest(
             session.index,
             arrived.passages(),
             arrived,
-            batch_passages=own.batch_passages,
-            entity_vectors=own.entity_vectors,
+            batch_passages=ingest_settings.batch_passages,
+            entity_vectors=ingest_settings.entity_vectors,
             progress=progress,
         )
         if not report.interrupted:
             session.keep_derived()
     seconds = report.seconds
-    told = {"cluster": seconds["read"] + seconds["analyse"], "write": seconds["write"]}
-    return replace(report, seconds=told)
+    stages = {"cluster": seconds["read"] + seconds["analyse"], "write": seconds["write"]}
+    return replace(report, seconds=stages)
 
 
 @contextmanager
@@ -131,8 +131,8 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
     context.execution_options.preserve_order = True  # the first document with an id wins
     context.enable_progress_bars = context.print_on_execution_start = False
     numbers = [{"file": number} for number in range(len(files))]
-    parts = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * _processors()))
-    return parts.map_batches(
+    blocks = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * _processors()))
+    return blocks.map_batches(
         _rows_of,
         fn_args=(list(files), dict(options)),
         batch_size=1,
@@ -144,10 +144,10 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
 
 def _analysed(read: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
     """Analyse the rows that were read; the result has the index's columns."""
-    settings, fingerprint, known = models
+    settings, fingerprint, hashes = models
     return read.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
         _Analyse,
-        fn_constructor_args=(settings, fingerprint, known),
+        fn_constructor_args=(settings, fingerprint, hashes),
         batch_size=ROWS_PER_TASK,
         batch_format="pyarrow",
         num_cpus=1,
@@ -163,22 +163,22 @@ def _rows_of(
     numbers: pa.Table, files: Sequence[DocumentSource], options: Mapping[str, Any]
 ) -> Iterator[pa.Table]:
     """In a task: the passages of files as rows, with bad lines as rows of their own."""
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
 
     def note(bad: BadLine) -> None:
-        found.append(_row(Passage("", "", ""), bad=json.dumps(astuple(bad))))
+        rows.append(_row(Passage("", "", ""), bad=json.dumps(astuple(bad))))
 
     for number in numbers["file"].to_pylist():
         for passage in files[number].passages(**options, on_bad=note):
-            found.append(_row(passage, files[number].shown))
-            if len(found) >= ROWS_PER_TASK:
-                yield pa.Table.from_pylist(found, _READ)
-                found.clear()
-    yield pa.Table.from_pylist(found, _READ)
+            rows.append(_row(passage, files[number].shown))
+            if len(rows) >= ROWS_PER_TASK:
+                yield pa.Table.from_pylist(rows, _READ)
+                rows.clear()
+    yield pa.Table.from_pylist(rows, _READ)
 
 
-def _row(own: Passage, file: str = "", bad: str = "") -> dict[str, object]:
-    values = own.id, own.document, own.title, own.text, metadata_json(own.metadata), own.chunk
+def _row(p: Passage, file: str = "", bad: str = "") -> dict[str, object]:
+    values = p.id, p.document, p.title, p.text, metadata_json(p.metadata), p.chunk
     return dict(zip(_READ.names, (*values, file, bad), strict=True))
 
 
@@ -189,34 +189,34 @@ class _Analyse:
         self,
         settings: AnalyserSettings,
         fingerprint: Mapping[str, str],
-        known: NDArray[np.bytes_],
+        hashes: NDArray[np.bytes_],
     ) -> None:
         one = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
         self._analyser = Analyser(one)
         if self._analyser.fingerprint != fingerprint:
             raise RuntimeError("a machine of the cluster has other models than this machine")
-        self._known = known
+        self._hashes = hashes
         self._schema = passage_schema(self._analyser.dimension, fingerprint)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         passages = to_passages(rows)
-        places = [place for place, bad in enumerate(rows["bad"].to_pylist()) if not bad]
-        hashes = _packed([content_hash(passages[place]) for place in places])
-        new = [place for place, own in zip(places, hashes, strict=True) if not self._has(own)]
+        good = [row for row, bad in enumerate(rows["bad"].to_pylist()) if not bad]
+        hashes = _packed([content_hash(passages[row]) for row in good])
+        new = [row for row, item in zip(good, hashes, strict=True) if not self._has(item)]
         nothing = PassageAnalysis(np.zeros(self._analyser.dimension, np.float32), ())
         analysed = [nothing] * len(passages)
-        found = self._analyser.analyse([passages[place] for place in new])
-        for place, own in zip(new, found, strict=True):
-            analysed[place] = own
+        analyses = self._analyser.analyse([passages[row] for row in new])
+        for row, item in zip(new, analyses, strict=True):
+            analysed[row] = item
         table = pa.Table.from_batches([to_batch(passages, analysed, self._schema)])
         is_new = np.isin(np.arange(len(passages)), new)
         for name in ("file", "bad"):
             table = table.append_column(name, rows[name])
         return table.append_column("is_new", pa.array(is_new))
 
-    def _has(self, own: np.bytes_) -> bool:
-        place = int(np.searchsorted(self._known, own))
-        return place < len(self._known) and self._known[place] == own
+    def _has(self, hash_: np.bytes_) -> bool:
+        row = int(np.searchsorted(self._hashes, hash_))
+        return row < len(self._hashes) and self._hashes[row] == hash_
 
 
 class _Arrived:
@@ -226,16 +226,16 @@ class _Arrived:
     it is analysed here.
     """
 
-    def __init__(self, rows: Dataset, own: PassageAnalyser, on_bad: OnBad, window: int) -> None:
+    def __init__(self, rows: Dataset, local: PassageAnalyser, on_bad: OnBad, window: int) -> None:
         self._rows = rows
-        self._own = own
+        self._local = local
         self._on_bad = on_bad
         self._window = window
         self._ready: dict[tuple[str, str], AnalysedPassage] = {}
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        return self._own.fingerprint
+        return self._local.fingerprint
 
     def passages(self) -> Iterator[Passage]:
         """All passages, in the order of the sources; of documents with one id the first."""
@@ -244,25 +244,25 @@ class _Arrived:
     def _with_files(self) -> Iterator[tuple[str, Passage]]:
         for rows in self._rows.iter_batches(batch_size=None, batch_format="pyarrow"):
             columns = (rows[name].to_pylist() for name in ("file", "bad", "is_new", "content_hash"))
-            for passage, found, file, bad, is_new, own in zip(
+            for passage, analysis, file, bad, is_new, hash_ in zip(
                 to_passages(rows), to_analyses(rows), *columns, strict=True
             ):
                 if bad:
                     self._on_bad(BadLine(*json.loads(bad)))
                     continue
                 if is_new:
-                    self._ready[passage.id, own] = found
+                    self._ready[passage.id, hash_] = analysis
                     if len(self._ready) > self._window:  # drop the oldest; its window skipped it
                         del self._ready[next(iter(self._ready))]
                 yield file, passage
 
     def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
         for passage in passages:
-            found = self._ready.pop((passage.id, content_hash(passage)), None)
-            yield found if found is not None else next(iter(self._own.analyse([passage])))
+            analysis = self._ready.pop((passage.id, content_hash(passage)), None)
+            yield analysis if analysis is not None else next(iter(self._local.analyse([passage])))
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        return self._own.encode_surfaces(surfaces)
+        return self._local.encode_surfaces(surfaces)
 
 
 def _stored_hashes(index: PassageStore) -> NDArray[np.bytes_]:

@@ -90,13 +90,13 @@ def _contributions(contributions: tuple[Contribution, ...]) -> Table:
     columns = ("feature", _right("value"), _right("logit"))
     table = _table("Why: what each feature adds to the score's logit", *columns)
     table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
-    for part in features[:SHOWN_FEATURES]:
-        value = "" if part.value is None else f"{part.value:.4g}"
-        table.add_row(part.name, value, f"{part.logit:+.3f}")
+    for each in features[:SHOWN_FEATURES]:
+        value = "" if each.value is None else f"{each.value:.4g}"
+        table.add_row(each.name, value, f"{each.logit:+.3f}")
     if rest:
-        total = sum(part.logit for part in rest)
+        total = sum(each.logit for each in rest)
         table.add_row(Text(f"({len(rest)} more)", style="dim"), "", f"{total:+.3f}")
-    total = sum(part.logit for part in contributions)
+    total = sum(each.logit for each in contributions)
     table.add_row(Text("sum", style="bold"), "", f"{total:+.3f}", style="bold")
     return table
 
@@ -154,8 +154,8 @@ def _bridge(entity: EntityNote) -> Text:
     bridge = entity.bridge
     if bridge is None:
         return Text("the question", style="dim")
-    place = bridge.source or "the question"
-    source = f"from {place}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
+    origin = bridge.source or "the question"
+    source = f"from {origin}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
     return Text.assemble((source, "dim"), " ".join(bridge.sentence.split()))
 
 
@@ -204,9 +204,9 @@ def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
         console.print(_line_of(hit, ranked, marked=hit.id in gold))
 
 
-def hits_json(found: Sequence[Hits], *, explain: bool) -> str:
+def hits_json(replies: Sequence[Hits], *, explain: bool) -> str:
     """Hits as JSON, without timings, so that the same index and questions give the same bytes."""
-    return rounded_json([_value(hits, explain=explain) for hits in found])
+    return rounded_json([_value(hits, explain=explain) for hits in replies])
 
 
 def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
@@ -233,8 +233,8 @@ def _facts(hits: Hits, *, route: bool = True) -> Text:
 def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line = passage_line(hit.rank, hit.score, hit.title, hit.id, hit.relevance, marked=marked)
     if isinstance(ranked, FusedHit):
-        places = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
-        line.append(f"  ({places})", style="dim")
+        ranks = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
+        line.append(f"  ({ranks})", style="dim")
     return line
 
 

@@ -104,7 +104,7 @@ class Bar:
         self._console = messages()
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._said = 0.0
+        self._printed = 0.0
 
     def start(self, total: int | None, label: str) -> None:
         """Begin a stage, and end the present one."""
@@ -121,7 +121,7 @@ class Bar:
         )
         self._task = self._bar.add_task(label, total=total or self._estimate())
         self._bar.start()
-        self._said = monotonic()
+        self._printed = monotonic()
 
     def advance(self, steps: int) -> None:
         """Count further steps, and raise a total that was too low."""
@@ -133,8 +133,8 @@ class Bar:
             self._bar.update(self._task, total=self._estimate())
         if task.total is not None and task.completed > task.total:
             self._bar.update(self._task, total=task.completed)
-        if self._bar.disable and monotonic() - self._said > LINE_SECONDS:
-            self._said = monotonic()
+        if self._bar.disable and monotonic() - self._printed > LINE_SECONDS:
+            self._printed = monotonic()
             of = f" of {task.total:,.0f}" if task.total is not None else ""
             rate = f", {task.speed:,.1f}/s" if task.speed else ""
             time = task.time_remaining

@@ -53,8 +53,8 @@ def carried(question: str, history: Sequence[Message]) -> str:
     last = {turn.role: turn.content for turn in history}
     lower_question = question.lower()
     read = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
-    for role, part in read.items():
-        text = _CITATION.sub("", last.get(role, "").strip()[part])
+    for role, window in read.items():
+        text = _CITATION.sub("", last.get(role, "").strip()[window])
         new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in lower_question]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"

@@ -187,8 +187,8 @@ async def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
     """The messages to send; for a chore, only the client's own."""
     if params.is_chore:
-        told = [Message("system", text) for text in params.system]
-        return [*told, Message("user", params.question)]
+        system = [Message("system", text) for text in params.system]
+        return [*system, Message("user", params.question)]
     shown = params.passages[: settings.passages]
     texts = [passage.text[: settings.passage_characters] for passage in shown]
     if settings.context_tokens:

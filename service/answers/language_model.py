@@ -97,14 +97,14 @@ class LanguageModel:
         settings = self._settings
         wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
         spent = attempt >= settings.retries or wait > settings.longest_wait_seconds
-        given_up = fault.begun or fault.lasting or spent
+        is_final = fault.begun or fault.lasting or spent
         # An endpoint may repeat the key that it was sent.
         key = settings.key.get_secret_value()
         facts = {
             "reason": str(fault),
-            "said": fault.said.replace(key, "***") if key else fault.said,
+            "said": fault.reply.replace(key, "***") if key else fault.reply,
         }
-        if given_up:
+        if is_final:
             LOG.warning("generator failed", extra=facts)
             raise fault
         LOG.warning("generator retry", extra={**facts, "wait": round(wait, 2)})
@@ -177,12 +177,12 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         room, line = _MOST_BYTES, 0
-        async for part in self._body:
-            room -= len(part)
-            line = len(part) - part.rfind(b"\n") - 1 if b"\n" in part else line + len(part)
+        async for chunk in self._body:
+            room -= len(chunk)
+            line = len(chunk) - chunk.rfind(b"\n") - 1 if b"\n" in chunk else line + len(chunk)
             if room < 0 or line > _LINE_BYTES:
                 raise GeneratorError(_TOO_MUCH)
-            yield part
+            yield chunk
 
     async def aclose(self) -> None:
         await self._body.aclose()
@@ -198,7 +198,7 @@ async def _whole(reply: AsyncStream[object]) -> AsyncGenerator[object]:
     """The one object of a reply that is not streamed."""
     event = json.loads(await reply.response.aread())
     if isinstance(event, dict) and event.get("error"):
-        raise GeneratorError("it reported an error", said=event["error"])
+        raise GeneratorError("it reported an error", reply=event["error"])
     yield event
 
 
@@ -224,13 +224,13 @@ def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
             return "", False, ""
         case _:
             raise GeneratorError(_FOREIGN)
-    part = choice.get("delta") or choice.get("message") or {}
-    if not isinstance(part, dict):
+    delta = choice.get("delta") or choice.get("message") or {}
+    if not isinstance(delta, dict):
         raise GeneratorError(_FOREIGN)
-    content, ending = part.get("content"), choice.get("finish_reason")
+    content, ending = delta.get("content"), choice.get("finish_reason")
     if not isinstance(content, str | None) or not isinstance(ending, str | None):
         raise GeneratorError(_FOREIGN)
-    alive = any(value and name != "role" for name, value in part.items())
+    alive = any(value and name != "role" for name, value in delta.items())
     # JSON may hold half of a surrogate pair, which cannot be encoded as UTF-8.
     text = (content or "").encode("utf-8", "replace").decode()
     return text, alive, "stop" if ending and ending not in _ENDINGS else ending or ""
@@ -248,12 +248,12 @@ def _fault(error: Exception, silence: float) -> GeneratorError:
     if isinstance(error, openai.APIStatusError):
         return GeneratorError(
             f"it replied {error.status_code}",
-            said=error.body,
+            reply=error.body,
             lasting=error.status_code not in _TRY_AGAIN,
             wait=_seconds(error.response.headers.get("retry-after")),
         )
     if isinstance(error, openai.APIError):
-        return GeneratorError("it reported an error", said=error.body)
+        return GeneratorError("it reported an error", reply=error.body)
     return GeneratorError(_FOREIGN)
 
 

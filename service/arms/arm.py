@@ -133,7 +133,7 @@ class RemoteArm:
         self.config: ArmConfig = kind.config
         self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
         self._kind = kind
-        self._places = asyncio.Semaphore(self.config.max_concurrency)
+        self._slots = asyncio.Semaphore(self.config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._lately: deque[float] = deque(maxlen=_LATELY)
@@ -252,7 +252,7 @@ class RemoteArm:
         calls = _Calls(started + seconds)
         reason, outcome, answer = "", "ok", RemoteHits(())
         try:
-            async with asyncio.timeout(seconds), self._places:
+            async with asyncio.timeout(seconds), self._slots:
                 calls.begun = True
                 answer = await self._tries(question, k, filter_, calls, max_cost)
         except TimeoutError:

@@ -21,7 +21,7 @@ FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_OWN = {*Route, "local"}
+_RESERVED = {*Route, "local"}
 # Roles that only one arm of a collection may have, and what that arm does.
 _SINGLE = {"simple": "is the simple one of", "graph": "takes the graph's place in"}
 
@@ -121,7 +121,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> RemoteArm:
-    if not _NAME.fullmatch(name) or name in _OWN:
+    if not _NAME.fullmatch(name) or name in _RESERVED:
         raise ServiceError(
             f"{where}: an arm cannot be called '{name}'; use lower-case letters, digits and "
             "dashes, and no name of a route."
@@ -147,11 +147,11 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
         raise ServiceError(f"{where} {error}.") from None
 
 
-def _fault_text(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydantic
+def _fault_text(fault: Any, where: str, keys: Any) -> str:  # noqa: ANN401 - of pydantic
     """Describe a fault and its place; the value is not repeated, since it may be a secret."""
-    key = ".".join(str(part) for part in fault["loc"])
+    key = ".".join(str(item) for item in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        hint = suggestion(key, known) or f" The keys are {', '.join(known)}."
+        hint = suggestion(key, keys) or f" The keys are {', '.join(keys)}."
         hint = " " + removed.FIELDS[key] if key in removed.FIELDS else hint
         return f"{where} {key}: there is no such key.{hint}"
     if fault["type"] == "missing":

@@ -26,8 +26,8 @@ Pointer = Annotated[str, AfterValidator(check_pointer)]
 
 def at(value: object, pointer: str) -> object:
     """The value at a pointer in parsed JSON; `MISSING` if there is none."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, Mapping):
             value = value.get(name, MISSING)
         elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]*", name):
@@ -37,10 +37,10 @@ def at(value: object, pointer: str) -> object:
     return value
 
 
-def found_at(value: object, pointer: str) -> object:
+def value_at(value: object, pointer: str) -> object:
     """The value at an optional pointer; None if it is missing or the pointer is empty."""
-    part = at(value, pointer) if pointer else None
-    return None if part is MISSING else part
+    target = at(value, pointer) if pointer else None
+    return None if target is MISSING else target
 
 
 def list_at(value: object, pointer: str) -> list[object]:
@@ -113,12 +113,12 @@ class HitConfig(ArmConfig):
         )
 
     def _hit(self, reply: object, hit: object, rank: int) -> RemoteHit:
-        def part(pointer: str) -> object:
+        def field(pointer: str) -> object:
             from_reply, count = _RANK.subn(f"/{rank}", pointer)
-            return found_at(reply, from_reply) if count else found_at(hit, pointer)
+            return value_at(reply, from_reply) if count else value_at(hit, pointer)
 
-        text = part(self.text) if self.text else hit
-        id_ = part(self.id)
+        text = field(self.text) if self.text else hit
+        id_ = field(self.id)
         if not self.id and isinstance(text, str):
             id_ = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        return remote_hit(id_, text, *map(part, (self.title, self.score, self.metadata)))
+        return remote_hit(id_, text, *map(field, (self.title, self.score, self.metadata)))

@@ -20,14 +20,14 @@ _NOT_THE_QUESTIONS = (*_DENIED, 404, 405, 408)
 
 
 def _an_address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    pieces = urlsplit(url)
+    if pieces.scheme not in ("http", "https") or not pieces.hostname:
         raise ValueError("begin it with http:// or https:// and a host")
-    if parts.username is not None or parts.password is not None:
+    if pieces.username is not None or pieces.password is not None:
         raise ValueError("put no credentials into it; name their variable with key_env")
-    if parts.fragment:
+    if pieces.fragment:
         raise ValueError("remove # and what follows")
-    _ = parts.port  # raises a ValueError if it is not a number
+    _ = pieces.port  # raises a ValueError if it is not a number
     return url.rstrip("/")
 
 

@@ -39,13 +39,13 @@ def delete(
     wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
     if wanted.is_empty:
         raise ServiceError("Delete what? Give ids, --document or --filter.")
-    found, _ = matching(folder, wanted) if dry_run else remove(folder, wanted)
-    there = {*found, *(id_.rpartition("#")[0] for id_ in found)}
+    deleted, _ = matching(folder, wanted) if dry_run else remove(folder, wanted)
+    there = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
     if missing := sorted({*wanted.ids, *wanted.documents} - there):
         say(f"Not in the index: {_listed(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"
-    said = f": {_listed(found)}" if found else ""
-    output().print(f"{verb} {len(found):,} passage{'s' * (len(found) != 1)}{said}.")
+    listing = f": {_listed(deleted)}" if deleted else ""
+    output().print(f"{verb} {len(deleted):,} passage{'s' * (len(deleted) != 1)}{listing}.")
     if missing:
         raise typer.Exit(MISSING)
 

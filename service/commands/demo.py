@@ -116,8 +116,8 @@ def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion
             gold.setdefault(question, set()).add(passage)
     rows = {row["_id"]: row for row in map(json.loads, lines)}
     return [
-        JudgedQuestion(rows[id_]["metadata"]["type"], rows[id_]["text"], frozenset(own))
-        for id_, own in gold.items()
+        JudgedQuestion(rows[id_]["metadata"]["type"], rows[id_]["text"], frozenset(answers))
+        for id_, answers in gold.items()
     ]
 
 
@@ -146,14 +146,14 @@ def _scoreboard(opened: "Index", questions: list[JudgedQuestion], kind: str) -> 
         first = whole = 0
         seconds = 0.0
         for start in range(0, len(questions), BATCH):
-            asked = questions[start : start + BATCH]
-            found = opened.search_many([one.text for one in asked], k=CUTOFF, route=route)
-            for one, hits in zip(asked, found, strict=True):
+            batch = questions[start : start + BATCH]
+            replies = opened.search_many([one.text for one in batch], k=CUTOFF, route=route)
+            for one, hits in zip(batch, replies, strict=True):
                 ids = [hit.id for hit in hits]
                 first += ids[:1] != [] and ids[0] in one.gold
                 whole += one.gold <= {*ids}
                 seconds += sum(hits.seconds.values())
-            bar.advance(len(asked))
+            bar.advance(len(batch))
         bar.close()
         table.add_row(route, f"{first}", f"{whole}", f"{1000 * seconds / len(questions):.1f}")
     return table

@@ -39,23 +39,23 @@ def doctor(
     from wye.service.doctor import Health, examine
 
     settings = settings_with_arms(arms)
-    own = settings.serve
+    base = settings.serve
     serve = replace(
-        own,
-        indexes=tuple(index or own.indexes),
-        routers=tuple(router or own.routers),
-        thresholds=tuple(thresholds or own.thresholds),
-        port=own.port if port is None else port,
+        base,
+        indexes=tuple(index or base.indexes),
+        routers=tuple(router or base.routers),
+        thresholds=tuple(thresholds or base.thresholds),
+        port=base.port if port is None else port,
     )
     settings = settings.model_copy(update={"serve": serve})
-    found = []
+    findings = []
     with messages().status("Looking"):
         for finding in examine(settings):
-            found.append(finding)
+            findings.append(finding)
             if not as_json:
                 line = Text(f"{_MARKS[finding.state.value]}  {finding.subject}: ", style="bold")
                 output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
     if as_json:
-        typer.echo(rounded_json([plain(finding) for finding in found]))
-    if any(finding.state == Health.BAD for finding in found):
+        typer.echo(rounded_json([plain(finding) for finding in findings]))
+    if any(finding.state == Health.BAD for finding in findings):
         raise typer.Exit(FAILED)

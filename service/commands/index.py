@@ -136,10 +136,10 @@ def ingest_files(
     from wye.backends.readers.records import Ids
 
     # Look at the sources before the models, which take seconds to load.
-    found = _looked_through(sources, bad, reading)
+    opened = _open_sources(sources, bad, reading)
     ids = Ids()
     passages = chain.from_iterable(
-        one.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for one in found
+        one.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for one in opened
     )
     first = next(passages, None)
     if first is None:
@@ -147,8 +147,8 @@ def ingest_files(
         raise ServiceError("Nothing in the sources could be read; see above for what is wrong.")
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
-    bar = Bar(lambda: sum(source.expected for source in found))
-    with target, announcing_stops(), _telling_what_is_kept(found, target.path):
+    bar = Bar(lambda: sum(source.expected for source in opened))
+    with target, announcing_stops(), _reporting_reuse(opened, target.path):
         report = target.add(chain([first], passages), progress=bar)
         if not report.interrupted:
             with messages().status("Saving derived files"):
@@ -174,9 +174,9 @@ def _ingest_on_cluster(
         from wye.featurizer.errors import how_to_install
 
         raise ServiceError(f"Ray is not installed; {how_to_install('ray')}.") from None
-    found = _looked_through(sources, bad, reading)
-    bar = Bar(lambda: sum(source.expected for source in found))
-    files = [file for source in found for file in source.split()]
+    opened = _open_sources(sources, bad, reading)
+    bar = Bar(lambda: sum(source.expected for source in opened))
+    files = [file for source in opened for file in source.split()]
     with announcing_stops():
         return build(
             settings, files, reading, bad.note, address=address, actors=actors, progress=bar
@@ -202,7 +202,7 @@ def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
 
 
 @contextmanager
-def _telling_what_is_kept(
+def _reporting_reuse(
     sources: "Sequence[DocumentSource | IndexSource]", folder: Path
 ) -> Iterator[None]:
     """Say which other indexes are analysed anew, and what was taken along of the rest."""
@@ -223,20 +223,20 @@ def _telling_what_is_kept(
                 say(f"{source.folder}: {count:,} {what}.")
 
 
-def _looked_through(
+def _open_sources(
     sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
     from wye.backends.readers.records import Ids
     from wye.backends.sources import open_source
 
-    found = [open_source(source) for source in sources]
-    bad.left_out(sum((Counter(source.left_out) for source in found), Counter()))
+    opened = [open_source(source) for source in sources]
+    bad.left_out(sum((Counter(source.left_out) for source in opened), Counter()))
     if not bad.is_strict:
-        return found
+        return opened
     with messages().status("Reading"):
         ids = Ids()
-        for source in found:
+        for source in opened:
             deque(source.passages(**reading, on_bad=bad.note, ids=ids), maxlen=0)
     return [open_source(source) for source in sources]
 
@@ -323,9 +323,9 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
         return
     names = ("added", "updated", "unchanged", "removed")
     counts = {**{name: getattr(report, name) for name in names}, "skipped": skipped}
-    said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    summary = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
     # Processes parse while this one encodes, so the time counted is that of waiting for them.
-    told = {"parse": "wait for the parse", "cluster": "wait for the cluster"}
-    stages = ", ".join(f"{told.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
-    output().print(f"{folder}, version {report.version}: {said or nothing} ({stages}).")
+    labels = {"parse": "wait for the parse", "cluster": "wait for the cluster"}
+    stages = ", ".join(f"{labels.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
+    output().print(f"{folder}, version {report.version}: {summary or nothing} ({stages}).")

@@ -14,12 +14,12 @@ def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    found = take_inventory(folder)
+    inventory = take_inventory(folder)
     if as_json:
-        typer.echo(rounded_json(found))
+        typer.echo(rounded_json(inventory))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in found.items():
+    for name, value in inventory.items():
         if isinstance(value, dict):
             for key, item in value.items():
                 table.add_row(f"{name}: {key}", str(item))

@@ -67,8 +67,8 @@ def new(
 def _scopes(text: str) -> list["Scope"]:
     from wye.service.http.auth import Scope
 
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    unknown = [part for part in found if part not in {*map(str, Scope)}]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in {*map(str, Scope)}]
     if unknown:
         raise ServiceError(f"There is no scope '{unknown[0]}'; use some of {', '.join(Scope)}.")
-    return [Scope(part) for part in found]
+    return [Scope(name) for name in names]

@@ -65,10 +65,10 @@ async def _of_index(index: Path | None) -> None:
 
     settings = load_settings(index=index)
     # Whoever starts this can read the folder, so no key is needed, and no port is opened.
-    own = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
+    base = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
     if index is not None:
-        own = replace(own, indexes=())
-    settings = settings.model_copy(update={"serve": own})
+        base = replace(base, indexes=())
+    settings = settings.model_copy(update={"serve": base})
     for folder in served(settings)[0].values():
         PassageStore.open(folder)  # reports a missing index without a traceback
     app = build(settings)

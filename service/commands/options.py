@@ -145,9 +145,9 @@ def questions_of(argument: str) -> list[str]:
     if argument != "-":
         return [argument]
     try:
-        found = [line.strip() for line in sys.stdin if not is_blank(line)]
+        lines = [line.strip() for line in sys.stdin if not is_blank(line)]
     except UnicodeDecodeError as error:
         raise ServiceError(f"Standard input is not UTF-8 ({error}); convert it.") from None
-    if not found:
+    if not lines:
         raise ServiceError("There is no question on standard input; write one per line.")
-    return found
+    return lines

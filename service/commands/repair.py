@@ -38,41 +38,41 @@ def repair(
     from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    found = mend(folder, dry_run=not yes)
+    plan = mend(folder, dry_run=not yes)
     if as_json:
-        typer.echo(rounded_json({**plain(asdict(found)), "done": yes and bool(found.damage)}))
+        typer.echo(rounded_json({**plain(asdict(plan)), "done": yes and bool(plan.damage)}))
     else:
-        output().print("\n".join(_said(folder, found, done=yes)), markup=False, highlight=False)
-    if found.unlocked:
+        output().print("\n".join(_lines(folder, plan, done=yes)), markup=False, highlight=False)
+    if plan.unlocked:
         say(
-            f"The index could not be locked ({found.unlocked}), so what another process is just "
+            f"The index could not be locked ({plan.unlocked}), so what another process is just "
             "writing may look like damage."
         )
-    if found.damage and not yes:
+    if plan.damage and not yes:
         raise typer.Exit(TO_DO)
 
 
-def _said(folder: Path, found: "Repair", *, done: bool) -> list[str]:
-    if not found.damage:
-        return [f"{folder} is sound: version {found.version}, {found.passages:,} passages."]
+def _lines(folder: Path, plan: "Repair", *, done: bool) -> list[str]:
+    if not plan.damage:
+        return [f"{folder} is sound: version {plan.version}, {plan.passages:,} passages."]
     goes = "went" if done else "would go"
-    rest = " without what is damaged" if found.without else ""
+    rest = " without what is damaged" if plan.without else ""
     lines = [
-        *_shown(found.damage),
-        f"The index {goes} on from version {found.version}{rest}: {found.passages:,} passages.",
+        *_shown(plan.damage),
+        f"The index {goes} on from version {plan.version}{rest}: {plan.passages:,} passages.",
     ]
-    if found.lost:
+    if plan.lost:
         lines.append("Lost, or back at an earlier state, if they were not deleted before:")
-        lines += _shown(found.lost)
-    if not found.is_all:
+        lines += _shown(plan.lost)
+    if not plan.is_all:
         lines.append("What else was written or deleted after that is unknown.")
-    if not found.lost and found.is_all:
+    if not plan.lost and plan.is_all:
         lines.append("No document is lost.")
-    files = f"{len(found.aside):,} file{'s' * (len(found.aside) != 1)}"
+    files = f"{len(plan.aside):,} file{'s' * (len(plan.aside) != 1)}"
     if done:
-        lines.append(f"Set aside in {found.folder}: {files}.")
+        lines.append(f"Set aside in {plan.folder}: {files}.")
     else:
-        lines.append(f"To be set aside in {found.folder.parent}: {files}. Do it with --yes.")
+        lines.append(f"To be set aside in {plan.folder.parent}: {files}. Do it with --yes.")
     return lines
 
 

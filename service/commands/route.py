@@ -45,7 +45,7 @@ def route(
 
     questions = questions_of(question)
     check(questions, k=1)
-    asked: dict[str, Any] = {"explain": explain, "point": point}
+    params: dict[str, Any] = {"explain": explain, "point": point}
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
         if arms is not None:
@@ -56,18 +56,18 @@ def route(
             from wye.service.arms.local import open_search
 
             with open_search(arms, settings) as remote:
-                decisions = [remote.route(text, **asked) for text in questions]
+                decisions = [remote.route(text, **params) for text in questions]
         elif settings.index is None:
             with ModelCache() as models:
                 decisions = decide_without_index(
                     questions,
                     models.analyser(settings.analyser),
                     open_router(settings, models),
-                    Ask(max_latency_ms=max_latency_ms, **asked),
+                    Ask(max_latency_ms=max_latency_ms, **params),
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:
-                decisions = opened.route_many(questions, max_latency_ms=max_latency_ms, **asked)
+                decisions = opened.route_many(questions, max_latency_ms=max_latency_ms, **params)
     if as_json:
         values = [plain(decision_value(decision, explain=explain)) for decision in decisions]
         rows = zip(questions, values, strict=True)

@@ -69,7 +69,7 @@ def search(
         raise ServiceError("Give --url or --index, not both.")
     started = perf_counter()
     questions = questions_of(question)
-    asked: dict[str, Any] = {
+    params: dict[str, Any] = {
         "k": k,
         "route": route,
         "filter": parse_filter_option(filter),
@@ -78,8 +78,8 @@ def search(
         "point": point,
     }
     if url is not None:
-        asked |= {"min_relevance": min_relevance, "collection": collection}
-        _ask_server(url, questions, asked, as_json=as_json)
+        params |= {"min_relevance": min_relevance, "collection": collection}
+        _ask_server(url, questions, params, as_json=as_json)
         return
     import wye
     from wye.router.gateway import EMPTY_INDEX
@@ -94,35 +94,35 @@ def search(
         from wye.service.arms.local import open_search
 
         with open_search(arms, settings) as remote:
-            answers = [remote.search(text, **asked) for text in questions]
+            answers = [remote.search(text, **params) for text in questions]
         _show(answers, explain=explain, as_json=as_json)
         return
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
-        found = opened.search_many(questions, **asked, min_relevance=min_relevance)
-    if any(hits.degraded == EMPTY_INDEX for hits in found):
+        replies = opened.search_many(questions, **params, min_relevance=min_relevance)
+    if any(hits.degraded == EMPTY_INDEX for hits in replies):
         raise ServiceError(
             opened.fault or f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
         )
     if opened.fault:
         say(opened.fault)
-    _show(found, explain=explain, as_json=as_json)
+    _show(replies, explain=explain, as_json=as_json)
     if as_json:
         return
     taken = perf_counter() - started
-    loading = taken - sum(sum(hits.seconds.values()) for hits in found)
+    loading = taken - sum(sum(hits.seconds.values()) for hits in replies)
     hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
     say(f"{taken:.1f} s in all{hint}.")
 
 
-def _show(found: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
+def _show(replies: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
     from wye.service.render import hits_json, show_hits
 
     if as_json:
-        typer.echo(hits_json(found, explain=explain))
+        typer.echo(hits_json(replies, explain=explain))
         return
     console = output()
-    for hits in found:
+    for hits in replies:
         show_hits(console, hits, explain=explain)
 
 
@@ -137,8 +137,8 @@ def _ask_server(
     if as_json:
         typer.echo(rounded_json(replies))
         return
-    found = [_hits_of(address, reply) for reply in replies]
-    _show(found, explain=bool(params["explain"]), as_json=False)
+    hits = [_hits_of(address, reply) for reply in replies]
+    _show(hits, explain=bool(params["explain"]), as_json=False)
 
 
 def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
     try:
         request = Request(url, json.dumps(body).encode(), headers)
         with urlopen(request, timeout=_TIMEOUT) as response:
-            found: dict[str, Any] = json.load(response)
-            return found
+            reply: dict[str, Any] = json.load(response)
+            return reply
     except HTTPError as error:
         try:
             why = str(json.load(error)["detail"])
@@ -183,23 +183,23 @@ def _hits_of(address: str, answered: object) -> "wye.Hits":
     from wye.service.api.retrieve import RetrieveReply
 
     try:
-        found = RetrieveReply.model_validate(answered)
+        body = RetrieveReply.model_validate(answered)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         raise ServiceError(
             f"{address} answered, but not as this version's `wye serve` does (see `{field}`)."
         ) from None
     hits, ranked = [], []
-    for one in found.passages:
-        own = (one.title, one.text, one.metadata, one.relevance)
-        hits.append(Hit(one.id, one.rank, one.score, *own))
+    for one in body.passages:
+        content = (one.title, one.text, one.metadata, one.relevance)
+        hits.append(Hit(one.id, one.rank, one.score, *content))
         sources = tuple(
             Source(at.arm, at.rank, at.score, at.share)
             for at in one.sources
             if at.share is not None  # it is None if nothing was fused
         )
         ranked.append((FusedHit if sources else RankedHit)(one.id, one.score, one.rank, sources))
-    route = found.route
+    route = body.route
     limits = route.thresholds
     decision = Decision(
         route.path,
@@ -213,15 +213,15 @@ def _hits_of(address: str, answered: object) -> "wye.Hits":
         summary=route.summary,
     )
     reply = Reply(
-        found.question,
+        body.question,
         route.path,
-        Ranking(route.path, ranked, degraded=found.degraded),
+        Ranking(route.path, ranked, degraded=body.degraded),
         arms={},
-        seconds={"total": found.timings_ms["total"] / 1000},
-        version=found.index.version,
-        explanation=found.explanation,
+        seconds={"total": body.timings_ms["total"] / 1000},
+        version=body.index.version,
+        explanation=body.explanation,
         decision=decision if route.asked == Route.AUTO else None,
-        chain=found.steps or (),
-        answerability=found.answerability,
+        chain=body.steps or (),
+        answerability=body.answerability,
     )
     return Hits(hits, reply)

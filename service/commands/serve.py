@@ -50,15 +50,15 @@ def serve(
     from wye.service.logs import configure
 
     # The app is built from the environment.
-    given = {
+    flags = {
         "HOST": host,
         "PORT": port,
         "INDEXES": ",".join(index or ()),
         "ROUTERS": ",".join(router or ()),
         "THRESHOLDS": ",".join(thresholds or ()),
     }
-    said = {f"WYE_SERVE__{name}": str(one) for name, one in given.items() if one not in (None, "")}
-    os.environ.update(said)
+    env = {f"WYE_SERVE__{name}": str(one) for name, one in flags.items() if one not in (None, "")}
+    os.environ.update(env)
     settings = settings_with_arms(arms)
     if settings.arms is not None:
         os.environ["WYE_ARMS"] = str(settings.arms)
@@ -76,8 +76,8 @@ def serve(
         check_router(name, routing)
     configure(wanted.logs)
     clear_away(Path(tempfile.gettempdir()))
-    for name, own in remote.items():
-        say(f"Remote arms of {name}: {', '.join(arm.name for arm in own)} ({settings.arms}).")
+    for name, group in remote.items():
+        say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")
     say(
         f"Serving {', '.join(names)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."

@@ -105,7 +105,7 @@ class _Whole(MultiPartParser):
             )
 
 
-def base_name(given: str | None) -> str:
+def base_name(raw: str | None) -> str:
     """The last component of a file's name as sent by a client.
 
     It becomes an id and is never used as a path.
@@ -113,7 +113,7 @@ def base_name(given: str | None) -> str:
     Raises:
         Problem: 422 if it is missing or too long, 415 for a kind of file that is not read.
     """
-    name = _SEPARATORS.split(given or "")[-1]
+    name = _SEPARATORS.split(raw or "")[-1]
     if not name.strip(". ") or not name.isprintable():
         raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
     if len(name) > LONGEST_NAME:
@@ -181,21 +181,21 @@ async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passa
     if suffix in LINES:
         return await asyncio.to_thread(_lines, path, name)
     if suffix != TEXT:
-        return _found(await reader.read(path, suffix, name), name)
+        return _passages(await reader.read(path, suffix, name), name)
     try:
         return [await asyncio.to_thread(lambda: text_document(name, path.read_bytes()))]
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
 
-def _found(found: Iterable[Found], name: str) -> Iterator[Passage]:
+def _passages(documents: Iterable[Found], name: str) -> Iterator[Passage]:
     try:
-        for one in found:
+        for one in documents:
             try:
                 yield found_document(one, name)
             except SourceError as error:
-                place = f"cannot be read: row {one.line}: " if one.line else ""
-                raise bad_file(name, f"{place}{error}") from error
+                at = f"cannot be read: row {one.line}: " if one.line else ""
+                raise bad_file(name, f"{at}{error}") from error
     except BadFileError as error:
         raise bad_file(name, str(error)) from error
 
@@ -264,8 +264,8 @@ class UploadSpace:
         Raises:
             Problem: 503 while other uploads take all the room.
         """
-        said = request.headers.get("content-length", "")
-        length = int(said) if said.isdigit() else self._upload_bytes
+        header = request.headers.get("content-length", "")
+        length = int(header) if header.isdigit() else self._upload_bytes
         prefix = f"{UPLOAD}{os.getpid()}-"
         with self._room.taken(copies * length), tempfile.TemporaryDirectory(prefix=prefix) as name:
             yield Path(name)
@@ -306,8 +306,8 @@ async def documents_of(
                     "multipart/form-data with files, and say which in content-type.",
                 )
         except OSError as error:
-            what, place = "The upload cannot be stored here", "a temporary folder (TMPDIR)"
-            raise not_writable(what, error, place) from error
+            what, target = "The upload cannot be stored here", "a temporary folder (TMPDIR)"
+            raise not_writable(what, error, target) from error
         yield sent
 
 

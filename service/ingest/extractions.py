@@ -100,15 +100,15 @@ def read_extractions(file: Path, kind: Kind, contents: Mapping[str, str]) -> dic
         OSError: The file cannot be read.
     """
     extractions: dict[str, Extraction] = {}
-    place = str(file)
+    where = str(file)
     try:
         with open_regular(file) as content:
             for number, line in numbered_lines(content):
-                place = f"{file}:{number}"
+                where = f"{file}:{number}"
                 extraction = _extraction(parse_json(line), kind, contents, file.name)
                 extractions[extraction.id] = extraction
     except SourceError as error:
-        raise SourceError(f"{place}: {error}. Nothing was stored.") from error
+        raise SourceError(f"{where}: {error}. Nothing was stored.") from error
     return extractions
 
 
@@ -136,8 +136,8 @@ def _extraction(record: object, kind: Kind, contents: Mapping[str, str], source:
         raise SourceError(f"{kind} is missing, or is not a list")
     items: dict[str, Any] = {}
     for value in values:
-        parts = value if kind == "facts" else [value]
-        texts = [*map(_line, parts)] if isinstance(parts, list) else []
+        fields = value if kind == "facts" else [value]
+        texts = [*map(_line, fields)] if isinstance(fields, list) else []
         if len(texts) != (3 if kind == "facts" else 1) or any(map(is_blank, texts)):
             raise SourceError(f"{value!r:.80} in {kind} is not {_FORMS[kind]}")
         items.setdefault(" ".join(texts), texts if kind == "facts" else texts[0])
@@ -182,8 +182,8 @@ def _units(
     for one in window:
         units = []
         for text, analysis in zip(one.items, islice(analyses, len(one.items)), strict=True):
-            entities = tuple(chain.from_iterable(part.entities for part in analysis.sentences))
-            phrases = tuple(chain.from_iterable(part.phrases for part in analysis.sentences))
+            entities = tuple(chain.from_iterable(each.entities for each in analysis.sentences))
+            phrases = tuple(chain.from_iterable(each.phrases for each in analysis.sentences))
             if entities or phrases:
                 units.append(StoredSentence(text, entities, phrases, analysis.vector))
         yield units

@@ -176,7 +176,7 @@ class JobDatabase:
                 damaged.execute("BEGIN IMMEDIATE")  # keeps others from writing meanwhile
             begun = self._begun()
             with closing(_connection(begun)) as database:
-                kept, lost = _rescue(damaged, database)
+                saved, lost = _rescue(damaged, database)
             (self.folder / name).mkdir()
             # The write-ahead log first, so that it is not taken for one of the new database.
             for suffix in ("-wal", "-shm", ""):
@@ -184,8 +184,8 @@ class JobDatabase:
                     path = self._path.with_name(DATABASE + suffix)
                     path.rename(self.folder / name / path.name)
             self._put(begun)
-        told = {"error": str(why), "kept_as": str(self.folder / name), "kept": kept, "lost": lost}
-        LOG.error("database of jobs damaged", extra=told)
+        facts = {"error": str(why), "kept_as": str(self.folder / name), "kept": saved, "lost": lost}
+        LOG.error("database of jobs damaged", extra=facts)
 
     def _begun(self) -> Path:
         """Create a database without jobs under a temporary name."""
@@ -244,8 +244,8 @@ def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[
         # From both ends up to the damage, without indexes, which may be damaged too.
         for order in ("ASC", "DESC"):
             query = f"SELECT job, number, document, passage FROM passages ORDER BY rowid {order}"
-            found = (row for row in _readable(damaged, query) if row[0] in unfinished)
-            database.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?, ?, ?)", found)
+            passages = (row for row in _readable(damaged, query) if row[0] in unfinished)
+            database.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?, ?, ?)", passages)
         for job, is_cancelled in jobs.items():
             query = "SELECT count(*) FROM passages WHERE job = ?"
             ((count,),) = database.execute(query, [job.id])

@@ -119,9 +119,9 @@ class JobRunner:
         def look() -> dict[str, str]:
             return {each.collection.name: self._fault(each.jobs) for each in self._loaded()}
 
-        own = {name: fault for name, fault in self._faults.items() if fault}
-        found = {**await asyncio.to_thread(look), **own}
-        return {name: fault for name, fault in found.items() if fault}
+        ours = {name: fault for name, fault in self._faults.items() if fault}
+        faults = {**await asyncio.to_thread(look), **ours}
+        return {name: fault for name, fault in faults.items() if fault}
 
     def _fault(self, jobs: JobStore) -> str:
         """What is wrong with the jobs of one index; "" for nothing."""
@@ -129,13 +129,13 @@ class JobRunner:
         waiting: list[Job] = []
         with suppress(OSError):  # `_work` reports it
             waiting = jobs.unfinished() if stuck else []
-        said = [
+        stalled = [
             f"Job {job.id} has been tried for {stuck[job.id].seconds / 3600:.0f} h: "
             f"{stuck[job.id].reason}"
             for job in waiting
             if job.id in stuck
         ]
-        return " ".join(filter(None, (jobs.fault, *said)))
+        return " ".join(filter(None, (jobs.fault, *stalled)))
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
         """Jobs of one loaded collection or, for None, of all; newest first.
@@ -144,12 +144,12 @@ class JobRunner:
             Problem: 503 if they cannot be read.
         """
         writers = [each for each in self._seen() if collection in (None, each.collection)]
-        found: list[Job] = []
+        result: list[Job] = []
         for each in writers:
-            with _told():
+            with _problem():
                 stored = await each.off_loop(each.jobs.jobs)
-            found += map(self._with_reason, reversed(stored))
-        return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
+            result += map(self._with_reason, reversed(stored))
+        return result if len(writers) == 1 else sorted(result, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
         """A job by id; a `Problem` 404 if there is none, 503 if jobs cannot be read."""
@@ -166,7 +166,7 @@ class JobRunner:
         job, writer = await self._find(id_)
         if job.state.has_ended:
             return job
-        with _told():
+        with _problem():
             await writer.off_loop(lambda: writer.jobs.cancel(job))
         self._wake.set()
         job = await self.job(id_)
@@ -176,7 +176,7 @@ class JobRunner:
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
         for writer in self._seen():
-            with _told():
+            with _problem():
                 job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
                 return self._with_reason(job), writer
@@ -365,7 +365,7 @@ class JobRunner:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _problem() -> Iterator[None]:
     """Turn an `OSError` of the jobs' database into a problem 503."""
     try:
         yield

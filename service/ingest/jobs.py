@@ -195,15 +195,15 @@ class JobStore(JobDatabase):
 
     def _job(self, row: tuple[Any, ...]) -> Job:
         """Make a job of a row; an unreadable one is stored as failed."""
-        place, *values = row
+        rowid, *values = row
         try:
             return parse_job(values, self._collection)
         except ValueError as error:
-            id_ = values[0] if isinstance(values[0], str) else f"job-{place}"
+            id_ = values[0] if isinstance(values[0], str) else f"job-{rowid}"
             LOG.error("job unreadable", extra={"job": id_, "error": str(error)})
             job = unreadable(id_, time.time(), "its entry is damaged", self._collection)
         with suppress(OSError), self.change() as database:
-            stands = {**asdict(job), "place": place}
+            stands = {**asdict(job), "place": rowid}
             database.execute(f"UPDATE jobs SET {_STANDS} WHERE rowid = :place", stands)
         return job
 

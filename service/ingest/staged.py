@@ -80,9 +80,9 @@ class StagedFiles:
                 as in all methods that write.
         """
         self._sweep()
-        known = self.files()
+        stored = self.files()
         most = _UPLOADS * self._settings.upload_bytes
-        if len(known) >= MOST_FILES or sum(file.bytes for file in known) + size > most:
+        if len(stored) >= MOST_FILES or sum(file.bytes for file in stored) + size > most:
             raise Problem(
                 422,
                 "too-many-files",
@@ -135,8 +135,8 @@ class StagedFiles:
 
     def attachment(self, id_: str, store: str) -> Attachment | None:
         """The result of attaching a file; None if unknown."""
-        found: Attachment | None = self._read(id_, f"{store}.attached", _ATTACHMENT)
-        return found
+        result: Attachment | None = self._read(id_, f"{store}.attached", _ATTACHMENT)
+        return result
 
     def detach(self, id_: str, store: str) -> None:
         """Delete the result of attaching a file; an id that is no upload's is ignored."""

@@ -187,8 +187,8 @@ class CollectionWriter:
         index = await self.off_loop(lambda: PassageStore.open(session.folder, pins))
         analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
         stored = await self.off_loop(lambda: session.passages([each.id for each in passages]))
-        said = {id_: (one.title, one.text) for id_, one in stored.items()}
-        new = [each for each in passages if said.get(each.id) != (each.title, each.text)]
+        texts = {id_: (one.title, one.text) for id_, one in stored.items()}
+        new = [each for each in passages if texts.get(each.id) != (each.title, each.text)]
         await analyser.prepare(new)
         return index, analyser
 
@@ -280,7 +280,7 @@ class CollectionWriter:
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Run a change when it is its turn and no other process writes."""
-        asked = perf_counter()
+        queued = perf_counter()
         async with self._turn:
             patience = monotonic() + self._settings.wait_seconds
             while True:
@@ -288,7 +288,7 @@ class CollectionWriter:
                 try:
                     done = await self.off_loop(work)
                     waited = self._metrics.change_wait_seconds.labels(self.collection.name)
-                    waited.observe(started - asked)
+                    waited.observe(started - queued)
                     self._committed(started)
                     break
                 except IndexLockedError:
@@ -305,11 +305,11 @@ class CollectionWriter:
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
         """Refuse a change that an unfinished job would undo."""
-        found = self.jobs.writing(documents)
-        if found is None and filter_ is not None:
-            found = self.jobs.matching(parse_filter(filter_))
-        if found is not None:
-            job, document = found
+        match = self.jobs.writing(documents)
+        if match is None and filter_ is not None:
+            match = self.jobs.matching(parse_filter(filter_))
+        if match is not None:
+            job, document = match
             left, seconds = self.jobs.ahead(job)
             raise Problem(
                 409,
@@ -349,7 +349,7 @@ class InterleavedAnalyser:
         self._models = models
         self._loop = asyncio.get_running_loop()
         self._is_stopped = is_stopped
-        self._found: dict[str, AnalysedPassage] = {}
+        self._done: dict[str, AnalysedPassage] = {}
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
@@ -364,11 +364,11 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: The work was told to stop.
         """
-        missing = [passage for passage in passages if passage.id not in self._found]
+        missing = [passage for passage in passages if passage.id not in self._done]
         for start in range(0, len(missing), _TOGETHER):
-            part = missing[start : start + _TOGETHER]
-            analysed = await self.take(self._analyser.analyse_in_steps(part))
-            self._found.update(zip((passage.id for passage in part), analysed, strict=True))
+            slice_ = missing[start : start + _TOGETHER]
+            analysed = await self.take(self._analyser.analyse_in_steps(slice_))
+            self._done.update(zip((passage.id for passage in slice_), analysed, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
         """One result per passage, in order; those that were not prepared are analysed now.
@@ -379,7 +379,7 @@ class InterleavedAnalyser:
             StoppedError: The work was told to stop.
         """
         asyncio.run_coroutine_threadsafe(self.prepare(passages), self._loop).result()
-        return [self._found[passage.id] for passage in passages]
+        return [self._done[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order; call it in a thread as for `analyse`.

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from wye.backends.errors import FilterError
-from wye.service.arms.pointers import MISSING, HitConfig, Pointer, filled, found_at, names_in
+from wye.service.arms.pointers import MISSING, HitConfig, Pointer, filled, names_in, value_at
 from wye.service.arms.types import Encode, Kind, RemoteHits
 from wye.service.arms.web import Embedder, VectorConfig, WebClient, WebConfig
 
@@ -98,7 +98,7 @@ class HttpKind(Kind[HttpConfig]):
 
     def _cost(self, reply: object) -> float | None:
         """Cost of a reply by its tokens; None if it does not count them."""
-        tokens = found_at(reply, self.config.tokens)
+        tokens = value_at(reply, self.config.tokens)
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
             return None
         return tokens * self.config.price_per_token

@@ -64,7 +64,7 @@ class McpKind(Kind[McpConfig]):
             raise ArmError("says that its tool failed", fault=False)
         content: object = result.structured_content
         if content is None:
-            texts = [part.text for part in result.content if part.type == "text"]
+            texts = [item.text for item in result.content if item.type == "text"]
             content = parsed("".join(texts).encode("utf-8", "replace"))
         return RemoteHits(config.read(content, k))
 

@@ -158,28 +158,28 @@ class PgVectorKind(Kind[PgVectorConfig]):
         sql = self._psycopg.sql
         values: list[object] = []
 
-        def compare(part: Comparison) -> "Composable":
-            if part.key not in self.config.columns:
-                raise FilterError(f"{part.key!r:.60} is not one of its columns")
-            column = sql.Identifier(part.key)
-            if part.type in ("in", "nin"):
-                values.append(list(part.values))
+        def compare(node: Comparison) -> "Composable":
+            if node.key not in self.config.columns:
+                raise FilterError(f"{node.key!r:.60} is not one of its columns")
+            column = sql.Identifier(node.key)
+            if node.type in ("in", "nin"):
+                values.append(list(node.values))
                 condition = sql.SQL("coalesce({} = ANY(%s), false)").format(column)
-                return condition if part.type == "in" else sql.SQL("NOT ") + condition
-            values.append(part.values[0])
-            if part.type in ("eq", "ne"):
-                word = sql.SQL("IS NOT DISTINCT FROM" if part.type == "eq" else "IS DISTINCT FROM")
+                return condition if node.type == "in" else sql.SQL("NOT ") + condition
+            values.append(node.values[0])
+            if node.type in ("eq", "ne"):
+                word = sql.SQL("IS NOT DISTINCT FROM" if node.type == "eq" else "IS DISTINCT FROM")
                 return sql.SQL("{} {} %s").format(column, word)
-            order = sql.SQL(_ORDERS[part.type])
+            order = sql.SQL(_ORDERS[node.type])
             # By code points, as Python compares strings, whatever the database's collation.
-            texts = sql.SQL(' COLLATE "C"' if isinstance(part.values[0], str) else "")
+            texts = sql.SQL(' COLLATE "C"' if isinstance(node.values[0], str) else "")
             return sql.SQL("coalesce({}{} {} %s, false)").format(column, texts, order)
 
-        def condition(part: Filter) -> "Composable":
-            if not isinstance(part, Combination):
-                return compare(part)
-            word = sql.SQL(" AND " if part.type == "and" else " OR ")
-            return sql.SQL("({})").format(word.join(map(condition, part.filters)))
+        def condition(node: Filter) -> "Composable":
+            if not isinstance(node, Combination):
+                return compare(node)
+            word = sql.SQL(" AND " if node.type == "and" else " OR ")
+            return sql.SQL("({})").format(word.join(map(condition, node.filters)))
 
         return condition(parse_filter(filter_)), values
 
