@@ -92,7 +92,7 @@ def best_sentences(
         for number, (_, body) in enumerate(passages, start=1)
         for index, text in enumerate(sentences_of(body))
     ]
-    rarity = _rarity(rest)
+    rarity = _rarity([sentence.terms for sentence in rest])
     question_terms = _terms(question)
     weights: dict[str, float] = dict.fromkeys(question_terms, 1.0)
     chosen: list[Quote] = []
@@ -124,9 +124,9 @@ def _worth(sentence: _Sentence, weights: Mapping[str, float], rarity: Mapping[st
     return lead * value / math.sqrt((_SHORT + len(sentence.terms)) * sentence.quote.number)
 
 
-def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
+def _rarity(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
     """Term -> ln(1 + number of sentences / number of sentences with the term)."""
-    counts = Counter(term for sentence in sentences for term in sentence.terms)
+    counts = Counter(term for terms in sentences for term in terms)
     return {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
 
 
@@ -176,12 +176,9 @@ def pack(question: str, texts: Sequence[str], room: int) -> list[str]:
         if sentence.end - sentence.start <= room:
             room -= sentence.end - sentence.start
             chosen[sentence.passage].add(sentence.index)
-    by_passage: list[list[_SentenceSpan]] = [[] for _ in texts]
-    for sentence in sentences:
-        by_passage[sentence.passage].append(sentence)
     return [
-        _joined(text, spans, indices)
-        for text, spans, indices in zip(texts, by_passage, chosen, strict=True)
+        _joined(text, [s for s in sentences if s.passage == number], chosen[number])
+        for number, text in enumerate(texts)
     ]
 
 
@@ -196,11 +193,9 @@ def _split(number: int, text: str) -> list[_SentenceSpan]:
 
 def _shared(question: str, sentences: Sequence[str]) -> list[float]:
     """Each sentence's sum of weights of the question's words that it has; rare words weigh more."""
-    question_terms = frozenset(content_terms(question))
-    terms = [question_terms.intersection(content_terms(sentence)) for sentence in sentences]
-    counts = Counter(term for shared in terms for term in shared)
-    weights = {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
-    return [math.fsum(weights[term] for term in shared) for shared in terms]
+    shared = [_terms(question) & _terms(sentence) for sentence in sentences]
+    rarity = _rarity(shared)
+    return [math.fsum(rarity[term] for term in terms) for terms in shared]
 
 
 def _joined(text: str, sentences: Sequence[_SentenceSpan], chosen: set[int]) -> str:

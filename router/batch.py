@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from wye.featurizer.encoder import EncodedText
 from wye.featurizer.plan import Plan, plan_by_dependencies, with_names
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from wye.featurizer.types import Parse, Syntax
-from wye.router.arms import Arms, GraphBatch, TextArm
 from wye.router.evidence import (
     CHEAP_SIGNALS,
     DENSE_SIGNALS,
@@ -34,6 +34,12 @@ from wye.router.evidence import (
 from wye.router.fusion import FusionSettings, fuse_text
 from wye.router.policy import may_have_plan
 from wye.router.types import FURTHER, ArmResults, Route
+
+if TYPE_CHECKING:
+    from wye.backends.dense import DenseRetriever
+    from wye.backends.lexical import LexicalRetriever
+    from wye.backends.trigraph.retriever import TriGraphBatch
+    from wye.router.snapshot import Snapshot
 
 LONGEST_STEPPED = 40
 """Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
@@ -53,14 +59,15 @@ class Batch:
     Attributes:
         questions: The questions, as they came.
         queries: The arms' input; vector and mentions are empty until they are known.
-        encoded: The questions with their token states, once they are encoded.
+        encoded: Question -> its vector and token states, once they are encoded.
+        allowed: Mask (n,) of the passages that pass the filter; None for all.
         seconds: Time of each question by stage. Of work in another thread, only the time spent
             waiting for it counts.
     """
 
     def __init__(
         self,
-        arms: Arms,
+        arms: "Snapshot",
         analyser: Callable[[], Analyser],
         questions: Sequence[str],
         fusion: FusionSettings,
@@ -81,13 +88,13 @@ class Batch:
         """
         self.questions = questions
         self.queries = [Query(text, _UNKNOWN) for text in questions]
-        self.encoded: list[EncodedText] = []
+        self.encoded: dict[str, EncodedText] = {}
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
         self._clock, self._counted = clock, 0.0
-        self._arms = arms
-        self._analyser = analyser
-        self._fusion = fusion
-        self._allowed = arms.allowed(filter)
+        self.arms = arms
+        self.analyser = analyser
+        self.fusion = fusion
+        self.filter, self.allowed = filter, arms.allowed(filter)
         self._ahead: set[Route] = set()
         self.expect(ahead)
         self._encoding: Future[list[EncodedText]] | None = None
@@ -98,7 +105,7 @@ class Batch:
         self._names: dict[int, Sequence[str]] = {}
         self._plans: dict[int, Plan] = {}
         self._has_mentions: set[int] = set()
-        self._graph: GraphBatch | None = None
+        self._graph: TriGraphBatch | None = None
         self._seeds: dict[int, tuple[SeedStats, ...]] = {}
         self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
@@ -127,7 +134,7 @@ class Batch:
         """
         if self._has_vectors or self._encoding is not None:
             return
-        self._encoding = self._analyser().beside(self._encode)
+        self._encoding = self.analyser().beside(self._encode)
         if self._keeps(Route.LEXICAL):
             positions = range(len(self.questions))
             with self.stage(Route.LEXICAL, positions):
@@ -141,17 +148,18 @@ class Batch:
         if self._has_vectors:
             return
         with self.stage("encoding", range(len(self.questions))):
-            self.encoded = self._encoding.result() if self._encoding else self._encode()
-        vectors = [text.vector for text in self.encoded]
+            encoded = self._encoding.result() if self._encoding else self._encode()
+        self.encoded = dict(zip(self.questions, encoded, strict=True))
+        vectors = [text.vector for text in encoded]
         self.queries[:] = map(lambda q, v: replace(q, vector=v), self.queries, vectors)
         self._has_vectors = True
 
     def _encode(self) -> list[EncodedText]:
-        encoded = self._analyser().encode_with_states(self.questions)
+        encoded = self.analyser().encode_with_states(self.questions)
         if self._keeps(Route.DENSE):
             vectors = (text.vector for text in encoded)
             queries = list(map(Query, self.questions, vectors))
-            scores = self._arms.dense.scores(queries, self._allowed)
+            scores = self.arms.dense.scores(queries, self.allowed)
             self._scores[Route.DENSE].update(enumerate(scores))
         return encoded
 
@@ -162,7 +170,7 @@ class Batch:
         if missing:
             with self.stage("parsing", missing):
                 texts = [self.questions[position] for position in missing]
-                new = self._analyser().parse_questions(texts, tokens=tokens)
+                new = self.analyser().parse_questions(texts, tokens=tokens)
             parses.update(zip(missing, new, strict=True))
 
     def may_have_plans(self, positions: Sequence[int]) -> list[int]:
@@ -211,7 +219,7 @@ class Batch:
         if missing:
             with self.stage("trees" if trees else "features", missing):
                 parses = [self._parses[position] for position in missing]
-                new = self._analyser().syntax_of(parses, trees=trees)
+                new = self.analyser().syntax_of(parses, trees=trees)
             known.update(zip(missing, new, strict=True))
 
     def trees(self, position: int) -> tuple[Tree, ...]:
@@ -222,11 +230,11 @@ class Batch:
         """Add the mentions of parsed questions to their queries."""
         missing = [position for position in positions if position not in self._has_mentions]
         names = {entity.text for p in missing for entity in self._parses[p].entities}
-        unlinked = sorted(filter(self._arms.graph.needs_vector, names)) if names else []
+        unlinked = sorted(filter(self.arms.graph.needs_vector, names)) if names else []
         vectors: dict[str, Float32] = {}
         if unlinked:
             with self.stage("encoding", missing):
-                rows = self._analyser().encode_surfaces(unlinked)
+                rows = self.analyser().encode_surfaces(unlinked)
             vectors.update(zip(unlinked, rows, strict=True))
         for position in missing:
             mentions = _mentions(self._parses[position], vectors)
@@ -263,7 +271,7 @@ class Batch:
         if wanted.coverage and not self._has_vectors:
             self._while_encoding(positions, may_step=may_step)
         if wanted.signals:
-            depth = self._fusion.depth
+            depth = self.fusion.depth
             evidence = self.results(wanted.arms, positions, depth, seeds=wanted.seeds)
             if wanted.coverage:
                 pairs = zip(evidence, self.coverage(positions), strict=True)
@@ -283,7 +291,7 @@ class Batch:
         with self.stage("routing", positions):
             for position in positions:
                 self._on_graph.needs_parse(position)  # finds the names, and keeps them
-        if may_step and len(self.questions) == 1 and self._analyser().has_parser:
+        if may_step and len(self.questions) == 1 and self.analyser().has_parser:
             self.parse(self.may_have_plans(positions), tokens=True)
 
     def coverage(self, positions: Sequence[int]) -> list[Coverage]:
@@ -293,7 +301,7 @@ class Batch:
         with self.stage("routing", missing):
             ids = [ranking.ids(FIRST_PASSAGES) for ranking in rankings]
             scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
-            words = self._arms.words_in([self.questions[position] for position in missing], ids)
+            words = self.arms.words_in([self.questions[position] for position in missing], ids)
             names = self._on_graph.names_in(missing, ids)
             covered = map(Coverage, scores, words, names)
             self._coverage.update(zip(missing, covered, strict=True))
@@ -358,9 +366,9 @@ class Batch:
         known = self._hybrid
         missing = [position for position in positions if known.get(position, (0,))[0] < k]
         if missing:
-            results = self.results(_TEXT, missing, max(k, self._fusion.depth))
+            results = self.results(_TEXT, missing, max(k, self.fusion.depth))
             with self.stage("fusing", missing):
-                rankings = fuse_text(results, self._fusion, k)
+                rankings = fuse_text(results, self.fusion, k)
             known.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
         return [_cut(known[position][1], k) for position in positions]
 
@@ -377,8 +385,8 @@ class Batch:
         with self.stage("explaining", [position]):
             if arms[0] == Route.GRAPH:
                 return self._on_graph.explain(position, ranking)
-            further = self._arms.further(arms[0])
-            return further.explain(self.queries[position], ranking, self._allowed)
+            further = self.arms.further(arms[0])
+            return further.explain(self.queries[position], ranking, self.allowed)
 
     @contextmanager
     def stage(self, name: str, positions: Sequence[int]) -> Iterator[None]:
@@ -396,9 +404,9 @@ class Batch:
             seconds[str(name)] = seconds.get(str(name), 0.0) + share
 
     @property
-    def _on_graph(self) -> GraphBatch:
+    def _on_graph(self) -> "TriGraphBatch":
         if self._graph is None:
-            self._graph = self._arms.graph.batch(self.queries, self._allowed)
+            self._graph = self.arms.graph.batch(self.queries, self.allowed)
         return self._graph
 
     def _search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
@@ -407,27 +415,27 @@ class Batch:
             return self._on_graph.search(positions, depth, dense, lexical)
         queries = [self.queries[position] for position in positions]
         if arm in FURTHER:
-            return self._arms.further(arm).search(queries, depth, self._allowed)
+            return self.arms.further(arm).search(queries, depth, self.allowed)
         retriever, scores = self._text_arm(arm), self._scores[arm]
         if self._keeps(arm):
             self._score_missing(arm, positions)
         if depth <= retriever.deepest and all(position in scores for position in positions):
-            return [retriever.rank(scores[p], depth, self._allowed) for p in positions]
-        return retriever.search(queries, depth, self._allowed)
+            return [retriever.rank(scores[p], depth, self.allowed) for p in positions]
+        return retriever.search(queries, depth, self.allowed)
 
     def _score_missing(self, arm: Route, positions: Sequence[int]) -> None:
         """Score passages with a text arm, for the questions without scores."""
         missing = [position for position in positions if position not in self._scores[arm]]
         queries = [self.queries[position] for position in missing]
-        scores = self._text_arm(arm).scores(queries, self._allowed)
+        scores = self._text_arm(arm).scores(queries, self.allowed)
         self._scores[arm].update(zip(missing, scores, strict=True))
 
     def _keeps(self, arm: Route) -> bool:
         """Whether to keep an arm's scores, because the graph will probably need them."""
         return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
-    def _text_arm(self, arm: Route) -> TextArm:
-        return self._arms.dense if arm == Route.DENSE else self._arms.lexical
+    def _text_arm(self, arm: Route) -> "DenseRetriever | LexicalRetriever":
+        return self.arms.dense if arm == Route.DENSE else self.arms.lexical
 
 
 def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
@@ -20,28 +21,16 @@ LOCK = ".lock"
 log = logging.getLogger(__name__)
 
 
-class Deriving:
-    """A process that derives everything from the newest version and writes it to the index.
+def start_deriving(folder: Path, settings: Settings) -> BaseProcess:
+    """Start a process that derives everything from the newest version and writes it to the index.
 
     It has the lowest priority, and a lock lets only one such process run per index. If it is
     killed, the present base stays. Readers move to the new base once it is complete.
     """
-
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        """Start the process."""
-        spawn = multiprocessing.get_context("spawn")
-        self._process = spawn.Process(target=derive, args=(folder, settings), daemon=True)
-        self._process.start()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process has not ended."""
-        return self._process.is_alive()
-
-    def stop(self) -> None:
-        """Kill the process."""
-        self._process.kill()
-        self._process.join()
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=derive, args=(folder, settings), daemon=True)
+    process.start()
+    return process
 
 
 def derive(folder: Path, settings: Settings) -> None:

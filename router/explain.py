@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -29,21 +29,6 @@ _PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]
 _SHARES = (_WEIGHTS / 2).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    """A logit as a sum: baseline + Σ values = logit.
-
-    Attributes:
-        baseline: Calibrated logit of a question with every feature at its training mean.
-        values: What each feature adds, (d,).
-        residual: Error of the integral, which was distributed among the `values`.
-    """
-
-    baseline: float
-    values: Float64
-    residual: float
-
-
 class Explainer:
     """Attributes the logits of one scorer to its features."""
 
@@ -54,14 +39,14 @@ class Explainer:
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
         self._average = scorer.along_paths(np.zeros(width))
 
-    def attribute(self, inputs: Float64, logit: float) -> Attribution:
+    def attribute(self, inputs: Float64, logit: float) -> tuple[float, Float64]:
         """Integrated gradients from the training mean to a question.
 
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
         mean is the origin. The integral is a Gauss-Legendre sum in single precision. Its error
-        against logit - baseline is returned as `residual` and distributed in proportion to
-        |value_i|, so that a feature without effect still gets nothing. Trees have no gradient; a
-        feature's value there is what its splits add on the way down, minus the same at the mean.
+        against logit - baseline is distributed in proportion to |value_i|, so that a feature
+        without effect still gets nothing. Trees have no gradient; a feature's value there is what
+        its splits add on the way down, minus the same at the mean.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
@@ -69,6 +54,10 @@ class Explainer:
         Args:
             inputs: z-scores (d,).
             logit: The scorer's calibrated logit for these inputs.
+
+        Returns:
+            The baseline, which is the logit of a question with every feature at its training mean,
+            and what each feature adds to it, (d,); together they add up to the logit.
         """
         points = _PATH * inputs.astype(np.float32)
         slopes = _SHARES @ self._scorer.gradients(points)
@@ -78,17 +67,18 @@ class Explainer:
         total = float(sizes.sum())
         if total > 0:
             values += residual * (sizes / total)
-            return Attribution(self._baseline, values, residual)
+            return self._baseline, values
         # No feature moves the logit, so the residual is rounding.
-        return Attribution(self._baseline + residual, values, residual)
+        return self._baseline + residual, values
 
 
 def contributions(
-    attribution: Attribution, names: tuple[str, ...], features: Float64
+    baseline: float, values: Float64, names: tuple[str, ...], features: Float64
 ) -> tuple[Contribution, ...]:
     """An attribution as named contributions.
 
     Args:
+        values: What each feature adds, (d,).
         features: Values of the features as extracted, (d,).
 
     Returns:
@@ -96,12 +86,10 @@ def contributions(
     """
     parts = [
         Contribution(name, logit, value)
-        for name, logit, value in zip(
-            names, attribution.values.tolist(), features.tolist(), strict=True
-        )
+        for name, logit, value in zip(names, values.tolist(), features.tolist(), strict=True)
     ]
     parts.sort(key=lambda part: (-abs(part.logit), part.name))
-    return Contribution(BASELINE, attribution.baseline), *parts
+    return Contribution(BASELINE, baseline), *parts
 
 
 _SURE = 0.5

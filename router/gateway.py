@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from time import perf_counter, process_time
+from typing import TYPE_CHECKING
 
 from wye.backends.numerics import in_parts
 from wye.backends.text import is_blank
@@ -16,23 +17,19 @@ from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Ranking
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.plan import Plan
-from wye.router.arms import Arms
 from wye.router.batch import Batch
-from wye.router.errors import ModelFileError, QuestionError
+from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
 from wye.router.policy import UNFAMILIAR, RoutingModel, is_nested, with_plan
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import StepSearch
-from wye.router.steps import (
-    InnerResult,
-    Passages,
-    PlannedQuestion,
-    StepSettings,
-    StepsResult,
-    step_through,
-)
+from wye.router.steps import InnerResult, StepsResult, step_through
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
+
+if TYPE_CHECKING:
+    from wye.backends.store.snapshot import Corpus
+    from wye.router.snapshot import Snapshot
 
 EMPTY_INDEX = "the index is empty"
 NO_RELEVANCE = (
@@ -63,15 +60,6 @@ def check(questions: Sequence[str], k: int = 1) -> None:
             raise QuestionError(f"{name} is not valid Unicode; send it in UTF-8.")
 
 
-def no_router() -> RoutingModel:
-    """Placeholder for a gateway without a router.
-
-    Raises:
-        ModelFileError: Always.
-    """
-    raise ModelFileError("This gateway has no router; name the route.")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
     """Questions, identified by position, of which those that go in steps wait for `finish`.
@@ -92,7 +80,6 @@ class _Course:
     """A batch with its decisions: what is needed to answer any of its questions."""
 
     batch: Batch
-    arms: Arms
     ask: Ask
     routes: Sequence[Route]
     decisions: Sequence[Decision] = ()
@@ -108,36 +95,22 @@ class _Course:
         return self.decisions[position] if self.decisions else None
 
 
+@dataclass(eq=False)
 class Gateway:
     """Answers batches of questions by a named route or by the one that the router chooses.
 
     Attributes:
-        steps: How questions are taken apart.
+        arms: Returns the version to search. Called once per batch, so a batch sees one version.
+        open_analyser: Returns the analyser. Not called for routes that need no model.
+        model: Returns the router. Not called where the route is named.
+        relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
     """
 
-    def __init__(
-        self,
-        arms: Callable[[], Arms],
-        analyser: Callable[[], Analyser],
-        fusion: FusionSettings,
-        model: Callable[[], RoutingModel] = no_router,
-        *,
-        relevance: RelevanceModel | None = None,
-    ) -> None:
-        """Wire the parts; nothing is loaded before a question needs it.
-
-        Args:
-            arms: Returns the version to search. Called once per batch, so a batch sees one version.
-            analyser: Returns the analyser. Not called for routes that need no model.
-            model: Returns the router. Not called where the route is named.
-            relevance: Model of relevance; None where none was fitted to these scores.
-        """
-        self._arms = arms
-        self._open_analyser = analyser
-        self._model = model
-        self._fusion = fusion
-        self.steps = StepSettings()
-        self._relevance = relevance
+    arms: Callable[[], "Snapshot"]
+    open_analyser: Callable[[], Analyser]
+    fusion: FusionSettings
+    model: Callable[[], RoutingModel]
+    relevance_model: RelevanceModel | None = None
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """Answer questions, in order.
@@ -166,14 +139,14 @@ class Gateway:
             As `search`.
         """
         check(questions, ask.k)
-        if ask.min_relevance > 0 and self._relevance is None:
+        if ask.min_relevance > 0 and self.relevance_model is None:
             raise QuestionError(NO_RELEVANCE)
         if ask.min_relevance > 0 and ask.route in FURTHER:
             raise QuestionError(
                 f"The relevance of hits of '{ask.route}' is unknown. Use another route, or leave "
                 "min_relevance out."
             )
-        arms, start = self._arms(), perf_counter()
+        arms, start = self.arms(), perf_counter()
         for part in in_parts(questions, len(arms)):
             if not len(arms):
                 empty = [_of_empty_index(question, ask.route, arms.version) for question in part]
@@ -184,7 +157,7 @@ class Gateway:
             routes = [decision.route for decision in decisions] or [ask.route] * len(part)
             if ask.text_only:
                 routes = [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
-            course = _Course(batch, arms, ask, routes, decisions, start)
+            course = _Course(batch, ask, routes, decisions, start)
             at_once = [row for row, route in enumerate(routes) if route != Route.STEPS]
             in_steps = [row for row, route in enumerate(routes) if route == Route.STEPS]
             rankings = self._rankings(course, at_once)
@@ -203,14 +176,14 @@ class Gateway:
             PolicyError: No route can meet the latency.
         """
         check(questions)
-        arms = self._arms()
+        arms = self.arms()
         if not len(arms):
             return [_UNDECIDED] * len(questions)
         return [
             decision
             for part in in_parts(questions, len(arms))
             for decision in self._decide(
-                Batch(arms, self._open_analyser, part, self._fusion, filter=ask.filter), ask
+                Batch(arms, self.open_analyser, part, self.fusion, filter=ask.filter), ask
             )
         ]
 
@@ -234,22 +207,22 @@ class Gateway:
             FilterError: The filter is not well formed.
         """
         check(questions, depth)
-        arms = self._arms()
+        arms = self.arms()
         replays: list[TimedArmResults] = []
         for part in in_parts(questions, len(arms)):
             batch = Batch(
-                arms, self._open_analyser, part, self._fusion, filter=filter, clock=process_time
+                arms, self.open_analyser, part, self.fusion, filter=filter, clock=process_time
             )
             positions = range(len(part))
-            every = tuple(dict.fromkeys((*ARMS, *self._fusion.arms())))
+            every = tuple(dict.fromkeys((*ARMS, *self.fusion.arms())))
             batch.parse(positions, tokens=True)  # once, for mentions and for plans
             batch.encode()
             batch.expect(every)
-            lists = lists_of(Route.STEPS, self._fusion)
+            lists = lists_of(Route.STEPS, self.fusion)
             # Search before steps, which otherwise do so while they encode.
-            batch.results(lists, positions, max(depth, self._fusion.depth))
+            batch.results(lists, positions, max(depth, self.fusion.depth))
             ask = Ask(Route.STEPS, depth, filter)
-            course = _Course(batch, arms, ask, [Route.STEPS] * len(part))
+            course = _Course(batch, ask, [Route.STEPS] * len(part))
             stepped = self._take_steps(course, positions, depth)
             coverage = batch.coverage(positions)
             results = batch.results(every, positions, depth)
@@ -260,16 +233,16 @@ class Gateway:
                 replays.append(TimedArmResults(whole, batch.seconds[row], steps, is_open))
         return replays
 
-    def _batch(self, arms: Arms, questions: Sequence[str], ask: Ask) -> Batch:
+    def _batch(self, arms: "Snapshot", questions: Sequence[str], ask: Ask) -> Batch:
         """A batch that expects the arms of its route; with `Route.AUTO`, of any route."""
         auto = ask.route == Route.AUTO
-        ahead = self._fusion.arms() if auto else self._lists(ask.route)
-        fusion, filter_ = self._fusion, ask.filter
-        return Batch(arms, self._open_analyser, questions, fusion, filter=filter_, ahead=ahead)
+        ahead = self.fusion.arms() if auto else self._lists(ask.route)
+        fusion, filter_ = self.fusion, ask.filter
+        return Batch(arms, self.open_analyser, questions, fusion, filter=filter_, ahead=ahead)
 
     def _decide(self, batch: Batch, ask: Ask) -> list[Decision]:
         """Score the questions, compare the scores with the thresholds, and look for plans."""
-        model, positions = self._model().at(ask.point), range(len(batch.questions))
+        model, positions = self.model().at(ask.point), range(len(batch.questions))
         features = batch.columns(
             positions,
             model.needs,
@@ -311,11 +284,11 @@ class Gateway:
             elif route == Route.HYBRID:
                 ranked = batch.hybrid(rows, k)
             else:
-                results = batch.results(arms, rows, max(k, self._fusion.depth))
+                results = batch.results(arms, rows, max(k, self.fusion.depth))
                 decisions = [course.decision(row) for row in rows]
                 with batch.stage("fusing", rows):
                     scores = [decision.score if decision else None for decision in decisions]
-                    ranked = fuse_all(results, self._fusion, scores, k)
+                    ranked = fuse_all(results, self.fusion, scores, k)
             rankings.update(zip(rows, ranked, strict=True))
         return rankings
 
@@ -327,58 +300,52 @@ class Gateway:
         stepped = self._take_steps(course, positions, self._wanted(course.ask))
         if course.ask.explain:
             with batch.stage("explaining", positions):
-                passages = course.arms.passages
-                stepped = {row: _with_sentences(own, passages) for row, own in stepped.items()}
+                corpus = batch.arms.corpus
+                stepped = {row: _with_sentences(own, corpus) for row, own in stepped.items()}
         return self._replies(course, stepped)
 
     def _lists(self, route: Route) -> tuple[Route, ...]:
         """The arms whose rankings a route is made of."""
-        return (route,) if route in (*ARMS, *FURTHER) else lists_of(route, self._fusion)
+        return (route,) if route in (*ARMS, *FURTHER) else lists_of(route, self.fusion)
 
     def _wanted(self, ask: Ask) -> int:
         """How many hits a ranking needs, so that relevance can be judged."""
-        return max(ask.k, FIRST) if self._relevance else ask.k
+        return max(ask.k, FIRST) if self.relevance_model else ask.k
 
     def _take_steps(
         self, course: _Course, positions: Sequence[int], k: int
     ) -> dict[int, StepsResult]:
         """Answer some questions by fusion, then improve on that by searches for their parts."""
-        batch, arms = course.batch, course.arms
-        lists = lists_of(Route.STEPS, self._fusion)
-        depth = max(k, self._fusion.depth)
-        questions = [batch.questions[position] for position in positions]
-        known = batch.plans(positions)
+        batch = course.batch
+        lists = lists_of(Route.STEPS, self.fusion)
+        depth = max(k, self.fusion.depth)
+        plans = batch.plans(positions)
         batch.prepare(positions, lists)
         batch.encode()
-        plans = [known.get(position, _NO_PLAN) for position in positions]
-        encoded = dict(zip(batch.questions, batch.encoded, strict=True))
+        by_question = {batch.questions[p]: plans.get(p, _NO_PLAN) for p in positions}
 
         @cache
         def whole() -> dict[str, InnerResult]:
             inner = {}
             results = batch.results(lists, positions, depth)
             with batch.stage("fusing", positions):
-                for result, plan in zip(results, plans, strict=True):
+                for result in results:
+                    plan = by_question[result.query.text]
                     deep = depth if plan.steps or plan.open else k
-                    (ranking,) = fuse_all([result], self._fusion, [None], deep)
+                    (ranking,) = fuse_all([result], self.fusion, [None], deep)
                     inner[result.query.text] = InnerResult(ranking, result.query.vector)
             return inner
 
-        def base(question: str) -> InnerResult:
-            return whole()[question]
-
-        planned = [
-            PlannedQuestion(question, plan, partial(base, question))
-            for question, plan in zip(questions, plans, strict=True)
-        ]
-        search = StepSearch(
-            arms, course.ask.filter, self._open_analyser, self._fusion, encoded, whole, self.steps
-        )
         with batch.stage("steps", positions):
             stepped = step_through(
-                planned, search, arms.passages, k, self.steps, is_late=course.is_late
+                by_question,
+                StepSearch(batch, whole),
+                whole,
+                batch.arms,
+                k,
+                is_late=course.is_late,
             )
-        return dict(zip(positions, stepped, strict=True))
+        return {position: stepped[batch.questions[position]] for position in positions}
 
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
         """Judge the relevance of rankings, by position, and make replies of them."""
@@ -395,7 +362,7 @@ class Gateway:
                 ranking=ranking,
                 arms=batch.arms_of(row),
                 seconds=batch.seconds[row],
-                version=course.arms.version,
+                version=course.batch.arms.version,
                 explanation=batch.explain(row, ranking) if ask.explain else None,
                 decision=course.decision(row),
                 chain=answer.chain,
@@ -407,19 +374,19 @@ class Gateway:
 
     def _judge(self, course: _Course, rankings: Mapping[int, Ranking]) -> dict[int, Judgement]:
         """Relevance and answerability of each ranking; empty without a relevance model."""
-        if self._relevance is None:
+        if self.relevance_model is None:
             return dict.fromkeys(rankings, Judgement())
         batch = course.batch
         with batch.stage("relevance", [*rankings]):
             ids = [id_ for ranking in rankings.values() for id_ in ranking.ids()]
-            texts = iter(course.arms.texts(ids))
+            texts = iter(course.batch.arms.texts(ids))
             evidence = []
             for row, ranking in rankings.items():
                 first = [*islice(texts, len(ranking.hits))]
                 dense = batch.arms_of(row).get(Route.DENSE)
                 question, route = batch.questions[row], course.routes[row]
                 evidence.append(RouteRanking(question, route, ranking, first, dense))
-            return dict(zip(rankings, self._relevance.judge(evidence), strict=True))
+            return dict(zip(rankings, self.relevance_model.judge(evidence), strict=True))
 
 
 def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
@@ -442,13 +409,15 @@ def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
     ]
 
 
-def _with_sentences(stepped: StepsResult, passages: Passages) -> StepsResult:
+def _with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:
     """Fill in the texts of the sentences that gave the candidates."""
     chain = tuple(
         replace(
             step,
             candidates=tuple(
-                replace(name, sentence=passages.sentence(name.row)) if name.row >= 0 else name
+                replace(name, sentence=corpus.sentence_texts([name.row])[0])
+                if name.row >= 0
+                else name
                 for name in step.candidates
             ),
         )

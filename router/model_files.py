@@ -16,13 +16,12 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from wye.backends.files import canonical_json, write_atomically
-from wye.router.errors import FeatureError, ModelFileError, PolicyError
+from wye.router.errors import ModelFileError, PolicyError
 from wye.router.policy import Policy, RoutingModel
 from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard, Trees
 from wye.router.types import Route, Thresholds
@@ -138,14 +137,17 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
             f"build computes {schema_id}. Retrain with `wye train`, or point --router at a "
             "matching one."
         )
-    try:
-        columns = columns_of(manifest.features, names)
-    except FeatureError as error:
-        raise ModelFileError(f"Router '{manifest.title}' cannot be used: {error}") from None
+    column_of = {name: column for column, name in enumerate(names)}
+    if missing := [name for name in manifest.features if name not in column_of]:
+        raise ModelFileError(
+            f"Router '{manifest.title}' cannot be used: This build does not compute "
+            f"{', '.join(missing)}, which the router needs. Retrain with `wye train`, or use the "
+            "build that it was trained with."
+        )
     members, familiarity = _models(content[WEIGHTS], manifest, folder / WEIGHTS)
     scorer = Scorer(
         names=manifest.features,
-        columns=columns,
+        columns=np.array([column_of[name] for name in manifest.features], np.int64),
         width=len(names),
         standard=Standard(np.array(manifest.mean), np.array(manifest.scale), manifest.clip),
         members=members,
@@ -354,22 +356,6 @@ def _models(
     if precision.shape != (count, count) or limit.shape != (1,):
         raise ModelFileError(f"'{path}' has statistics of other features; retrain.")
     return members, Familiarity(precision, float(limit[0]))
-
-
-def columns_of(names: Sequence[str], available: Sequence[str]) -> NDArray[np.int64]:
-    """The columns of some features among those that this build computes.
-
-    Raises:
-        FeatureError: A feature is missing.
-    """
-    column_of = {name: column for column, name in enumerate(available)}
-    missing = [name for name in names if name not in column_of]
-    if missing:
-        raise FeatureError(
-            f"This build does not compute {', '.join(missing)}, which the router needs. Retrain "
-            "with `wye train`, or use the build that it was trained with."
-        )
-    return np.array([column_of[name] for name in names], np.int64)
 
 
 def _files_of(router: TrainedRouter, name: str, version: str) -> dict[str, bytes]:

@@ -364,11 +364,11 @@ class RoutingModel:
                 and may_take_steps(choice, score, share, thresholds, budget, nested=is_nested),
             )
             if explain and known[row]:
-                attribution = self._explainer.attribute(inputs[row], logit)
+                baseline, values = self._explainer.attribute(inputs[row], logit)
                 shown = features[row][scorer.columns]
                 decision = replace(
                     decision,
-                    contributions=contributions(attribution, scorer.names, shown),
+                    contributions=contributions(baseline, values, scorer.names, shown),
                     nearest_change=nearest_change(score, thresholds, policy.simple),
                 )
             decisions.append(decision)

@@ -296,11 +296,6 @@ class Trees:
         """The least number of features that covers every split."""
         return int(self._feature.max()) + 1
 
-    @property
-    def baseline(self) -> float:
-        """Logit of the roots' mean: the logit before any feature is known."""
-        return _logit_of(float(self._value[self._roots].mean()))
-
     def logit(self, x: Float64) -> float:
         """The logit of z-scored features (d,)."""
         single, node = x.astype(np.float32), self._roots
@@ -324,8 +319,8 @@ class Trees:
             node = below
         moved /= len(self._roots)
         change = float(moved.sum())
-        rise = _logit_of(float(self._value[node].mean())) - self.baseline
-        return moved * (rise / change) if change else moved
+        roots, leaves = (_logit_of(float(self._value[each].mean())) for each in (self._roots, node))
+        return moved * ((leaves - roots) / change) if change else moved
 
     def _step(self, x: Floats, node: NDArray[np.intp]) -> NDArray[np.intp]:
         goes_left = x.take(self._feature.take(node)) <= self._threshold.take(node)

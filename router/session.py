@@ -164,19 +164,6 @@ class Session:
         return len(self.snapshot)
 
     @property
-    def fault(self) -> str:
-        """Why the version in view is not the last committed one; "" if it is."""
-        return self.index.fault
-
-    def check_files(self) -> None:
-        """Check by their lengths that the files of the version in view can still be read.
-
-        Raises:
-            IndexDamagedError: A file is missing or cut short; the message names it.
-        """
-        self.index.check_files()
-
-    @property
     def analyser(self) -> Analyser:
         """The analyser, checked against the index.
 
@@ -212,10 +199,10 @@ class Session:
         """The gateway that answers questions; made anew, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
-            analyser=lambda: self.analyser,
+            open_analyser=lambda: self.analyser,
             fusion=self.settings.fusion,
             model=lambda: self.router,
-            relevance=self.relevance,
+            relevance_model=self.relevance,
         )
 
     @property
@@ -273,8 +260,8 @@ class Session:
         """The router's policy; None until a question needs the router."""
         return self._router.policy if self._router else None
 
-    def files(self) -> Mapping[str, object] | None:
-        """See `stored_files` and `waits` of the store; None for an index on other servers.
+    def files(self) -> Mapping[str, object]:
+        """See `stored_files` and `waits` of the store.
 
         Raises:
             IndexDamagedError: The index cannot be read.
@@ -287,11 +274,6 @@ class Session:
         for arm in ARMS if self.count else ():
             self.snapshot.retriever(arm)
 
-    @property
-    def outgrown(self) -> int:
-        """`Snapshot.outgrown` of the version in view."""
-        return self.snapshot.outgrown
-
     def keep_derived(self) -> None:
         """Write the files of `wye.backends.store.derived` before a question has to wait for them.
 
@@ -301,7 +283,7 @@ class Session:
             return
         if self.snapshot.corpus.two is None:
             self.build()
-        elif self.outgrown:
+        elif self.snapshot.outgrown:
             Snapshot.derive(self.index, self.settings)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -387,13 +369,7 @@ class Session:
 
 
 def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
-    """The router of the settings, for work without an index.
-
-    Raises:
-        ModelFileError: The router is missing, damaged, or was trained on other features; or the
-            thresholds file is missing, damaged or another router's.
-        ModelError: A model that features are made of is missing or damaged.
-    """
+    """The router of the settings, for work without an index; raises as `Session.router`."""
     own = _own_router(settings, models.analyser(settings.analyser), models)
     return _under_thresholds(own, settings.router)
 

@@ -1,11 +1,14 @@
 """Everything derived from one version of an index: the arms that a question needs of it."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from threading import RLock
-from typing import Self
+from typing import Protocol, Self
+
+import numpy as np
 
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
@@ -16,15 +19,32 @@ from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.index import PassageStore
 from wye.backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
 from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.local_walk import LocalWalk
 from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.types import Mask, Retriever, TextScorer, WordCoverage
-from wye.router.arms import FurtherArm
+from wye.backends.types import (
+    Float32,
+    Int64,
+    Mask,
+    Query,
+    Ranking,
+    Retriever,
+    TextScorer,
+    WordCoverage,
+)
 from wye.router.settings import Settings
-from wye.router.step_search import CorpusPassages
 from wye.router.types import ARMS, Route
+
+
+class FurtherArm(Retriever, Protocol):
+    """An arm that is asked only where it is named."""
+
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
+        """Why the passages of a ranking have their ranks."""
+        ...
+
 
 FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
     Route.CLUE: lambda graph: import_module("wye.backends.papers.clue").ClueRetriever(graph),
@@ -130,10 +150,27 @@ class Snapshot:
             return self.further(arm)
         raise ValueError(f"'{arm}' is not a single arm")
 
-    @property
-    def passages(self) -> CorpusPassages:
-        """Names and sentences of passages, for steps."""
-        return CorpusPassages(self.corpus)
+    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
+        """A passage's title, then the entities of its sentences nearest to a vector (d,).
+
+        Each name comes with the row of its sentence, -1 for the title.
+        """
+        corpus = self.corpus
+        (row,) = corpus.rows([id_])
+        names = [(corpus.titles[row], -1)]
+        start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
+        cosines = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
+        for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
+            sentence = start + nearest
+            names += [(name, sentence) for name in corpus.entities.of(sentence)]
+        return names
+
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+        """Mask (n,) of the passages whose ids are in these rows of a list."""
+        corpus = self.corpus
+        mask = np.zeros(len(corpus), bool)
+        mask[rows if ids is corpus.ids else corpus.rows([ids[row] for row in rows])] = True
+        return mask
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Title and text of passages, in the order asked for."""

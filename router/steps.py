@@ -15,14 +15,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from wye.backends.types import Float32, Int64, Mask, Ranking, Source
+from wye.backends.types import Float32, Int64, Ranking, Source
 from wye.featurizer.plan import Plan, Step, filled, walk
 from wye.featurizer.question import words
 from wye.featurizer.types import Span
 from wye.router.fusion import numbered
 from wye.router.types import Candidate, ChainStep, FusedHit, Route
+
+if TYPE_CHECKING:
+    from wye.router.snapshot import Snapshot
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80
@@ -66,6 +69,9 @@ class StepSettings:
     open_weight: float = 0.5
 
 
+STEPS = StepSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class InnerResult:
     """The result of one search.
@@ -77,20 +83,6 @@ class InnerResult:
 
     ranking: Ranking
     vector: Float32
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedQuestion:
-    """A question to be answered.
-
-    Attributes:
-        base: Gives the inner route's result for the whole question; the answer to an empty plan.
-            It is first called when names are encoded, or for an open plan.
-    """
-
-    question: str
-    plan: Plan
-    base: Callable[[], InnerResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,25 +131,9 @@ class SubQuestion:
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
 """Searches for sub-questions, all under the same filter; returns results in their order."""
 Results = Mapping[SubQuestion, InnerResult]
-
-
-class Passages(Protocol):
-    """Access to the names and sentences of passages."""
-
-    def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
-        """A passage's title, then the entities of its sentences nearest to a vector.
-
-        Each name comes with the row of its sentence, -1 for the title.
-        """
-        ...
-
-    def sentence(self, row: int) -> str:
-        """The text of a sentence."""
-        ...
-
-    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
-        """Mask (n,) of the passages whose ids are in these rows of a list."""
-        ...
+Whole = Callable[[], Mapping[str, InnerResult]]
+"""Gives the inner route's result for each whole question. It is first called when names are
+encoded, for an open plan, or for the answer."""
 
 
 @dataclass(slots=True)
@@ -174,8 +150,8 @@ class _Course:
 
     question: str
     plan: Plan
-    base: Callable[[], InnerResult]
-    passages: Passages
+    whole: Whole
+    passages: "Snapshot"
     settings: StepSettings
     searches: dict[SubQuestion, None] = field(default_factory=dict)
     names: dict[SubQuestion, set[tuple[Step, str]]] = field(default_factory=dict)
@@ -214,17 +190,17 @@ class _Course:
                 self.names.setdefault(single, set()).add((part, candidate.name))
         for step, candidates in self.candidates.items():
             for candidate in candidates:
-                single = self._with_names("single", {step: [candidate]}, self._whole)
+                single = self._with_names("single", {step: [candidate]}, self._all)
                 confidences[single] = candidate.confidence
         if self.plan.open:
             step = Step((len(self.question), len(self.question)), "open", "free")
-            whole = SubQuestion(self.question, self._whole)
-            if candidates := self._candidates(step, whole, {whole: self.base()}):
+            asked = SubQuestion(self.question, self._all)
+            if candidates := self._candidates(step, asked, {asked: self.whole()[self.question]}):
                 self.candidates[step] = candidates
         joint = []
         for level in sorted({step.level for step in self.candidates}):
             names = {step: names for step, names in self.candidates.items() if step.level <= level}
-            joint.append(self._with_names("joint", names, self._whole))
+            joint.append(self._with_names("joint", names, self._all))
         surest_first = sorted(confidences, key=lambda single: -confidences[single])
         return self._within_limit([*joint, *surest_first])
 
@@ -237,7 +213,7 @@ class _Course:
 
     def result(self, results: Results, k: int) -> StepsResult:
         """The final ranking, from all results."""
-        whole = self.base().ranking
+        whole = self.whole()[self.question].ranking
         if not self.searches:
             return StepsResult(replace(whole, hits=whole.hits[:k]))
         finished = [search for search in self.searches if search in results]
@@ -323,7 +299,7 @@ class _Course:
         )
 
     @property
-    def _whole(self) -> Span:
+    def _all(self) -> Span:
         return 0, len(self.question)
 
     def _within_limit(self, searches: Sequence[SubQuestion]) -> list[SubQuestion]:
@@ -354,7 +330,7 @@ class _Course:
         compared = self.parts[0].span[0], self.parts[-1].span[1]
         words = name or self.question[slice(*part.span)]
         kind: Literal["single", "part"] = "single" if name else "part"
-        return SubQuestion(self.question, self._whole, kind, ((compared, (words,)),))
+        return SubQuestion(self.question, self._all, kind, ((compared, (words,)),))
 
     def _candidates(
         self, step: Step, search: SubQuestion, results: Results, *, first_only: bool = False
@@ -402,24 +378,27 @@ class _Course:
 
 
 def step_through(
-    questions: Sequence[PlannedQuestion],
+    plans: Mapping[str, Plan],
     search: Search,
-    passages: Passages,
+    whole: Whole,
+    passages: "Snapshot",
     k: int,
-    settings: StepSettings,
     *,
+    settings: StepSettings = STEPS,
     is_late: Callable[[], bool] = lambda: False,
-) -> list[StepsResult]:
+) -> dict[str, StepsResult]:
     """Answer questions by their plans; an answer does not depend on the other questions.
 
     Args:
-        search: The inner route.
+        plans: Question -> its plan; one with an empty plan is answered by the inner route.
+        search: The inner route, for parts of questions.
+        passages: Gives the names in passages.
         k: Hits per question, at least 1.
         is_late: Whether to stop; checked before each round. The results so far are used.
     """
     courses = {
-        planned.question: _Course(planned.question, planned.plan, planned.base, passages, settings)
-        for planned in questions
+        question: _Course(question, plan, whole, passages, settings)
+        for question, plan in plans.items()
     }
     results: dict[SubQuestion, InnerResult] = {}
     rounds = [
@@ -429,8 +408,7 @@ def step_through(
         searches = [sub for course in courses.values() for sub in next_searches(course)]
         if searches and not is_late():
             results.update(zip(searches, search(searches), strict=True))
-    answers = {question: course.result(results, k) for question, course in courses.items()}
-    return [answers[planned.question] for planned in questions]
+    return {question: course.result(results, k) for question, course in courses.items()}
 
 
 _WORD = re.compile(r"\w+")

@@ -4,6 +4,7 @@ import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import perf_counter
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from wye.backends.errors import BackendError
 from wye.featurizer.errors import FeaturizerError
-from wye.router.deriving import Deriving
+from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
 from wye.router.session import Session
@@ -74,7 +75,7 @@ class IndexCollection(Collection):
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
         super().__init__(name)
         self._open = open_
-        self._deriving: Deriving | None = None
+        self._deriving: BaseProcess | None = None
         self._derived_for = 0  # passages on top of the base when `_deriving` was started
 
     def load(self) -> None:
@@ -99,8 +100,8 @@ class IndexCollection(Collection):
         give_back()
         self.faults[INDEX] = ""
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
-        if session.fault:
-            LOG.error("index damaged", extra={"collection": self.name, "error": session.fault})
+        if fault := session.index.fault:
+            LOG.error("index damaged", extra={"collection": self.name, "error": fault})
 
     def renew(self) -> bool:
         """Move to the newest thresholds and the newest version while searches go on.
@@ -124,14 +125,15 @@ class IndexCollection(Collection):
     def close(self) -> None:
         """End the derivation, if one runs, and close the session."""
         if self._deriving is not None:
-            self._deriving.stop()
+            self._deriving.kill()
+            self._deriving.join()
         super().close()
 
     def _derive(self, session: Session) -> None:
         """Start to derive a newer base if the present one was outgrown."""
-        if self._deriving is not None and self._deriving.is_running:
+        if self._deriving is not None and self._deriving.is_alive():
             return
-        outgrown = session.outgrown
+        outgrown = session.snapshot.outgrown
         # A base that could not be kept is tried again once twice as many passages are on top.
         if outgrown > 2 * self._derived_for:
             started = self._tried(BASE, lambda: _deriving(session))
@@ -143,7 +145,7 @@ class IndexCollection(Collection):
     def _check_files(self, session: Session) -> None:
         """Update `gone`: whether the texts of passages can still be read."""
         try:
-            session.check_files()
+            session.index.check_files()
             gone = ""
         except BackendError as error:
             gone = f"The index of '{self.name}' can no longer be read. {error}"
@@ -183,9 +185,9 @@ def _built(session: Session | None) -> Session | None:
     return session
 
 
-def _deriving(session: Session) -> Deriving:
+def _deriving(session: Session) -> BaseProcess:
     try:
-        return Deriving(session.folder, session.settings)
+        return start_deriving(session.folder, session.settings)
     except OSError as error:
         raise ServiceError(
             f"The index has outgrown its base, and no process can be started to make a later one "

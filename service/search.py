@@ -120,8 +120,8 @@ class Collection(ABC):
         facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
         if session is not None:
             facts |= {"index_version": session.version, "passages": session.count}
-            if session.fault:
-                facts["note"] = session.fault
+            if session.index.fault:
+                facts["note"] = session.index.fault
         if not self.has_index:
             facts["index"] = False
         if self.policy is not None:

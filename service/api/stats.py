@@ -221,8 +221,6 @@ def _files(collection: Collection) -> FilesValue | None:
         counts = collection.session.files()
     except BackendError:  # /ready says what is wrong
         return None
-    if counts is None:
-        return None
     mapped = mapped_bytes(collection.session.folder / FOLDER)
     return FilesValue.model_validate({**counts, "mapped_bytes": mapped})
 

@@ -94,7 +94,7 @@ class Index:
     @property
     def fault(self) -> str:
         """Why the version in view is not the last commit; "" if it is."""
-        return self._session.fault
+        return self._session.index.fault
 
     @_errors()
     def add(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import cast
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from wye.featurizer.encoder import EncodedText, pool_spans
 from wye.featurizer.types import Parse, Span, Syntax, T, Token
 from wye.router.evidence import COLUMNS
 from wye.router.policy import Policy, RoutingModel, decide
+from wye.router.snapshot import Snapshot
 from wye.router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
@@ -121,25 +123,13 @@ class FakeGraphBatch:
         return Explanation((), (), ())
 
 
-class FakePassages:
-    """Passages without sentences; the title of p0 is "Name a", of p1 "Name b", and so on."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
-        del vector, sentences
-        return [(f"Name {chr(ord('a') + int(id_[1:]))}", -1)]
-
-    def sentence(self, row: int) -> str:
-        raise NotImplementedError
-
-    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
-        return np.isin(np.arange(self._count), [int(ids[row][1:]) for row in rows])
-
-
 class FakeArms:
-    """A version with some passages; any filter excludes the first one."""
+    """A version with some passages; any filter excludes the first one.
+
+    The passages have no sentences; the title of p0 is "Name a", of p1 "Name b", and so on.
+    """
+
+    corpus = None
 
     version = 3
 
@@ -149,6 +139,11 @@ class FakeArms:
         self.dense = FakeArm(Route.DENSE, count, self.log)
         self.lexical = FakeArm(Route.LEXICAL, count, self.log)
         self.graph = FakeGraph(count, self.log)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """This, for what takes a snapshot."""
+        return cast("Snapshot", self)
 
     def __len__(self) -> int:
         return self._count
@@ -170,9 +165,12 @@ class FakeArms:
             for text, own in zip(texts, ids, strict=True)
         ]
 
-    @property
-    def passages(self) -> "FakePassages":
-        return FakePassages(self._count)
+    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
+        del vector, sentences
+        return [(f"Name {chr(ord('a') + int(id_[1:]))}", -1)]
+
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+        return np.isin(np.arange(self._count), [int(ids[row][1:]) for row in rows])
 
     @property
     def asked(self) -> list[tuple[str, int, int]]:

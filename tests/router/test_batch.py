@@ -44,7 +44,7 @@ def arms() -> FakeArms:
 
 @pytest.fixture
 def batch(arms: FakeArms) -> Batch:
-    return Batch(arms, FakeAnalyser, QUESTIONS, FusionSettings(), ahead=[Route.GRAPH])
+    return Batch(arms.snapshot, FakeAnalyser, QUESTIONS, FusionSettings(), ahead=[Route.GRAPH])
 
 
 def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:
@@ -163,7 +163,7 @@ def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
     snapshot, words = Snapshot(index, Settings()), Hashed()
-    (reply,) = Gateway(lambda: snapshot, lambda: words, FusionSettings()).search(
+    (reply,) = Gateway(lambda: snapshot, lambda: words, FusionSettings(), ToFusion).search(
         [question], Ask(Route.FUSION, 3)
     )
     assert ("parsing" in reply.seconds) == is_parsed
@@ -202,7 +202,7 @@ def models() -> Naming:
 
 @pytest.fixture
 def named(models: Naming) -> Batch:
-    return Batch(FakeArms(4), lambda: models, TEXTS, FusionSettings())
+    return Batch(FakeArms(4).snapshot, lambda: models, TEXTS, FusionSettings())
 
 
 def test_each_step_is_taken_once(models: Naming, named: Batch) -> None:
@@ -251,7 +251,9 @@ NESTED = "who designed the bridge that spans the Neretva"
 
 def models_run(questions: Sequence[str], models: Encoding) -> list[tuple[str, int]]:
     """The models in the order in which they ran for a router that reads the text arms' lists."""
-    batch = Batch(FakeArms(4), lambda: models, questions, FusionSettings(), ahead=[Route.GRAPH])
+    batch = Batch(
+        FakeArms(4).snapshot, lambda: models, questions, FusionSettings(), ahead=[Route.GRAPH]
+    )
     batch.columns(range(len(questions)), TEXT_SIGNALS, may_step=True)
     return models.calls
 
@@ -279,7 +281,7 @@ class Linking(FakeGraph):
 def test_mentions_are_each_there_once_and_those_that_need_it_are_encoded(models: Naming) -> None:
     arms = FakeArms(4)
     arms.graph = Linking(4, arms.log)
-    batch = Batch(arms, lambda: models, TEXTS, FusionSettings())
+    batch = Batch(arms.snapshot, lambda: models, TEXTS, FusionSettings())
     batch.prepare(EVERYONE, [Route.GRAPH])
     batch.prepare(EVERYONE, [Route.GRAPH])
     assert models.calls == [("encode", 3), ("parse", 3), ("Rome", 1)]

@@ -7,7 +7,6 @@ import pytest
 
 from wye.backends.types import Float64
 from wye.router.errors import FeatureError
-from wye.router.model_files import columns_of
 from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer
 
 Tensors = Callable[..., dict[str, Floats]]
@@ -164,12 +163,6 @@ def test_a_feature_that_nobody_looks_at_may_be_anything(scorer: Scorer, features
     before = scorer.scores(features)
     features[:, 0] = np.nan
     assert (scorer.scores(features) == before).all()
-
-
-def test_features_are_found_by_name() -> None:
-    assert columns_of(["c", "a"], ["a", "b", "c"]).tolist() == [2, 0]
-    with pytest.raises(FeatureError, match="does not compute d, e"):
-        columns_of(["d", "a", "e"], ["a"])
 
 
 def test_the_order_and_shape_of_members_is_free(scorer: Scorer, features: Float64) -> None:

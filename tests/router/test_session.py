@@ -27,7 +27,7 @@ from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
-from wye.router.deriving import LOCK, Deriving, derive
+from wye.router.deriving import LOCK, derive, start_deriving
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.model_files import read_policy, save_policy
@@ -369,8 +369,9 @@ def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     assert session.snapshot.base is first.snapshot
     assert session.snapshot.outgrown == 2
     assert session.reload() is None
-    process = Deriving(folder, session.settings)
-    process.stop()
+    process = start_deriving(folder, session.settings)
+    process.kill()
+    process.join()
     assert session.reload() is None, "what is not whole is no base"
     derive(folder, session.settings)
     later = session.reload()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.router.fakes import FakeAnalyser, FakeArms
 from wye.backends.types import Query, RankedHit, Ranking
 from wye.featurizer.encoder import EncodedText
+from wye.router.batch import Batch
 from wye.router.fusion import FusionSettings
 from wye.router.step_search import StepSearch
 from wye.router.steps import InnerResult, StepSettings, SubQuestion
@@ -58,18 +59,11 @@ def words() -> ByWord:
 
 @pytest.fixture
 def search(words: ByWord) -> StepSearch:
-    encoded = {QUESTION: words.encode_with_states([QUESTION])[0]}
+    batch = Batch(FakeArms().snapshot, lambda: words, [QUESTION], FusionSettings())
+    batch.encode()
     whole = InnerResult(Ranking("fusion", (RankedHit("p0", 1.0, 1),)), np.ones(2, np.float32))
     words.calls.clear()
-    return StepSearch(
-        FakeArms(),
-        None,
-        lambda: words,
-        FusionSettings(),
-        encoded,
-        lambda: {QUESTION: whole},
-        StepSettings(encoded=2, depth=3),
-    )
+    return StepSearch(batch, lambda: {QUESTION: whole}, StepSettings(encoded=2, depth=3))
 
 
 def test_a_phrase_takes_no_pass_of_a_model(search: StepSearch, words: ByWord) -> None:
@@ -118,7 +112,7 @@ def test_names_of_several_places_move_the_question_each(search: StepSearch, word
     puts = ((VERB, ("Ann",)), (NAME, ("Cyrus", "Bob")))
     (found,) = search([SubQuestion(QUESTION, (0, len(QUESTION)), "joint", puts)])
     assert words.calls == [("encode", 2)]
-    own = search.encoded[QUESTION].vector
+    own = search.batch.encoded[QUESTION].vector
     texts = ["who Ann the land of Bo", "who leads the land of Cyrus, Bob"]
     one, two = (text.vector - own for text in words.encode_with_states(texts))
     assert found.vector.tolist() == pytest.approx(_unit(*(own + one + two)), rel=1e-5)
@@ -133,8 +127,7 @@ def test_a_phrase_with_names_is_moved_by_them(search: StepSearch, words: ByWord)
 
 
 def test_one_name_is_left_to_the_text_arms_among_what_may_have_it(search: StepSearch) -> None:
-    arms = search.arms
-    assert isinstance(arms, FakeArms)
+    arms = cast("FakeArms", search.batch.arms)
     (found,) = search([_with(PHRASE, "Ann")])
     assert {name for name, _, _ in arms.log} == {Route.DENSE, Route.LEXICAL}
     lexical = {
@@ -147,7 +140,7 @@ def test_words_of_the_question_may_stand_alone(search: StepSearch, words: ByWord
     puts = ((PHRASE, ("land",)),)
     (found,) = search([SubQuestion(QUESTION, (0, len(QUESTION)), "part", puts)])
     phrase, share = np.array(_unit(11 / 4, 5 / 4)), 14 / len(QUESTION)
-    expected = search.encoded[QUESTION].vector + share * (np.array([1.0, 0]) - phrase)
+    expected = search.batch.encoded[QUESTION].vector + share * (np.array([1.0, 0]) - phrase)
     assert found.vector.tolist() == pytest.approx(_unit(*expected), rel=1e-5)
     assert words.calls == []
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from zlib import crc32
 
 import numpy as np
@@ -10,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.types import Float32, Int64, Mask, RankedHit, Ranking, Source
+from wye.backends.types import Float32, RankedHit, Ranking, Source
 from wye.featurizer.plan import Plan, Step
+from wye.router.snapshot import Snapshot
 from wye.router.steps import (
     OUT_OF_TIME,
     InnerResult,
-    PlannedQuestion,
     StepSettings,
     StepsResult,
     SubQuestion,
+    Whole,
     fits,
     is_date,
     is_quantity,
@@ -91,8 +91,11 @@ class MadeUp:
             Ranking("fusion", tuple(hits), len(self._allowed)), np.ones(2, np.float32)
         )
 
+    def whole(self, questions: Iterable[str]) -> Whole:
+        return lambda: {text: self.find(text) for text in questions}
 
-class Names:
+
+class Names(Snapshot):
     """Passages with the names that they are said to hold, and else one of their own."""
 
     def __init__(self, names: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -105,12 +108,6 @@ class Names:
         own = self._names.get(id_, [f"Title of {id_[1:]}", "Somebody", "Sunday"])
         return [(name, place - 1) for place, name in enumerate(own[: 1 + sentences])]
 
-    def sentence(self, row: int) -> str:
-        raise NotImplementedError
-
-    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
-        raise NotImplementedError
-
 
 def _answer(
     questions: Sequence[str],
@@ -119,8 +116,17 @@ def _answer(
     k: int = DEPTH,
     settings: StepSettings | None = None,
 ) -> list[StepsResult]:
-    planned = [PlannedQuestion(text, PLANS[text], partial(search.find, text)) for text in questions]
-    return step_through(planned, search, names or Names(), k, settings or StepSettings())
+    plans = {text: PLANS[text] for text in questions}
+    settings = settings or StepSettings()
+    found = step_through(
+        plans,
+        search,
+        search.whole(plans),
+        Names() if names is None else names,
+        k,
+        settings=settings,
+    )
+    return [found[text] for text in questions]
 
 
 def _asked(search: MadeUp) -> list[tuple[str, str]]:
@@ -298,9 +304,9 @@ def test_a_chain_that_goes_round_in_circles_ends() -> None:
         step = _step(question, phrase, step)
     names = Names({f"p{n}": ["Ann", "Bo", "the friend of Ann", "the Bo"] for n in range(40)})
     search = MadeUp()
-    planned = [PlannedQuestion(question, Plan((step,)), partial(search.find, question))]
-    settings = StepSettings(levels=3, sentences=3)
-    (found,) = step_through(planned, search, names, DEPTH, settings)
+    settings, whole = StepSettings(levels=3, sentences=3), search.whole([question])
+    plans = {question: Plan((step,))}
+    (found,) = step_through(plans, search, whole, names, DEPTH, settings=settings).values()
     around = "Who is the friend of the friend of Bo?"
     # Nobody stands for two persons of one chain.
     assert search.asked == [["the friend of Ann"], ["the friend of Bo"], [around] * 2]
@@ -324,25 +330,25 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
         seen += 1
         return seen > looks
 
-    planned = [
-        PlannedQuestion(text, PLANS[text], partial(search.find, text)) for text in (NESTED, PLAIN)
-    ]
-    nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
+    plans = {text: PLANS[text] for text in (NESTED, PLAIN)}
+    whole = search.whole(plans)
+    found = step_through(plans, search, whole, Names(), DEPTH, is_late=is_late)
+    nested, plain = found.values()
     assert len(search.asked) == min(looks, 3)
     assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
     assert len(nested.ranking.hits) == DEPTH
     assert plain == StepsResult(search.find(PLAIN).ranking)
     if not looks:
-        found = [(hit.id, hit.score) for hit in nested.ranking.hits]
-        assert found == [(hit.id, hit.score) for hit in search.find(NESTED).ranking.hits]
+        hits = [(hit.id, hit.score) for hit in nested.ranking.hits]
+        assert hits == [(hit.id, hit.score) for hit in search.find(NESTED).ranking.hits]
 
 
 def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
     search = MadeUp({PLAIN: ["p1", "p2"]})
     names = Names({"p1": ["Paris", "Seine", "12 km"], "p2": ["Lyon"]})
-    planned = [PlannedQuestion(PLAIN, Plan(open=True), partial(search.find, PLAIN))]
+    plans, whole = {PLAIN: Plan(open=True)}, search.whole([PLAIN])
     settings = StepSettings(open_weight=1.0)
-    (found,) = step_through(planned, search, names, DEPTH, settings)
+    (found,) = step_through(plans, search, whole, names, DEPTH, settings=settings).values()
     (asked,) = search.asked
     assert sorted(asked[0].removeprefix(PLAIN + " ").split(", ")) == ["Lyon", "Paris", "Seine"]
     assert found.searches == 1
@@ -355,19 +361,19 @@ def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
     best = sorted(expected, key=lambda id_: (id_ != first, -expected[id_]))[:DEPTH]
     assert [hit.id for hit in found.ranking.hits] == best
     nothing = Names({f"p{n}": [] for n in range(40)})
-    (same,) = step_through(planned, search, nothing, DEPTH, settings)
+    (same,) = step_through(plans, search, whole, nothing, DEPTH, settings=settings).values()
     assert same == StepsResult(search.find(PLAIN).ranking)
 
 
 def test_an_inner_route_that_finds_nothing() -> None:
     nothing = InnerResult(Ranking("fusion", (), 0, "nothing to search"), np.ones(2, np.float32))
     (found,) = step_through(
-        [PlannedQuestion(NESTED, PLANS[NESTED], lambda: nothing)],
+        {NESTED: PLANS[NESTED]},
         lambda texts: [nothing] * len(texts),
+        lambda: {NESTED: nothing},
         Names(),
         3,
-        StepSettings(),
-    )
+    ).values()
     assert (found.ranking.hits, found.ranking.degraded) == ((), "nothing to search")
 
 
@@ -376,13 +382,8 @@ def test_dates_stand_for_dates_alone() -> None:
     for wanted, expected in (("person", "Jean Sibelius"), ("date", "May 1865")):
         plan = Plan((replace(COMPOSER, wanted=wanted),))
         search = MadeUp()
-        (found,) = step_through(
-            [PlannedQuestion(NESTED, plan, partial(search.find, NESTED))],
-            search,
-            names,
-            3,
-            StepSettings(),
-        )
+        plans, whole = {NESTED: plan}, search.whole([NESTED])
+        (found,) = step_through(plans, search, whole, names, 3).values()
         assert [one.name for one in found.chain[0].candidates] == [expected]
         assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)] * 2
 
@@ -391,12 +392,12 @@ def test_hits_of_an_unfused_route_have_no_other_source() -> None:
     hits = (RankedHit("p1", 1.0, 1),)
     base = InnerResult(Ranking("dense", hits, 1), np.ones(2, np.float32))
     (found,) = step_through(
-        [PlannedQuestion(NESTED, PLANS[NESTED], lambda: base)],
+        {NESTED: PLANS[NESTED]},
         lambda texts: [base] * len(texts),
+        lambda: {NESTED: base},
         Names(),
         3,
-        StepSettings(),
-    )
+    ).values()
     (hit,) = found.ranking.hits
     assert isinstance(hit, FusedHit)
     assert [source.retriever for source in hit.sources] == ["steps"]

@@ -114,6 +114,7 @@ class Library(Session, Gateway):
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
         self.changed = 0
+        self.index = cast("PassageStore", SimpleNamespace(fault="", check_files=lambda: None))
         self._passages = {passage.id: passage for passage in passages}
 
     @property
@@ -124,20 +125,9 @@ class Library(Session, Gateway):
     def folder(self) -> Path:
         return self._folder
 
-    @property
-    def outgrown(self) -> int:
-        return self.changed
-
     def store_in(self, folder: Path) -> None:
         """Has documents listed as well, which are read from an index."""
         self._folder = stored(folder, [*self._passages.values()])
-
-    @property
-    def fault(self) -> str:
-        return ""
-
-    def check_files(self) -> None:
-        pass
 
     @property
     def analyser(self) -> Analyser:
@@ -175,7 +165,7 @@ class Library(Session, Gateway):
     @property
     def snapshot(self) -> Any:  # noqa: ANN401
         """One without a corpus, so that an ingest reads the dataset itself."""
-        return SimpleNamespace(corpus=None)
+        return SimpleNamespace(corpus=None, outgrown=self.changed)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         return {id_: self._passages[id_] for id_ in ids if id_ in self._passages}

@@ -138,14 +138,20 @@ class FakeDeriving:
     def __init__(self, *given: object) -> None:
         FakeDeriving.started += 1
 
-    def stop(self) -> None:
+    def is_alive(self) -> bool:
+        return self.is_running
+
+    def kill(self) -> None:
         self.is_running = False
+
+    def join(self) -> None:
+        assert not self.is_running
 
 
 def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
     library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.service.collections, "Deriving", FakeDeriving)
+    monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
     library.settings = load_settings()
 
@@ -175,13 +181,13 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
     monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["of"]))
     library.settings, library.changed = load_settings(), 5
     with monkeypatch.context() as patched:
-        patched.setattr(wye.service.collections, "Deriving", refuse)
+        patched.setattr(wye.service.collections, "start_deriving", refuse)
         library.with_thresholds = Thresholds(0.1, 0.2)
         assert collection.renew(), "what else is newer is used"
         assert not collection.renew()
     assert told == [BASE], "once, not at every look"
     assert "no process can be started" in str(collection.facts()["error"])
-    monkeypatch.setattr(wye.service.collections, "Deriving", FakeDeriving)
+    monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
     assert not collection.renew()
     assert (FakeDeriving.started, collection.error) == (1, "")

@@ -21,6 +21,7 @@ from wye.backends.store.extracted import ExtractedStore
 from wye.backends.types import Ranking
 from wye.router.session import Session
 from wye.router.settings import load_settings
+from wye.router.steps import STEPS
 from wye.router.types import Route, TimedArmResults
 from wye.training.data.dataset import Dataset, Question, read_dataset
 from wye.training.data.replay import (
@@ -95,7 +96,7 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arm_settings = (settings.dense, settings.lexical, settings.graph, settings.fusion)
-    taken: list[object] = [asdict(one) for one in (*arm_settings, session.gateway.steps)]
+    taken: list[object] = [asdict(one) for one in (*arm_settings, STEPS)]
     # Nothing is added where these are unused, so older replays keep their keys.
     taken += [asdict(settings.reranker)] if settings.reranker.model else []
     extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
