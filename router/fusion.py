@@ -43,7 +43,7 @@ def fuse(
     Source: Cormack, Clarke and Buettcher (SIGIR 2009); weighted as in EA-GraphRAG's equation 8.
 
     Args:
-        rankings: One for each arm, never several concatenated.
+        rankings: One for each arm, with ranks from 1 and no passage twice.
         weights: One for each ranking, finite and at least 0; at least one above 0.
         rrf_k: How slowly a list's contribution falls with rank; at least 0.
         k: Most hits to return, at least 1.
@@ -52,7 +52,7 @@ def fuse(
         A ranking named "fusion" of `FusedHit`s. It is degraded if every list in it is.
 
     Raises:
-        FusionError: Every weight is 0, a list has a passage twice, or its ranks are not 1, 2, 3, …
+        FusionError: Every weight is 0, or `rrf_k` or k is out of range.
     """
     weighted = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
@@ -223,26 +223,10 @@ def _foremost(totals: Float64, k: int) -> Int64:
 
 def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
     """Pair rankings with their weights, dropping those of weight 0."""
-    for ranking in rankings:
-        _check_list(ranking)
-    if not any(weight > 0 for weight in weights):
+    pairs = [(ranking, w) for ranking, w in zip(rankings, weights, strict=True) if w > 0]
+    if not pairs:
         raise FusionError("Nothing is left to fuse: give at least one list a weight above 0.")
-    return [(ranking, w) for ranking, w in zip(rankings, weights, strict=True) if w > 0]
-
-
-def _check_list(ranking: Ranking) -> None:
-    if isinstance(ranking.hits, RowHits):
-        return
-    ranks, ids = [hit.rank for hit in ranking.hits], [hit.id for hit in ranking.hits]
-    if ranks != list(range(1, len(ranks) + 1)):
-        wrong = next(position for position, rank in enumerate(ranks, 1) if position != rank)
-        raise FusionError(
-            f"Hit {wrong} of '{ranking.retriever}' has rank {ranks[wrong - 1]}; fuse whole "
-            "rankings, best first, one for each arm."
-        )
-    if len(set(ids)) < len(ids):
-        twice = next(id_ for id_ in ids if ids.count(id_) > 1)
-        raise FusionError(f"Passage '{twice}' occurs twice in '{ranking.retriever}'; list it once.")
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,14 +337,8 @@ class Gateway:
             return inner
 
         with batch.stage("steps", positions):
-            stepped = step_through(
-                by_question,
-                StepSearch(batch, whole),
-                whole,
-                batch.arms,
-                k,
-                is_late=course.is_late,
-            )
+            search, late = StepSearch(batch, whole), course.is_late
+            stepped = step_through(by_question, search, whole, batch.arms, k, is_late=late)
         return {position: stepped[batch.questions[position]] for position in positions}
 
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:

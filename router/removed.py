@@ -51,15 +51,7 @@ FIELDS: dict[str, str] = {
 """Field of a request, parameter of an address, or key of an arms file."""
 
 KINDS: Mapping[str, str] = dict.fromkeys(
-    (
-        "chroma",
-        "elasticsearch",
-        "lightrag",
-        "openai-vector-store",
-        "opensearch",
-        "qdrant",
-        "wye",
-    ),
+    ("chroma", "elasticsearch", "lightrag", "openai-vector-store", "opensearch", "qdrant", "wye"),
     'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
 )
 """Kind of a remote arm."""

@@ -40,7 +40,7 @@ ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
 FURTHER = (Route.CLUE, Route.ZOOM)
 """Single arms that are asked only where they are named. Nothing is built or imported for them
 before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
-add a name here and a line in `wye.router.session.FURTHER_ARMS`."""
+add a name here and a line in `wye.router.snapshot.FURTHER_ARMS`."""
 
 USUAL = tuple(route for route in Route if route not in FURTHER)
 """The routes that are prepared, evaluated and fitted."""

@@ -146,16 +146,8 @@ def test_an_arm_with_nothing_to_say_degrades_nothing_unless_it_is_alone() -> Non
     [
         ([ranked("dense", "a")], [0], {}, "Nothing is left to fuse"),
         ([], [], {}, "Nothing is left to fuse"),
-        ([ranked("dense", "a", "a")], [1], {}, "Passage 'a' occurs twice in 'dense'"),
         ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
         ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
-        ([Ranking("dense", (RankedHit("a", 1, 0),))], [1], {}, "has rank 0"),
-        (
-            [Ranking("both", (RankedHit("a", 1, 1), RankedHit("b", 1, 1)))],
-            [1],
-            {},
-            "fuse whole rankings",
-        ),
     ],
 )
 def test_misuse_is_told_apart(
@@ -277,7 +269,6 @@ def test_shares_have_a_least_one_and_nothing_has_none() -> None:
         (scored("clue", {"a": 1.0}), 1.0, 1, "no scale for the scores of 'clue'"),
         (scored("dense", {"a": 1.0}), 0.0, 1, "Nothing is left to fuse"),
         (scored("dense", {"a": 1.0}), 1.0, 0, "k is 0"),
-        (Ranking("dense", (RankedHit("a", 1.0, 2),), 9), 1.0, 1, "has rank 2"),
     ],
 )
 def test_scores_that_cannot_be_combined(ranking: Ranking, weight: float, k: int, says: str) -> None:
