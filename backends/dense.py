@@ -299,8 +299,8 @@ def encode(vectors: Float32) -> UInt8:
     codes = np.empty((len(vectors), codec.sa_code_size()), np.uint8)
     with _one_thread():
         for start in range(0, len(vectors), _ENCODED_AT_ONCE):
-            part = slice(start, start + _ENCODED_AT_ONCE)
-            codes[part] = codec.sa_encode(rotated(vectors[part]))
+            block = slice(start, start + _ENCODED_AT_ONCE)
+            codes[block] = codec.sa_encode(rotated(vectors[block]))
     return codes
 
 

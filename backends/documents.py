@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from pathlib import PurePath
 
 from wye.backends.errors import SourceError
-from wye.backends.readers.found import Block, Found
+from wye.backends.readers.drafts import Block, Draft
 from wye.backends.text import HEADING_JOINT, is_blank
 from wye.backends.types import Metadata, Passage, Scalar
 
@@ -39,7 +39,7 @@ _ABBREVIATION = re.compile(
 )
 _LONGEST_ABBREVIATION = 8
 
-_PART = re.compile(r"#[0-9]{4,}\Z")
+_CHUNK_ID = re.compile(r"#[0-9]{4,}\Z")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -121,18 +121,18 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """
     if words < 1:
         raise SourceError(f"chunk_words is {words}; a passage has at least 1 word")
-    parts: list[tuple[tuple[str, ...], str]]
+    chunks: list[tuple[tuple[str, ...], str]]
     if isinstance(passage, HeadedDocument) and count_words(passage.text) > words:
-        parts = [
+        chunks = [
             (headings, text)
             for headings, section in _sections(passage.blocks, words)
             for text in chunk_text(section, words)
         ]
     else:
-        parts = [((), text) for text in chunk_text(passage.text, words)]
-    for number, (headings, text) in enumerate(parts):
+        chunks = [((), text) for text in chunk_text(passage.text, words)]
+    for number, (headings, text) in enumerate(chunks):
         title = HEADING_JOINT.join(filter(None, (passage.title, *headings)))
-        if len(parts) == 1 and not is_part_id(passage.id):
+        if len(chunks) == 1 and not is_chunk_id(passage.id):
             yield Passage(passage.id, title, text, passage.metadata)
         else:
             id_ = f"{passage.id}#{number:04d}"
@@ -150,13 +150,13 @@ def _sections(
     starts = [position for position, (level, _) in enumerate(blocks) if level == top and level]
     ends = [0, *starts, len(blocks)]
     group: Sequence[Block] = ()
-    for part in (blocks[start:end] for start, end in pairwise(ends)):
+    for new in (blocks[start:end] for start, end in pairwise(ends)):
         weight = sum(count_words(text) for _, text in group)
-        if weight < words // _FEW and weight + sum(count_words(text) for _, text in part) <= words:
-            group = [*group, *part]
+        if weight < words // _FEW and weight + sum(count_words(text) for _, text in new) <= words:
+            group = [*group, *new]
             continue
         yield from _section(group, words, above, top)
-        group = part
+        group = new
     yield from _section(group, words, above, top)
 
 
@@ -183,9 +183,9 @@ def joined(blocks: Iterable[Block]) -> str:
     return "\n\n".join(text for _, text in blocks)
 
 
-def is_part_id(id_: str) -> bool:
+def is_chunk_id(id_: str) -> bool:
     """Whether an id ends like that of a chunk."""
-    return _PART.search(id_) is not None
+    return _CHUNK_ID.search(id_) is not None
 
 
 def _windows(paragraph: str) -> Iterator[str]:
@@ -206,12 +206,12 @@ def _cut(sentence: str, words: int) -> list[str]:
     longest = words * _LETTERS_PER_WORD
     for word in sentence.split():
         for start in range(0, len(word), longest):
-            part = word[start : start + longest]
-            if _weight(part) > room:
+            bit = word[start : start + longest]
+            if _weight(bit) > room:
                 pieces.append([])
                 room = words
-            pieces[-1].append(part)
-            room -= _weight(part)
+            pieces[-1].append(bit)
+            room -= _weight(bit)
     return [" ".join(piece) for piece in pieces if piece]
 
 
@@ -286,8 +286,8 @@ def clean(text: str) -> str:
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 
 
-def found_document(found: Found, file: str) -> HeadedDocument:
-    """The document that a reader found.
+def document_of(draft: Draft, file: str) -> HeadedDocument:
+    """The document of what a reader returned.
 
     A row's own id is unique only in its file, so the id here begins with the file's.
 
@@ -297,18 +297,18 @@ def found_document(found: Found, file: str) -> HeadedDocument:
     Raises:
         SourceError: It has no text, or something that cannot be stored; says why.
     """
-    if found.error:
-        raise SourceError(found.error)
-    cleaned = [(level, clean(text).strip()) for level, text in found.blocks]
+    if draft.error:
+        raise SourceError(draft.error)
+    cleaned = [(level, clean(text).strip()) for level, text in draft.blocks]
     blocks = [(level, text) for level, text in cleaned if text]
     if not blocks:
         raise SourceError("contains no text; scanned pages need OCR first")
     passage = parse_record(
         {
-            "id": f"{file}:{found.id or found.line}" if found.line else file,
-            "title": (found.title or ("" if found.line else PurePath(file).stem))[:LONGEST_TITLE],
+            "id": f"{file}:{draft.id or draft.line}" if draft.line else file,
+            "title": (draft.title or ("" if draft.line else PurePath(file).stem))[:LONGEST_TITLE],
             "text": joined(blocks),
-            "metadata": found.metadata,
+            "metadata": draft.metadata,
         }
     )
     return HeadedDocument(passage.id, passage.title, passage.text, passage.metadata, blocks=blocks)

@@ -32,7 +32,7 @@ class FilterError(BackendError):
     """A metadata filter is not well formed."""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """Suggest similar known names, as in " Did you mean graph?"; "" if there are none."""
-    near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    near = get_close_matches(name, sorted(names), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""

@@ -95,7 +95,7 @@ class Combination:
 
     def mask(self, columns: "Columns") -> Mask:
         """(n,) mask of the passages that satisfy it."""
-        return reduce(_COMBINATIONS[self.type], (part.mask(columns) for part in self.filters))
+        return reduce(_COMBINATIONS[self.type], (node.mask(columns) for node in self.filters))
 
 
 Filter = Comparison | Combination
@@ -124,7 +124,7 @@ def parse_filter(value: object) -> Filter:
 
 def keys_of(filter_: Filter) -> set[str]:
     """The keys that a filter compares, without those of imposed parts."""
-    return {part.key for part in _comparisons(filter_)}
+    return {each.key for each in _comparisons(filter_)}
 
 
 def check(
@@ -145,29 +145,29 @@ def check(
         FilterError: A comparison has a key that no passage has, or only values of kinds that none
             of the key's values has.
     """
-    for part in _comparisons(filter_):
-        if (part.type in ("ne", "nin")) != deletes:
+    for each in _comparisons(filter_):
+        if (each.type in ("ne", "nin")) != deletes:
             continue
-        if deletes and not part.values:
+        if deletes and not each.values:
             raise FilterError(
                 f"What is not in an empty list is everything: this would delete all passages. "
-                f"Give {part.key!r:.60} values that are to stay."
+                f"Give {each.key!r:.60} values that are to stay."
             )
-        if part.key not in kinds:
-            others = ", ".join(sorted(known := keys())[:SHOWN_KEYS])
+        if each.key not in kinds:
+            others = ", ".join(sorted(names := keys())[:SHOWN_KEYS])
             raise FilterError(
-                f"No passage has the key {part.key!r:.60}."
+                f"No passage has the key {each.key!r:.60}."
                 + (
-                    suggestion(part.key, known)
+                    suggestion(each.key, names)
                     or (f" The keys are {others}." if others else " No passage has metadata.")
                 )
             )
-        stored = kinds[part.key]
-        if stored and part.values and not any(_kind(value) in stored for value in part.values):
-            what, value = _KINDS[_kind(part.values[0])][0], json.dumps(part.values[0])
+        stored = kinds[each.key]
+        if stored and each.values and not any(_kind(value) in stored for value in each.values):
+            what, value = _KINDS[_kind(each.values[0])][0], json.dumps(each.values[0])
             _, several, write = zip(*(_KINDS[kind] for kind in sorted(stored)), strict=True)
             raise FilterError(
-                f"{value:.60} is {what}, but the values of {part.key!r:.60} are "
+                f"{value:.60} is {what}, but the values of {each.key!r:.60} are "
                 f"{' and '.join(several)}. Write {', or '.join(write)}."
             )
 
@@ -213,16 +213,16 @@ class Columns:
 
     def kinds(self, keys: Iterable[str]) -> dict[str, set[int]]:
         """Key -> the kinds of its values, as `_kind` numbers them, for those that are known."""
-        known = self.keys()
-        return {key: self._kinds_of(key) for key in keys if key in known}
+        stored = self.keys()
+        return {key: self._kinds_of(key) for key in keys if key in stored}
 
     def _kinds_of(self, key: str) -> set[int]:
         return self.column(key).kinds()
 
     def keys_without(self, rows: Int64) -> set[str]:
         """Keys that some passage outside the given rows has."""
-        given_rows = {*rows.tolist()}
-        passages_in_rows = Counter(key for row in given_rows for key in self._metadata[row])
+        chosen = {*rows.tolist()}
+        passages_in_rows = Counter(key for row in chosen for key in self._metadata[row])
         return {key for key in self._entries if self._passages[key] > passages_in_rows[key]}
 
     def column(self, key: str) -> "Column":
@@ -303,8 +303,8 @@ class Column:
             for kind, values in self._values.items()
             # The first rows are usually enough to know.
             if any(
-                np.isin(part, gone, invert=True).any()
-                for part in (values.rows[:1_000], values.rows)
+                np.isin(rows, gone, invert=True).any()
+                for rows in (values.rows[:1_000], values.rows)
             )
         }
 
@@ -327,15 +327,15 @@ class _Ordered:
     def __init__(self, rows: Int32, values: Sequence[Any]) -> None:
         self.rows = rows
         self._distinct: list[Any]
-        self._places: Int32
+        self._indices: Int32
         if all(isinstance(one, float) or _is_small(one) for one in values):
             # Sorting a million Python numbers holds up all threads for a second.
             distinct, positions = np.unique(np.array(values, np.float64), return_inverse=True)
-            self._distinct, self._places = distinct.tolist(), positions.astype(np.int32)
+            self._distinct, self._indices = distinct.tolist(), positions.astype(np.int32)
             return
         self._distinct = sorted({*values})
         position = {value: position for position, value in enumerate(self._distinct)}
-        self._places = np.fromiter((position[value] for value in values), np.int32, len(values))
+        self._indices = np.fromiter((position[value] for value in values), np.int32, len(values))
 
     def rows_with(self, order: str, bounds: Sequence[Value]) -> Int32:
         """Rows with a value that is eq, gt, gte, lt or lte one of the given ones."""
@@ -351,7 +351,7 @@ class _Ordered:
                 "lte": slice(above),
             }
             chosen[ranges[order]] = True
-        return self.rows[chosen[self._places]]
+        return self.rows[chosen[self._indices]]
 
 
 def _is_small(value: object) -> bool:
@@ -375,8 +375,8 @@ class _Parser:
             return self._comparison(value, path)
         if kind in tuple(_COMBINATIONS):  # not the mapping itself: kind may not be hashable
             return self._combination(value, path, depth)
-        known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
-        raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}. {_AS_IN}")
+        kinds = ", ".join([*_COMPARISONS, *_COMBINATIONS])
+        raise FilterError(f"{path}.type must be one of {kinds}, not {kind!r:.60}. {_AS_IN}")
 
     def _combination(self, node: Mapping[str, object], path: str, depth: int) -> Combination:
         """An "and" or an "or"."""
@@ -386,10 +386,10 @@ class _Parser:
             raise FilterError(f"{path}.filters must be a list of at least one filter")
         if depth == 0:
             raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
-        parts = enumerate(filters)
+        nodes = enumerate(filters)
         is_fixed = isinstance(node, Fixed)
         depth -= not is_fixed
-        parsed = (self.parse(part, f"{path}.filters[{i}]", depth) for i, part in parts)
+        parsed = (self.parse(each, f"{path}.filters[{i}]", depth) for i, each in nodes)
         return Combination(str(node["type"]), tuple(parsed), is_fixed)
 
     def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
@@ -431,12 +431,12 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
             raise FilterError(f"{path} has an unknown field {name!r:.60}; use {', '.join(fields)}")
 
 
-def _comparisons(part: Filter) -> Iterator[Comparison]:
+def _comparisons(node: Filter) -> Iterator[Comparison]:
     """The comparisons of a filter that the caller chose, without imposed ones."""
-    if isinstance(part, Comparison):
-        yield part
-    elif not part.is_fixed:
-        for nested in part.filters:
+    if isinstance(node, Comparison):
+        yield node
+    elif not node.is_fixed:
+        for nested in node.filters:
             yield from _comparisons(nested)
 
 

@@ -428,9 +428,9 @@ def bm25(
     idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in distinct_counts.tolist()]
     values = np.repeat(np.array(idf, np.float32)[position], passage_counts)
     for first in range(0, len(values), _POSTINGS_AT_ONCE):
-        part = slice(first, first + _POSTINGS_AT_ONCE)
-        length = lengths[passages[part]].astype(np.float64)
-        values[part] *= frequencies[part] / (k1 * ((1 - b) + b * length / mean) + frequencies[part])
+        rows = slice(first, first + _POSTINGS_AT_ONCE)
+        length = lengths[passages[rows]].astype(np.float64)
+        values[rows] *= frequencies[rows] / (k1 * ((1 - b) + b * length / mean) + frequencies[rows])
     return values
 
 

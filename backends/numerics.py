@@ -96,7 +96,7 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     return chosen[np.argsort(-scores[chosen], kind="stable")[:k]]
 
 
-_PARTS = 1024
+_GROUPS = 1024
 
 
 def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:
@@ -105,10 +105,10 @@ def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:
     It is the k-th highest among the maxima of many parts, which takes a fifth of the time of
     finding the k-th score itself. There must be at least k scores.
     """
-    parts = max(4 * k, _PARTS)
-    size = len(scores) // parts
+    groups = max(4 * k, _GROUPS)
+    size = len(scores) // groups
     if size > 1:
-        scores = scores[: parts * size].reshape(size, parts).max(axis=0)
+        scores = scores[: groups * size].reshape(size, groups).max(axis=0)
     bound: np.floating[Any] = np.partition(scores, len(scores) - k)[len(scores) - k]
     return bound
 
@@ -182,8 +182,8 @@ def products_of(vectors: Rows32, rows: Int64, query: Float32) -> Float32:
         )
     result = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        np.vecdot(vectors.take(rows[part], axis=0), query, out=result[part])
+        block = slice(start, start + _ROWS_AT_ONCE)
+        np.vecdot(vectors.take(rows[block], axis=0), query, out=result[block])
     return result
 
 
@@ -204,8 +204,8 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
     # With one query each row is used once, so no cache helps.
     step = _ROWS_AT_ONCE if len(queries) > 1 else max(1, len(vectors))
     for start in range(0, len(vectors), step):
-        part = slice(start, start + step)
-        np.vecdot(vectors[None, part], queries[:, None], out=result[:, part])
+        block = slice(start, start + step)
+        np.vecdot(vectors[None, block], queries[:, None], out=result[:, block])
     return result
 
 
@@ -231,11 +231,11 @@ def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
     result = np.empty(len(rows), np.float32)
     halves, scaled = vectors.view(np.int16), query * _HALFWAY
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        bits = halves.take(rows[part], axis=0).astype(np.int32)
+        block = slice(start, start + _ROWS_AT_ONCE)
+        bits = halves.take(rows[block], axis=0).astype(np.int32)
         bits <<= 13
         bits &= _SIGN_AND_VALUE
-        np.vecdot(bits.view(np.float32), scaled, out=result[part])
+        np.vecdot(bits.view(np.float32), scaled, out=result[block])
     result *= _HALFWAY
     return result
 

@@ -17,11 +17,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, found_document
+from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, document_of
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular, require_regular
+from wye.backends.readers.drafts import BadFileError, Limits
 from wye.backends.readers.extract import READERS
-from wye.backends.readers.found import BadFileError, Limits
 from wye.backends.readers.records import (
     BadLine,
     Ids,
@@ -43,13 +43,13 @@ class RemoteFile:
 
     Attributes:
         name: Name of the file, or its path relative to the folder that was listed.
-        place: Its path in the store.
+        key: Its path in the store.
         store: Any address in the store, to connect by.
         size: Size in bytes.
     """
 
     name: str
-    place: str
+    key: str
     store: str
     size: int
     modified: datetime | None
@@ -64,7 +64,7 @@ class RemoteFile:
         with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
             copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
             store, _ = fs.FileSystem.from_uri(self.store)
-            source = store.open_input_stream(self.place, compression=None)
+            source = store.open_input_stream(self.key, compression=None)
             with source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
             yield copy
@@ -75,8 +75,8 @@ def local_path(source: str | Path) -> Path | None:
     text = str(source)
     if isinstance(source, Path) or "://" not in text:
         return Path(source)
-    parts = urlsplit(text)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+    address = urlsplit(text)
+    return Path(unquote(address.path)) if address.scheme == "file" else None
 
 
 def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
@@ -149,7 +149,7 @@ class _File:
     @property
     def shown(self) -> str:
         """Its path, for messages."""
-        return str(self.path) if isinstance(self.path, Path) else self.path.place
+        return str(self.path) if isinstance(self.path, Path) else self.path.key
 
     def here(self) -> AbstractContextManager[Path]:
         """Context manager that gives the local path of the file.
@@ -194,7 +194,7 @@ class DocumentSource:
         if source is None:
             self._is_folder, self._files = self._listed(str(path))
         else:
-            self._is_folder, self._files = self._found_at(source)
+            self._is_folder, self._files = self._local_files(source)
         if not self._files:
             others = f" It contains {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
@@ -203,15 +203,15 @@ class DocumentSource:
             )
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
-        self._done = self._found = 0
+        self._done = self._count = 0
 
-    def _found_at(self, source: Path) -> tuple[bool, list[_File]]:
+    def _local_files(self, source: Path) -> tuple[bool, list[_File]]:
         """Whether a path is a folder, and its files."""
         corpus = source / BEIR_CORPUS
         if corpus.exists() and not corpus.is_dir():
             source = corpus
         if source.is_dir():
-            return True, [_file(name, found) for name, found in self._walk(source)]
+            return True, [_file(name, path) for name, path in self._walk(source)]
         if not source.exists():
             raise SourceError(f"There is no file or folder {source}. Check the path.")
         _require_read(source.name)
@@ -223,14 +223,14 @@ class DocumentSource:
 
     def _listed(self, address: str) -> tuple[bool, list[_File]]:
         """Whether an address is a folder, and its files."""
-        is_folder, found = list_files(address)
-        corpus = [file for file in found if file.name == BEIR_CORPUS]
+        is_folder, listed = list_files(address)
+        corpus = [file for file in listed if file.name == BEIR_CORPUS]
         if not is_folder or corpus:
-            (one,) = corpus or found
+            (one,) = corpus or listed
             _require_read(one.name)
             return False, [_remote(one)]
-        hidden = (any(part.startswith(".") for part in file.name.split("/")) for file in found)
-        files = [file for file, is_hidden in zip(found, hidden, strict=True) if not is_hidden]
+        hidden = (any(folder.startswith(".") for folder in file.name.split("/")) for file in listed)
+        files = [file for file, is_hidden in zip(listed, hidden, strict=True) if not is_hidden]
         return True, [_remote(file) for file in files if self._is_read(file.name)]
 
     def _is_read(self, name: str) -> bool:
@@ -242,12 +242,12 @@ class DocumentSource:
 
     def split(self) -> "list[DocumentSource]":
         """Sources of one file each, in order."""
-        parts = []
+        sources = []
         for file in self._files:
-            part = copy(self)
-            part._files, part.files, part._estimated = [file], 1, file.passages
-            parts.append(part)
-        return parts
+            source = copy(self)
+            source._files, source.files, source._estimated = [file], 1, file.passages
+            sources.append(source)
+        return sources
 
     @property
     def shown(self) -> str:
@@ -260,7 +260,7 @@ class DocumentSource:
         if not self._done:
             return self._estimated
         left = self._estimated - self._done
-        return self._found + round(left * self._found / self._done)
+        return self._count + round(left * self._count / self._done)
 
     def passages(
         self,
@@ -299,7 +299,7 @@ class DocumentSource:
                 words = LONGEST_WORDS if is_whole else CHUNK_WORDS
                 if chunk_words is not None:
                     words = chunk_words
-                shared_metadata = {**self._place(file), **(metadata or {})}
+                shared_metadata = {**self._path_metadata(file), **(metadata or {})}
                 count = 0
                 for document in self._documents(file, sandbox, ids, on_bad, on_note):
                     whole = replace(document, metadata={**shared_metadata, **document.metadata})
@@ -307,7 +307,7 @@ class DocumentSource:
                         count += 1
                         yield passage
                 self._done += file.passages
-                self._found += count
+                self._count += count
 
     def _documents(
         self, file: _File, sandbox: Sandbox, ids: Ids, on_bad: OnBad, on_note: Callable[[str], None]
@@ -328,16 +328,16 @@ class DocumentSource:
                     rows = sandbox.read(content, file.suffix)
                     # The ids of its rows begin like this.
                     ids.claim(f"{file.name}:…", file.shown, _ONE_FOLDER)
-                    for found in rows:
-                        if found.note:
-                            on_note(f"{file.shown}: {found.note}.")
+                    for draft in rows:
+                        if draft.note:
+                            on_note(f"{file.shown}: {draft.note}.")
                         try:
-                            yield once(found_document(found, file.name))
+                            yield once(document_of(draft, file.name))
                         except SourceError as error:
-                            note(BadLine("", found.line, str(error)))
+                            note(BadLine("", draft.line, str(error)))
                 else:
-                    for found in sandbox.read(content, file.suffix):
-                        yield once(found_document(found, file.name), advice=_ONE_FOLDER)
+                    for draft in sandbox.read(content, file.suffix):
+                        yield once(document_of(draft, file.name), advice=_ONE_FOLDER)
         except RefusedError:
             raise
         except OSError as error:
@@ -345,7 +345,7 @@ class DocumentSource:
         except (BadFileError, SourceError) as error:
             note(BadLine("", None, str(error)))
 
-    def _place(self, file: _File) -> Metadata:
+    def _path_metadata(self, file: _File) -> Metadata:
         """Metadata on the path and the modification date of a document of a folder; {} for rows."""
         if not self._is_folder or file.suffix in (*ROWS, PARQUET):
             return {}

@@ -274,10 +274,10 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     # ASCII and other characters do not affect each other in folding.
-    parts = _BEYOND_ASCII.split(text)
-    parts[::2] = [part.lower() for part in parts[::2]]
-    parts[1::2] = [_FOLDED[part] for part in parts[1::2]]
-    return "".join(parts)
+    pieces = _BEYOND_ASCII.split(text)
+    pieces[::2] = [piece.lower() for piece in pieces[::2]]
+    pieces[1::2] = [_FOLDED[piece] for piece in pieces[1::2]]
+    return "".join(pieces)
 
 
 class _Folded(dict[str, str]):

@@ -185,12 +185,12 @@ class Analyser:
         items = self._items(passages)
         parses = self.parser.parse_many([text for _, text in items])
         start, size = 0, FIRST_SLICE
-        while part := items[start : start + size]:
+        while chunk := items[start : start + size]:
             start, size = start + size, min(2 * size, SLICE_PASSAGES)
             with self._clock.stage("parsing"):
-                parsed = [*islice(parses, len(part))]
+                parsed = [*islice(parses, len(chunk))]
             with self._clock.stage("encoding"):
-                analyses = finished(self._encode(part, parsed, sys.maxsize))
+                analyses = finished(self._encode(chunk, parsed, sys.maxsize))
             yield from analyses
 
     def analyse_in_steps(self, passages: Sequence[TitledText]) -> Steps[list[PassageAnalysis]]:
@@ -244,7 +244,7 @@ class Analyser:
         ahead = {begun[text] for text in texts if text in begun}
         # What is still queued or failed is encoded again here.
         done = [future.result() for future in ahead if not (future.cancel() or future.exception())]
-        encoded_by_text = {encoded.text: encoded for part in done for encoded in part}
+        encoded_by_text = {encoded.text: encoded for batch in done for encoded in batch}
         missing = [text for text in texts if text not in encoded_by_text]
         encoded_by_text |= zip(missing, self._encode_questions(missing), strict=True)
         return [encoded_by_text[text] for text in texts]
@@ -330,16 +330,16 @@ class Analyser:
         heads = [prefix + (f"{title}\n" if title else "") for title, _ in items]
         texts = [text for _, text in items]
         if self.settings.sentence_vectors == "pooled":
-            vectors, parts = yield from self._encode_pooled(heads, texts, spans, tokens)
+            vectors, inner = yield from self._encode_pooled(heads, texts, spans, tokens)
         else:
-            vectors, parts = yield from self._encode_apart(heads, items, spans, tokens)
+            vectors, inner = yield from self._encode_apart(heads, items, spans, tokens)
         return [
             PassageAnalysis(
                 vectors[row],
                 tuple(
                     SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
                     for (span, entities, phrases), vector in zip(
-                        sentences[row], parts[row], strict=True
+                        sentences[row], inner[row], strict=True
                     )
                 ),
             )
@@ -387,13 +387,13 @@ class Analyser:
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
         vectors, inner = yield from self.encoder.encode_in_steps(windows, window_spans, tokens)
-        parts = [np.concatenate([inner[row] for row in rows]) for rows in window_rows]
-        yield from self._fill_gaps(parts, texts, spans, tokens)
-        return vectors[[rows[0] for rows in window_rows]], parts
+        pooled = [np.concatenate([inner[row] for row in rows]) for rows in window_rows]
+        yield from self._fill_gaps(pooled, texts, spans, tokens)
+        return vectors[[rows[0] for rows in window_rows]], pooled
 
     def _fill_gaps(
         self,
-        parts: Sequence[Float32],
+        pooled: Sequence[Float32],
         texts: Sequence[str],
         spans: Sequence[Sequence[Span]],
         tokens: int,
@@ -401,14 +401,14 @@ class Analyser:
         """Encode alone the sentences that no window reached, as behind a very long title."""
         gaps = [
             (row, position)
-            for row, part in enumerate(parts)
-            for position, reached in enumerate(np.any(part, axis=1).tolist())
+            for row, group in enumerate(pooled)
+            for position, reached in enumerate(np.any(group, axis=1).tolist())
             if not reached
         ]
         alone = [texts[row][slice(*spans[row][position])] for row, position in gaps]
         vectors, _ = yield from self.encoder.encode_in_steps(alone, [()] * len(alone), tokens)
         for (row, position), vector in zip(gaps, vectors, strict=True):
-            parts[row][position] = vector
+            pooled[row][position] = vector
 
     def _windows(
         self, head: str, text: str, spans: Sequence[Span]

@@ -83,15 +83,15 @@ class Bert:
         # RoBERTa numbers positions from the one after its padding id.
         first = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
         self._words = tensors["embeddings.word_embeddings.weight"]
-        self._places = (
+        self._positions = (
             tensors["embeddings.position_embeddings.weight"][first:]
             + tensors["embeddings.token_type_embeddings.weight"][0]
         )
         self.dimension = int(self._words.shape[1])
-        self.max_tokens = min(limit, len(self._places))
+        self.max_tokens = min(limit, len(self._positions))
         openvino = as_openvino()
-        own = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        halves = not exact and "BF16" in own
+        abilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        halves = not exact and "BF16" in abilities
         self.dtype = "bfloat16" if halves else "float32"
         states, inputs = states_graph(openvino, tensors, config)
         self._model = openvino.Model([states], inputs, "bert")
@@ -143,18 +143,18 @@ class Bert:
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
         """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
         of_size: dict[int, list[int]] = {}
-        for place, length in enumerate(lengths):
-            of_size.setdefault(padded(length), []).append(place)
+        for position, length in enumerate(lengths):
+            of_size.setdefault(padded(length), []).append(position)
         groups = []
         # Groups stay small enough that every thread has work.
         share = -(-len(lengths) // self._threads)
-        for size, places in sorted(of_size.items(), reverse=True):
+        for size, positions in sorted(of_size.items(), reverse=True):
             # Sizes are powers of two, since each new shape has a cost; see `MULTIPLE`.
             most = max(1, min(TOKENS_AT_ONCE // size, share))
             start = 0
-            while start < len(places):
-                end = start + (1 << min(most, len(places) - start).bit_length() - 1)
-                groups.append(places[start:end])
+            while start < len(positions):
+                end = start + (1 << min(most, len(positions) - start).bit_length() - 1)
+                groups.append(positions[start:end])
                 start = end
         return groups
 
@@ -190,7 +190,7 @@ class Bert:
         rows = np.zeros((len(texts), padded(len(texts[0])), self.dimension), np.float32)
         mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
         for row, ids in enumerate(texts):
-            rows[row, : len(ids)] = self._words[ids] + self._places[: len(ids)]
+            rows[row, : len(ids)] = self._words[ids] + self._positions[: len(ids)]
             mask[row, ..., len(ids) :] = np.finfo(np.float32).min
             if next(self._texts) % TEXTS_BETWEEN == 0:
                 self._give_back()
@@ -220,8 +220,8 @@ def padded(tokens: int) -> int:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return content
 
 
 def _modules(folder: Path) -> tuple[Path, str]:
@@ -231,14 +231,14 @@ def _modules(folder: Path) -> tuple[Path, str]:
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise UnsupportedModelError(f"its modules are {', '.join(kinds)}")
     config = _read(folder / modules[1]["path"] / "config.json")
-    said = config.get("pooling_mode") or "+".join(
+    pooling = config.get("pooling_mode") or "+".join(
         re.sub("^pooling_mode_|_tokens?$", "", name)
         for name, chosen in config.items()
         if name.startswith("pooling_mode_") and chosen
     )
-    if said not in POOLINGS:
-        raise UnsupportedModelError(f"its pooling is '{said}'")
-    return folder / modules[0]["path"], str(said)
+    if pooling not in POOLINGS:
+        raise UnsupportedModelError(f"its pooling is '{pooling}'")
+    return folder / modules[0]["path"], str(pooling)
 
 
 def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
@@ -248,12 +248,12 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, in
     tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    own = {
+    options = {
         key: value for file in home.glob("sentence_*.json") for key, value in _read(file).items()
     }
-    if own.get("do_lower_case"):
+    if options.get("do_lower_case"):
         raise UnsupportedModelError("it lowercases texts before tokenising them")
-    wanted = own.get("max_seq_length")
+    wanted = options.get("max_seq_length")
     if wanted is None and (home / "tokenizer_config.json").is_file():
         wanted = _read(home / "tokenizer_config.json").get("model_max_length")
     limit = config["max_position_embeddings"]
@@ -272,7 +272,7 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     begin = 8 + int.from_bytes(mapped[:8], "little")
     header = json.loads(mapped[8:begin])
     header.pop("__metadata__", None)
-    found: dict[str, Float32] = {}
+    tensors: dict[str, Float32] = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
         raw = np.frombuffer(memoryview(mapped)[begin + start : begin + end], np.uint8)
@@ -285,8 +285,8 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
                 values = (raw.view("<u2").astype("<u4") << 16).view("<f4")
             case _:  # integers, such as the position ids in older files
                 continue
-        found[re.sub("^(bert|roberta)[.]", "", name)] = values.reshape(entry["shape"])
-    return found, mapped
+        tensors[re.sub("^(bert|roberta)[.]", "", name)] = values.reshape(entry["shape"])
+    return tensors, mapped
 
 
 def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> None:
@@ -364,8 +364,8 @@ def states_graph(
     x = norm(rows, "embeddings.LayerNorm")
     for number in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{number}"
-        parts = [f"{layer}.attention.self.{part}" for part in ("query", "key", "value")]
-        heads_of = [by_head(dense(x, part)) for part in parts]
+        names = [f"{layer}.attention.self.{kind}" for kind in ("query", "key", "value")]
+        heads_of = [by_head(dense(x, kind)) for kind in names]
         seen = ops.scaled_dot_product_attention(*heads_of, mask)
         seen = ops.reshape(ops.transpose(seen, shape(0, 2, 1, 3)), shape(0, 0, width), True)
         seen = dense(seen, f"{layer}.attention.output.dense")

@@ -77,7 +77,7 @@ class _OpenVinoPairs:
         if "classifier.weight" not in tensors or len(tensors["classifier.weight"]) != 1:
             raise UnsupportedModelError("it has no classifier with one label")
         self._words = tensors["embeddings.word_embeddings.weight"]
-        self._places = tensors["embeddings.position_embeddings.weight"]
+        self._positions = tensors["embeddings.position_embeddings.weight"]
         self._kinds = tensors["embeddings.token_type_embeddings.weight"]
         self._compiled = compile_model(_graph(tensors, config), 1, halves=False)
 
@@ -88,7 +88,7 @@ class _OpenVinoPairs:
         pair = self._tokenizer.encode(question, text)
         size = len(pair.ids)
         rows = np.zeros((1, padded(size), self._words.shape[1]), np.float32)
-        rows[0, :size] = self._words[pair.ids] + self._places[:size] + self._kinds[pair.type_ids]
+        rows[0, :size] = self._words[pair.ids] + self._positions[:size] + self._kinds[pair.type_ids]
         mask = np.zeros((1, 1, 1, rows.shape[1]), np.float32)
         mask[..., size:] = np.finfo(np.float32).min
         return float(self._compiled({0: rows, 1: mask})[0][0, 0])

@@ -138,12 +138,12 @@ class Encoder:
             zero vector.
         """
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        parts = [np.zeros((len(s), self.dimension), np.float32) for s in spans]
+        inner = [np.zeros((len(s), self.dimension), np.float32) for s in spans]
         for row, vector, states, offsets in self._run(texts):
             vectors[row] = vector
             if spans[row]:
-                parts[row][:] = pool_spans(states, offsets, spans[row])
-        return unit(vectors), parts
+                inner[row][:] = pool_spans(states, offsets, spans[row])
+        return unit(vectors), inner
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The vectors of `encode`, with the token states."""
@@ -181,7 +181,7 @@ class Encoder:
     ) -> Steps[tuple[Float32, list[Float32]]]:
         """As `encode_spans`, with pauses: a step encodes at most `tokens` tokens, or one text."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        parts: list[Float32] = []
+        inner: list[Float32] = []
         start = 0
         while start < len(texts):
             yield
@@ -191,9 +191,9 @@ class Encoder:
                 end += 1
             end = max(end, start + 1)
             vectors[start:end], span_vectors = self.encode_spans(texts[start:end], spans[start:end])
-            parts += span_vectors
+            inner += span_vectors
             start = end
-        return vectors, parts
+        return vectors, inner
 
     def token_ends(self, text: str) -> list[int]:
         """Character offset at which each token of the uncut text ends."""

@@ -164,8 +164,8 @@ def dependency_nodes(tokens: Sequence[Token], start: int) -> list[Node]:
             add_word(position, parent)
             return
         node = add(label, parent)
-        for part in sorted([*dependents[position], position]):
-            (add_word if part == position else add_phrase)(part, node)
+        for item in sorted([*dependents[position], position]):
+            (add_word if item == position else add_phrase)(item, node)
         node.end = len(order)
 
     for position in roots:

@@ -20,7 +20,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
-from wye.backends.documents import is_part_id
+from wye.backends.documents import is_chunk_id
 from wye.router.types import Route
 from wye.service.http import auth
 
@@ -176,7 +176,7 @@ class Tools:
             collection: Name = None,
         ) -> Fetched:
             """Read the whole document that a result is part of."""
-            document = id.rpartition("#")[0] if is_part_id(id) else id
+            document = id.rpartition("#")[0] if is_chunk_id(id) else id
             path = f"/v1/documents/{quote(document, safe='')}"
             reply = await self.ask("GET", path, context, collection=collection)
             text = "\n\n".join(passage["text"] for passage in reply["passages"])

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr
 
-from wye.backends.readers.found import Limits
+from wye.backends.readers.drafts import Limits
 from wye.router.errors import SettingsError
 from wye.router.settings import Settings, load, markdown
 

@@ -105,10 +105,10 @@ class ClueRetriever:
         """
         require_k(k)
         rankings: list[Ranking] = []
-        for part in in_parts(queries, len(self._corpus)):
-            batch = self._graph.batch(part, allowed)
-            traces = [self._trace(query, batch.filtered) for query in part]
-            for one in zip(part, traces, batch.run_pagerank(traces), strict=True):
+        for group in in_parts(queries, len(self._corpus)):
+            batch = self._graph.batch(group, allowed)
+            traces = [self._trace(query, batch.filtered) for query in group]
+            for one in zip(group, traces, batch.run_pagerank(traces), strict=True):
                 rankings.append(self._rank(*one, k, allowed))
         return rankings
 
@@ -227,10 +227,10 @@ class ClueRetriever:
             free &= allowed[corpus.sentence_passage[rows]]
         start = 0
         for entity, unit_rows in zip(entities, lists, strict=True):
-            part = slice(start, start + len(unit_rows))
+            span = slice(start, start + len(unit_rows))
             start += len(unit_rows)
-            free_positions = np.flatnonzero(free[part])
-            best = free_positions[top_rows(similarity[part][free_positions], self.settings.nearest)]
+            free_positions = np.flatnonzero(free[span])
+            best = free_positions[top_rows(similarity[span][free_positions], self.settings.nearest)]
             chosen.update((unit, entity) for unit in unit_rows[best].tolist())
         return chosen
 

@@ -57,16 +57,16 @@ class Units:
         """
         self._corpus, self._scorer = corpus, scorer
         self._words = Words()
-        found, lengths = array("i"), array("i")
+        numbers, lengths = array("i"), array("i")
         texts = chain.from_iterable(corpus.iter_sentence_texts())
         for passage, text in zip(corpus.sentence_passage.tolist(), texts, strict=True):
             words = set(content_terms(f"{corpus.titles[passage]} {text}"))
-            found.extend(sorted(map(self._words.number, words)))
+            numbers.extend(sorted(map(self._words.number, words)))
             lengths.append(len(words))
-        self._found = np.array(found, np.int32)
+        self._numbers = np.array(numbers, np.int32)
         self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         owners = np.repeat(corpus.sentence_passage, lengths).astype(np.int64)
-        pairs = distinct(self._found.astype(np.int64) << 32 | owners)
+        pairs = distinct(self._numbers.astype(np.int64) << 32 | owners)
         self._holders = (pairs & 0xFFFFFFFF).astype(np.int32)
         self._held = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
 
@@ -147,7 +147,7 @@ class Units:
         order = np.argsort(numbers, kind="stable")
         rows = np.fromiter(chain.from_iterable(sets), np.int64)
         owners = np.repeat(np.arange(len(sets)), [len(units) for units in sets])
-        held = self._found[spans(self._starts, rows)]
+        held = self._numbers[spans(self._starts, rows)]
         owner = np.repeat(owners, np.diff(self._starts)[rows])
         position = np.searchsorted(numbers[order], held)
         position[position == len(order)] = 0

@@ -106,8 +106,8 @@ class ZoomRetriever:
         rankings: list[Ranking] = []
         together = max(1, CELLS // max(1, len(shared.weight)))
         for start in range(0, len(queries), together):
-            part = queries[start : start + together]
-            edges, _, degraded = self.edges(part, filtered, shared)
+            group = queries[start : start + together]
+            edges, _, degraded = self.edges(group, filtered, shared)
             mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
             passages = mass[:, : len(self._corpus)]
             rankings += [self.rank(*one, k) for one in zip(passages, degraded, strict=True)]
@@ -164,7 +164,7 @@ class ZoomRetriever:
             )
             nothing = not seeds and not len(chosen)
             if nothing:
-                chosen = _taking_part(filtered.allowed, n)
+                chosen = _allowed_rows(filtered.allowed, n)
                 chosen = np.sort(chosen[top_rows(similarity[chosen], settings.most)])
             edges[row, chosen] = np.exp(similarity[chosen].astype(np.float64))
             edges[row, [n + seed.entity for seed in seeds]] = 1
@@ -184,18 +184,18 @@ def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings
 
     counts = filtered.counts
     n, e = counts.shape
-    taking_part = _taking_part(filtered.allowed, n)
+    rows = _allowed_rows(filtered.allowed, n)
     entities = int((np.diff(counts.indptr) > 0).sum())
     ones = np.ones(len(counts.data))
-    _rescale(ones, len(taking_part) * entities)
+    _rescale(ones, len(rows) * entities)
     mentioned = sparse.csc_array((ones, counts.indices, counts.indptr), shape=(n, e))
     similar = None
     if settings.neighbours:
-        similar = _similar(np.asarray(corpus.vectors), taking_part, settings)
-        _rescale(similar.data, len(taking_part) ** 2)
+        similar = _similar(np.asarray(corpus.vectors), rows, settings)
+        _rescale(similar.data, len(rows) ** 2)
     edges = sparse.block_array([[similar, mentioned], [mentioned.T, None]], format="csr")
     edges.sort_indices()
-    return SharedGraph(edges, edges.sum(axis=0), len(taking_part), entities)
+    return SharedGraph(edges, edges.sum(axis=0), len(rows), entities)
 
 
 def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
@@ -252,7 +252,7 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
 
 def _standing_out(similarity: Float32, allowed: Mask | None, deviations: float) -> Int64:
     """Rows of the passages whose similarity is far above the mean of the allowed passages."""
-    rows = _taking_part(allowed, len(similarity))
+    rows = _allowed_rows(allowed, len(similarity))
     allowed_similarity = similarity[rows]
     return (
         rows[allowed_similarity > _mark(allowed_similarity, deviations)]
@@ -267,7 +267,7 @@ def _mark(similarity: Float32, deviations: float) -> float:
     return float(values.mean() + deviations * values.std())
 
 
-def _taking_part(allowed: Mask | None, n: int) -> Int64:
+def _allowed_rows(allowed: Mask | None, n: int) -> Int64:
     return np.arange(n) if allowed is None else np.flatnonzero(allowed)
 
 

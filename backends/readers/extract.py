@@ -20,9 +20,9 @@ from select import select
 from typing import BinaryIO
 
 from wye.backends.readers import markup, office
-from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.drafts import BadFileError, Draft, Limits
 
-Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
+Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
 
 READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
@@ -46,36 +46,36 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
     try:
-        for found in READERS[suffix][0](source, limits):
-            write(target, found)
+        for draft in READERS[suffix][0](source, limits):
+            write(target, draft)
         return
     except BadFileError as error:
-        said = str(error)
+        reason = str(error)
     except MemoryError:
-        said = "needs more memory to read than is allowed here"
+        reason = "needs more memory to read than is allowed here"
     except RecursionError:
-        said = "is nested too deeply"
+        reason = "is nested too deeply"
     except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
-        said = f"cannot be read as a {kind} file ({type(error).__name__})"
-    write(target, Found(error=said))
+        reason = f"cannot be read as a {kind} file ({type(error).__name__})"
+    write(target, Draft(error=reason))
 
 
-def write(target: BinaryIO, found: Found) -> None:
+def write(target: BinaryIO, draft: Draft) -> None:
     """Write a document: its blocks as lists, `_BLOCKS` to a line, and the rest as an object."""
-    blocks = found.blocks
+    blocks = draft.blocks
     pieces = [blocks[start : start + _BLOCKS] for start in range(0, len(blocks), _BLOCKS)]
-    for part in (*pieces, asdict(replace(found, blocks=()))):
+    for value in (*pieces, asdict(replace(draft, blocks=()))):
         # ASCII, since a damaged file may hold lone surrogates, which UTF-8 cannot encode.
-        target.write(json.dumps(part).encode() + b"\n")
+        target.write(json.dumps(value).encode() + b"\n")
 
 
 def serve(requests: socket.socket) -> None:
     """Answer each request with the exit code of the process that read the file."""
     while True:
-        said, files, _, _ = socket.recv_fds(requests, 4096, 2)
-        if not said:
+        message, files, _, _ = socket.recv_fds(requests, 4096, 2)
+        if not message:
             return
-        request = json.loads(said)
+        request = json.loads(message)
         # Loaded before the fork, so that the next file of this kind need not load it again.
         importlib.import_module(READERS[request["suffix"]][1])
         ended, is_alive = os.pipe()
@@ -91,8 +91,8 @@ def serve(requests: socket.socket) -> None:
                 os._exit(code)
         for file in (*files, is_alive):
             os.close(file)
-        told, _, _ = select([ended, requests.fileno()], [], [])
-        if ended not in told:  # the caller is gone, and may not have ended this process
+        ready, _, _ = select([ended, requests.fileno()], [], [])
+        if ended not in ready:  # the caller is gone, and may not have ended this process
             os.killpg(0, signal.SIGKILL)
         os.close(ended)
         _, status = os.waitpid(child, 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, BinaryIO
 
-from wye.backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
+from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits, document, one_line
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FRONT = re.compile(
@@ -38,25 +38,25 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     Raises:
         BadFileError: The front matter is not YAML, too long, or uses aliases.
     """
-    found = _FRONT.match(text)
-    if not found:
+    match = _FRONT.match(text)
+    if not match:
         return {}, text
-    if len(found[1]) > _LONGEST_FRONT:
+    if len(match[1]) > _LONGEST_FRONT:
         raise BadFileError(f"has front matter of more than {_LONGEST_FRONT:,} characters")
     import yaml  # noqa: PLC0415
 
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(found[1])):
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(match[1])):
             raise BadFileError("has front matter with aliases (*), which are not supported")
-        value = yaml.safe_load(found[1])
+        value = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 2}" if mark else ""
+        position = f", line {mark.line + 2}" if mark else ""
         reason = getattr(error, "problem", None) or type(error).__name__
-        raise BadFileError(f"has front matter that is not YAML{place}: {reason}") from error
+        raise BadFileError(f"has front matter that is not YAML{position}: {reason}") from error
     if not isinstance(value, dict):
         raise BadFileError("has front matter whose lines are not like `author: Jane`")
-    return dict(_flat(value, "")), text[found.end() :]
+    return dict(_flat(value, "")), text[match.end() :]
 
 
 def _flat(value: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -65,8 +65,8 @@ def _flat(value: Mapping[object, object], prefix: str) -> Iterator[tuple[str, ob
         if isinstance(entry, dict):
             yield from _flat(entry, f"{name}.")
         elif isinstance(entry, list):
-            if kept := [_plain(item) for item in entry if _is_value(item)]:
-                yield name, kept
+            if values := [_plain(item) for item in entry if _is_value(item)]:
+                yield name, values
         elif _is_value(entry):
             yield name, _plain(entry)
 
@@ -79,7 +79,7 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits) -> Found:
+def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits) -> Draft:
     title = metadata.get("title")
     if isinstance(title, str) and title.strip():
         del metadata["title"]
@@ -87,7 +87,7 @@ def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits
     return document(blocks, limits, metadata=metadata)
 
 
-def markdown(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def markdown(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """A Markdown file, tables and front matter included."""
     metadata, text = front_matter(decoded(file.read()))
     yield _with_front_matter(metadata, _markdown(text), limits)
@@ -108,11 +108,11 @@ def _markdown(text: str) -> Iterator[Block]:
         elif kind == "heading_close":
             level = 0
         elif kind == "inline":
-            said = _inline(token.children or ())
+            content = _inline(token.children or ())
             if cells is not None:
-                cells.append(one_line(said))
+                cells.append(one_line(content))
             else:
-                yield (level, said) if level else (0, mark + said)
+                yield (level, content) if level else (0, mark + content)
                 mark = ""
         elif kind in ("fence", "code_block"):
             yield 0, mark + token.content.rstrip()
@@ -133,15 +133,15 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _inline(tokens: Iterable[Any]) -> str:
-    said = []
+    pieces = []
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
-            said.append("\n")
+            pieces.append("\n")
         elif token.type == "image":
-            said.append(_inline(token.children or ()))
+            pieces.append(_inline(token.children or ()))
         elif token.type in ("text", "code_inline", "text_special"):
-            said.append(token.content)
-    return "".join(said)
+            pieces.append(token.content)
+    return "".join(pieces)
 
 
 # Elements that are not part of a page's text.
@@ -156,7 +156,7 @@ _BLOCKS = frozenset(
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 
 
-def html(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def html(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """The main text of a page, without navigation, scripts, forms and the like.
 
     The title is the only heading of the highest level, or else the content of <title>.
@@ -170,15 +170,15 @@ def html(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     yield _page(source, metadata, limits)
 
 
-def _page(source: str | bytes, metadata: dict[str, Any], limits: Limits) -> Found:
+def _page(source: str | bytes, metadata: dict[str, Any], limits: Limits) -> Draft:
     blocks = [*_html(source)]
-    found = _with_front_matter(metadata, blocks, limits)
-    if found.title:
-        return found
+    draft = _with_front_matter(metadata, blocks, limits)
+    if draft.title:
+        return draft
     root = _parsed(source)
     named = root.find(".//title") if root is not None else None
     title = one_line("".join(named.itertext())) if named is not None else ""
-    return Found(title, found.blocks, found.metadata)
+    return Draft(title, draft.blocks, draft.metadata)
 
 
 def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
@@ -229,12 +229,12 @@ class _Page:
     """The current block of a page that is being read."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
+        self._pieces: list[str] = []
         self._level = self._rows = self._pre = 0
 
     def say(self, text: str | None) -> None:
         """Append text to the block."""
-        self._said.append(text or "")
+        self._pieces.append(text or "")
 
     def begin(self, tag: str) -> Iterator[Block]:
         """Handle an opening tag."""
@@ -265,8 +265,8 @@ class _Page:
 
     def flush(self) -> Iterator[Block]:
         """End the block and yield it, unless it is empty."""
-        text = "".join(self._said)
-        self._said.clear()
+        text = "".join(self._pieces)
+        self._pieces.clear()
         text = text.strip("\n") if self._pre else one_line(text).strip("| ")
         if text and text != "-":
             yield self._level, text
@@ -277,7 +277,7 @@ def _is_anchor(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
     return element.tag == "a" and "headerlink" in (element.get("class") or "")
 
 
-def rst(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def rst(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """A reStructuredText file, without includes and raw text.
 
     Directives and roles of Sphinx give the text that they contain. Fields at the beginning are
@@ -374,8 +374,8 @@ def _accept_sphinx() -> None:
                 return [nodes.literal_block(text, text)] if text else []
             held = nodes.container()
             if self.arguments:
-                said, _ = self.state.inline_text(self.arguments[0], self.lineno)
-                held += nodes.paragraph("", "", *said)
+                content, _ = self.state.inline_text(self.arguments[0], self.lineno)
+                held += nodes.paragraph("", "", *content)
             self.state.nested_parse(self.content, self.content_offset, held)
             return [held]
 
@@ -386,12 +386,12 @@ def _accept_sphinx() -> None:
         return [nodes.inline(rawtext, shown)], []
 
     def directive(name: str, language: Any, tree: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
-        found = None if name in _CODE else known_directive(name, language, tree)[0]
-        return found or Other, []
+        kind = None if name in _CODE else directive_of(name, language, tree)[0]
+        return kind or Other, []
 
     def role(name: str, language: Any, lineno: int, reporter: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
-        found, _ = known_role(name, language, lineno, reporter)
-        return found or text_of, []
+        kind, _ = role_of(name, language, lineno, reporter)
+        return kind or text_of, []
 
-    known_directive, known_role = directives.directive, roles.role
+    directive_of, role_of = directives.directive, roles.role
     directives.directive, roles.role = directive, role

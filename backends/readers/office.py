@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from wye.backends.readers.found import (
+from wye.backends.readers.drafts import (
     BadFileError,
     Block,
-    Found,
+    Draft,
     Limits,
     document,
     one_line,
@@ -20,7 +20,7 @@ from wye.backends.readers.found import (
 from wye.backends.readers.markup import decoded
 
 # Parts of a DOCX file; a real one has dozens.
-_MOST_PARTS = 10_000
+_MOST_FILES = 10_000
 # A line after the last one, to notice a quote that is still open there.
 _END = "\0end\0"
 TITLES = ("title", "name", "heading")
@@ -28,7 +28,7 @@ TITLES = ("title", "name", "heading")
 _SHOWN_COLUMNS = 8
 
 
-def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def pdf(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """A PDF file, page by page; an encrypted file is read if the empty password opens it.
 
     Raises:
@@ -42,12 +42,12 @@ def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     pages = len(reader.pages)
     if pages > limits.pages:
         raise BadFileError(f"has {pages:,} pages, but the limit is {limits.pages:,}; split it")
-    found = document(((0, page.extract_text()) for page in reader.pages), limits)
+    draft = document(((0, page.extract_text()) for page in reader.pages), limits)
     title = reader.metadata.title if reader.metadata else None
-    yield Found(one_line(title) if isinstance(title, str) else "", found.blocks)
+    yield Draft(one_line(title) if isinstance(title, str) else "", draft.blocks)
 
 
-def docx(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def docx(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """A DOCX file, tables included, in the order of the document.
 
     Raises:
@@ -60,9 +60,9 @@ def docx(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     whole = Document(file)
     if whole.element.getroottree().docinfo.internalDTD is not None:
         raise BadFileError("declares entities, which no DOCX file needs; save it again")
-    found = document(_blocks(whole), limits)
-    title = found.title or one_line(whole.core_properties.title or "")
-    yield Found(title, found.blocks)
+    draft = document(_blocks(whole), limits)
+    title = draft.title or one_line(whole.core_properties.title or "")
+    yield Draft(title, draft.blocks)
 
 
 def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no types
@@ -90,7 +90,7 @@ def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
     above: dict[int, str] = {}
     for row in table.tr_lst:
         column = row.grid_before
-        said: list[str] = []
+        texts: list[str] = []
         for cell in row.tc_lst:
             if cell.vMerge == "continue":
                 text = above.get(column, "")
@@ -98,29 +98,29 @@ def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
                 text = "\n".join(paragraph.text for paragraph in cell.p_lst).strip()
             above[column] = text
             column += cell.grid_span
-            said.append(text)
-        yield " | ".join(dict.fromkeys(filter(None, said)))
+            texts.append(text)
+        yield " | ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _check_archive(file: BinaryIO, limits: Limits) -> None:
     """Check an archive's stated sizes; Python unpacks no more of a part than its stated size."""
     try:
         with zipfile.ZipFile(file) as archive:
-            parts = archive.infolist()
+            entries = archive.infolist()
     except zipfile.BadZipFile as error:
         raise BadFileError("is not a DOCX file") from error
-    if any(part.flag_bits & 1 for part in parts):
+    if any(entry.flag_bits & 1 for entry in entries):
         raise BadFileError("is encrypted; save it without a password")
-    unpacked = sum(part.file_size for part in parts)
-    if len(parts) > _MOST_PARTS or unpacked > limits.unpacked_bytes:
+    unpacked = sum(entry.file_size for entry in entries)
+    if len(entries) > _MOST_FILES or unpacked > limits.unpacked_bytes:
         raise BadFileError(
-            f"unpacks to {unpacked:,} bytes in {len(parts):,} parts, and "
-            f"{limits.unpacked_bytes:,} bytes in {_MOST_PARTS:,} are read"
+            f"unpacks to {unpacked:,} bytes in {len(entries):,} parts, and "
+            f"{limits.unpacked_bytes:,} bytes in {_MOST_FILES:,} are read"
         )
     file.seek(0)
 
 
-def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+def csv(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     """A CSV file with one document per row.
 
     The first row names the columns. The text is `text`, or else the column with the most
@@ -158,9 +158,9 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     lengths = [0] * len(names)
     typed = [True] * len(names)
     for _, row in islice(rows(), 1, None):
-        for place, cell in enumerate(row[: len(names)]):
-            lengths[place] += len(cell)
-            typed[place] &= not cell.strip() or not isinstance(scalar(cell.strip()), str)
+        for column, cell in enumerate(row[: len(names)]):
+            lengths[column] += len(cell)
+            typed[column] &= not cell.strip() or not isinstance(scalar(cell.strip()), str)
     folded = [name.casefold() for name in names]
     longest = folded.index("text") if "text" in folded else lengths.index(max(lengths))
     titles = [folded.index(name) for name in TITLES if name in folded]
@@ -170,11 +170,11 @@ def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         "title": next((at for at in titles if at != longest or folded[at] == "title"), -1),
         "id": next((folded.index(name) for name in ("_id", "id") if name in folded), -1),
     }
-    rest = [place for place in range(len(names)) if place not in roles.values()]
+    rest = [column for column in range(len(names)) if column not in roles.values()]
     note = _roles_in_words(names, roles)
     for line, row in islice(rows(), 1, None):
-        found = _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
-        yield replace(found, note=note) if note else found
+        draft = _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
+        yield replace(draft, note=note) if note else draft
         note = ""
 
 
@@ -198,20 +198,20 @@ def _row_document(
     names: Sequence[str],
     roles: dict[str, int],
     rest: Iterable[tuple[int, bool]],
-) -> Found:
+) -> Draft:
     if len(row) > len(names):
         error = f"has {len(row)} fields, but the header has {len(names)}"
-        return Found(line=line, error=error)
+        return Draft(line=line, error=error)
     cells = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
     if not cells[roles["text"]]:
-        return Found(line=line, error="text is empty")
-    return Found(
+        return Draft(line=line, error="text is empty")
+    return Draft(
         title=cells[roles["title"]] if roles["title"] >= 0 else "",
         blocks=[(0, cells[roles["text"]])],
         metadata={
-            names[place]: scalar(cells[place]) if is_typed else cells[place]
-            for place, is_typed in rest
-            if cells[place]
+            names[column]: scalar(cells[column]) if is_typed else cells[column]
+            for column, is_typed in rest
+            if cells[column]
         },
         # A row without one must not get that of another row.
         id=cells[roles["id"]] or f"line-{line}" if roles["id"] >= 0 else "",

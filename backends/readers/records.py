@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from wye.backends.documents import LONGEST_TITLE, clean, parse_record
 from wye.backends.errors import SourceError
-from wye.backends.readers.found import BadFileError
+from wye.backends.readers.drafts import BadFileError
 from wye.backends.readers.markup import decoded
 from wye.backends.types import Passage
 

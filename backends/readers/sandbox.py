@@ -13,7 +13,7 @@ from itertools import chain
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from wye.backends.readers.found import BadFileError, Block, Found, Limits
+from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits
 
 # Seconds to start and to stop, in addition to the limit of processor time.
 _GRACE = 20.0
@@ -43,7 +43,7 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def read(self, source: BinaryIO, suffix: str) -> Iterator[Found]:
+    def read(self, source: BinaryIO, suffix: str) -> Iterator[Draft]:
         """The documents of an open file, which is read completely before the first is yielded.
 
         Args:
@@ -54,16 +54,16 @@ class Sandbox:
                 after the documents before the error.
             OSError: There is no temporary file.
         """
-        target = tempfile.TemporaryFile()  # noqa: SIM115 - `_found` closes it
+        target = tempfile.TemporaryFile()  # noqa: SIM115 - `_drafts` closes it
         try:
             code = self._ask(suffix, source.fileno(), target.fileno())
         except BaseException:
             target.close()
             self.close()
             raise
-        found = _found(target, code, self._limits)
-        first = next(found, None)  # started here, so that its end closes the file
-        return chain(() if first is None else [first], found)
+        drafts = _drafts(target, code, self._limits)
+        first = next(drafts, None)  # started here, so that its end closes the file
+        return chain(() if first is None else [first], drafts)
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -78,8 +78,8 @@ class Sandbox:
     def _ask(self, suffix: str, source: int, target: int) -> int:
         """Have one open file read and the result written to another; returns the exit code."""
         requests = self._requests or self._start()
-        said = {"suffix": suffix, "limits": asdict(self._limits)}
-        socket.send_fds(requests, [json.dumps(said).encode()], [source, target])
+        request = {"suffix": suffix, "limits": asdict(self._limits)}
+        socket.send_fds(requests, [json.dumps(request).encode()], [source, target])
         requests.settimeout(self._limits.seconds + _GRACE)
         try:
             answer = requests.recv(64)
@@ -103,7 +103,7 @@ class Sandbox:
         return self._requests
 
 
-def _found(target: BinaryIO, code: int, limits: Limits) -> Iterator[Found]:
+def _drafts(target: BinaryIO, code: int, limits: Limits) -> Iterator[Draft]:
     """The documents that a process wrote, if it did not fail."""
     with target:
         if code:
@@ -114,12 +114,12 @@ def _found(target: BinaryIO, code: int, limits: Limits) -> Iterator[Found]:
         target.seek(0)
         blocks: list[Block] = []
         for line in target:
-            part = json.loads(line)
-            if isinstance(part, list):
-                blocks += part
+            value = json.loads(line)
+            if isinstance(value, list):
+                blocks += value
                 continue
-            found = Found(**{**part, "blocks": blocks})
+            draft = Draft(**{**value, "blocks": blocks})
             blocks = []
-            if found.error and not found.line:
-                raise BadFileError(found.error)
-            yield found
+            if draft.error and not draft.line:
+                raise BadFileError(draft.error)
+            yield draft

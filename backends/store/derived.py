@@ -81,9 +81,9 @@ class DerivedFiles:
         }
         self.folder = index / FOLDER / f"{version}-{_digest(self._about)}"
 
-    def has(self, part: str, settings: object = None) -> bool:
+    def has(self, name: str, settings: object = None) -> bool:
         """Whether a part has a file, whole or not."""
-        return self._file(part, settings)[0].exists()
+        return self._file(name, settings)[0].exists()
 
     def latest(self) -> "DerivedFiles | None":
         """These files, or else those of the last earlier version that has its passages.
@@ -92,7 +92,7 @@ class DerivedFiles:
         """
         if self.has(PASSAGES):
             return self
-        own = self._about["pins"]
+        current = self._about["pins"]
         older = (path for path in self._folders() if _version_of(path) < self.version)
         for folder in sorted(older, key=_version_of, reverse=True):
             try:
@@ -102,7 +102,7 @@ class DerivedFiles:
                 continue
             pins = about["pins"]
             files = DerivedFiles(self._index, _version_of(folder), pins, is_kept=False)
-            if files.folder == folder and pins | {MANIFEST: ""} == own | {MANIFEST: ""}:
+            if files.folder == folder and pins | {MANIFEST: ""} == current | {MANIFEST: ""}:
                 return files
         return None
 
@@ -121,13 +121,13 @@ class DerivedFiles:
             return None
         return self.folder
 
-    def read(self, part: str, settings: object = None) -> Arrays | None:
+    def read(self, name: str, settings: object = None) -> Arrays | None:
         """Map the arrays of a part, by name; None if there is no usable file.
 
         Args:
             settings: The dataclass that the part depends on, if any.
         """
-        path, about = self._file(part, settings)
+        path, about = self._file(name, settings)
         try:
             return _mapped(path, about)
         except FileNotFoundError:
@@ -136,11 +136,11 @@ class DerivedFiles:
             log.warning("%s is rebuilt: %s.", path, error)
             return None
 
-    def write(self, part: str, arrays: Arrays, settings: object = None) -> None:
+    def write(self, name: str, arrays: Arrays, settings: object = None) -> None:
         """Write a part; if that is impossible, it is only logged."""
         if not self.is_kept:
             return
-        path, about = self._file(part, settings)
+        path, about = self._file(name, settings)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, about, arrays)
@@ -151,7 +151,7 @@ class DerivedFiles:
         for unfinished in self.folder.glob(f".{path.name}*"):
             with suppress(OSError):
                 unfinished.unlink()
-        if part == PASSAGES:
+        if name == PASSAGES:
             # Those of earlier versions, and of this one with another key.
             for folder in self._folders():
                 if _version_of(folder) <= self.version and folder != self.folder:
@@ -161,12 +161,12 @@ class DerivedFiles:
         """The folders of all versions."""
         return [*self.folder.parent.glob("*-*")]
 
-    def _file(self, part: str, settings: object) -> tuple[Path, dict[str, object]]:
-        about: dict[str, object] = {**self._about, "part": part}
-        name = part
+    def _file(self, kind: str, settings: object) -> tuple[Path, dict[str, object]]:
+        about: dict[str, object] = {**self._about, "part": kind}
+        name = kind
         if is_dataclass(settings) and not isinstance(settings, type):
             about["settings"] = json.loads(canonical_json(asdict(settings)))
-            name = f"{part}-{_digest(about['settings'])}"
+            name = f"{kind}-{_digest(about['settings'])}"
         return self.folder / f"{name}.arrays", about
 
 
@@ -177,14 +177,14 @@ def most_on_top(passages: int) -> int:
 
 def latest_kept(index: Path) -> int:
     """The last version whose passages are kept; 0 if there is none."""
-    found = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
-    return max((_version_of(path.parent) for path in found), default=0)
+    files = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
+    return max((_version_of(path.parent) for path in files), default=0)
 
 
-def drop_derived(index: Path, kept: Collection[int]) -> None:
+def drop_derived(index: Path, versions: Collection[int]) -> None:
     """Delete the files of all versions not in `kept`; the caller must hold the write lock."""
     for folder in (index / FOLDER).glob("*"):
-        if _version_of(folder) not in kept:
+        if _version_of(folder) not in versions:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -193,11 +193,11 @@ def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
     array = (strings if isinstance(strings, Strings) else Strings(strings)).array
     _, starts, text = array.buffers()
     dtype = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    places = np.frombuffer(starts, dtype) if starts else np.zeros(1, dtype)
-    places = places[array.offset : array.offset + len(array) + 1]
+    offsets = np.frombuffer(starts, dtype) if starts else np.zeros(1, dtype)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
     content = np.frombuffer(text, np.uint8) if text else np.zeros(0, np.uint8)
-    first, last = int(places[0]), int(places[-1])
-    return {f"{name}.starts": places - first, f"{name}.text": content[first:last]}
+    first, last = int(offsets[0]), int(offsets[-1])
+    return {f"{name}.starts": offsets - first, f"{name}.text": content[first:last]}
 
 
 def unpack_strings(name: str, arrays: Arrays) -> Strings:
@@ -209,8 +209,8 @@ def unpack_strings(name: str, arrays: Arrays) -> Strings:
 
 def pack_table(name: str, table: StringTable) -> Arrays:
     """Strings with their hash table, for `unpack_table`."""
-    kept = {f"{name}.hashes": table.hashes, f"{name}.order": table.order}
-    return {**pack_strings(name, table.strings), **kept}
+    index = {f"{name}.hashes": table.hashes, f"{name}.order": table.order}
+    return {**pack_strings(name, table.strings), **index}
 
 
 def unpack_table(name: str, arrays: Arrays) -> StringTable:
@@ -221,21 +221,21 @@ def unpack_table(name: str, arrays: Arrays) -> StringTable:
 
 def _write(path: Path, about: object, arrays: Arrays) -> None:
     entries: dict[str, object] = {}
-    parts: list[NDArray[np.uint8]] = []
-    place = 0
+    blocks: list[NDArray[np.uint8]] = []
+    offset = 0
     for name, array in arrays.items():
-        part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        entries[name] = [array.dtype.str, list(array.shape), place, _followed(part, 0)]
-        parts.append(part)
-        place += part.nbytes + -part.nbytes % _ALIGNED
-    header = canonical_json({"about": about, "arrays": entries, "bytes": place}).encode()
+        block = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        entries[name] = [array.dtype.str, list(array.shape), offset, _followed(block, 0)]
+        blocks.append(block)
+        offset += block.nbytes + -block.nbytes % _ALIGNED
+    header = canonical_json({"about": about, "arrays": entries, "bytes": offset}).encode()
     header += b" " * (-(len(_MAGIC) + 8 + _DIGEST + len(header)) % _ALIGNED)
     with write_atomically(path) as file:
         file.write(_MAGIC + len(header).to_bytes(8, "little"))
         file.write(blake2b(header, digest_size=_DIGEST).digest() + header)
-        for part in parts:
-            file.write(part.data)
-            file.write(bytes(-part.nbytes % _ALIGNED))
+        for block in blocks:
+            file.write(block.data)
+            file.write(bytes(-block.nbytes % _ALIGNED))
 
 
 def _mapped(path: Path, about: object) -> Arrays:
@@ -251,13 +251,13 @@ def _mapped(path: Path, about: object) -> Arrays:
             raise ValueError("it belongs to other data or settings")
         if len(mapped) != start + stated["bytes"]:
             raise ValueError("it is truncated")
-        for name, (kind, shape, place, checksum) in stated["arrays"].items():
+        for name, (kind, shape, offset, checksum) in stated["arrays"].items():
             size = _count(shape) * np.dtype(kind).itemsize
-            if _checksum_in(file, start + place, size) != checksum:
+            if _checksum_in(file, start + offset, size) != checksum:
                 raise ValueError(f"its array '{name}' is damaged")
     return {
-        name: np.frombuffer(mapped, np.dtype(kind), _count(shape), start + place).reshape(shape)
-        for name, (kind, shape, place, _) in stated["arrays"].items()
+        name: np.frombuffer(mapped, np.dtype(kind), _count(shape), start + offset).reshape(shape)
+        for name, (kind, shape, offset, _) in stated["arrays"].items()
     }
 
 
@@ -288,18 +288,18 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
 
     It is a CRC of the sums of the bytes' blocks, which is as fast as reading them.
     """
-    found, room = 0, np.empty(min(size, _ROOM), np.uint8)
+    checksum, room = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
-        part = room[:size].data
+        view = room[:size].data
         read = 0
-        while read < len(part) and (count := file.readinto(part[read:])):
+        while read < len(view) and (count := file.readinto(view[read:])):
             read += count
-        if read < len(part):
+        if read < len(view):
             raise ValueError("it is truncated")
-        found = _followed(room[:read], found)
+        checksum = _followed(room[:read], checksum)
         size -= read
-    return found
+    return checksum
 
 
 def _followed(flat: NDArray[np.uint8], checksum: int) -> int:

@@ -298,5 +298,5 @@ def _mentions(index: PassageStore) -> dict[str, int]:
     }
 
 
-def _distinct(known: pa.Array, more: pa.Array) -> pa.Array:
-    return pc.unique(pa.concat_arrays([known, more]))
+def _distinct(ids: pa.Array, more: pa.Array) -> pa.Array:
+    return pc.unique(pa.concat_arrays([ids, more]))

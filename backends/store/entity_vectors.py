@@ -49,23 +49,23 @@ class EntityVectorCache:
         if dataset is None or not surfaces:
             return list(surfaces)
         with reading(self._path.parent):
-            found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
-            known = set(found["surface"].to_pylist())
-        return [surface for surface in surfaces if surface not in known]
+            rows = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
+            stored = set(rows["surface"].to_pylist())
+        return [surface for surface in surfaces if surface not in stored]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) vectors of n surfaces; a row of NaN for a surface without one."""
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
-        found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
+        result: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
         dataset = self.dataset()
         with reading(self._path.parent):
             for batch in [] if dataset is None else dataset.to_batches():
-                place = pc.index_in(batch["surface"], value_set=wanted.dictionary)
-                asked = np.flatnonzero(place.is_valid().to_numpy(zero_copy_only=False))
+                index = pc.index_in(batch["surface"], value_set=wanted.dictionary)
+                matches = np.flatnonzero(index.is_valid().to_numpy(zero_copy_only=False))
                 rows = batch["vector"].flatten().to_numpy().reshape(-1, self._dimension)
-                found[place.take(pa.array(asked)).to_numpy()] = rows[asked]
-        places: Int32 = wanted.indices.to_numpy()
-        return found[places]
+                result[index.take(pa.array(matches)).to_numpy()] = rows[matches]
+        order: Int32 = wanted.indices.to_numpy()
+        return result[order]
 
     def take(self, other: "EntityVectorCache", surfaces: Sequence[str]) -> list[str]:
         """Copy vectors from another index's cache, if its analyser is the same.
@@ -80,10 +80,10 @@ class EntityVectorCache:
             return list(surfaces)
         with reading(other._path.parent):
             rows = dataset.to_table(filter=any_of("surface", surfaces))
-        known = rows["surface"].to_pylist()
+        copied = rows["surface"].to_pylist()
         vectors = rows["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
-        self.add(known, vectors.reshape(-1, self._dimension))
-        there = set(known)
+        self.add(copied, vectors.reshape(-1, self._dimension))
+        there = set(copied)
         return [surface for surface in surfaces if surface not in there]
 
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:

@@ -83,16 +83,16 @@ class ExtractedStore:
             IndexMismatchError: A later Wye wrote the file.
             IndexDamagedError: The file cannot be read.
         """
-        found = self._rows(
+        rows = self._rows(
             "SELECT id, content, source, items, analyser IS ? FROM extracted WHERE kind = ?"
             " ORDER BY id",
             self._analyser,
             kind,
         )
-        with self._told():
+        with self._own_errors():
             return [
                 Extraction(id_, content, source, json.loads(items), bool(analysed))
-                for id_, content, source, items, analysed in found
+                for id_, content, source, items, analysed in rows
             ]
 
     def keep(
@@ -198,23 +198,23 @@ class ExtractedStore:
 
     def digest(self) -> str:
         """Digest of all analysed extractions; "" if there are none."""
-        found = self._rows(
+        rows = self._rows(
             "SELECT kind, id, content, sentences FROM extracted WHERE analyser = ?"
             " ORDER BY kind, id",
             self._analyser,
         )
-        return blake2b(canonical_json(found).encode(), digest_size=16).hexdigest() if found else ""
+        return blake2b(canonical_json(rows).encode(), digest_size=16).hexdigest() if rows else ""
 
     def inventory(self) -> dict[str, object]:
         """Counts and files of each kind; empty if there are no extractions."""
-        found: dict[str, object] = {}
+        counts: dict[str, object] = {}
         for kind in KINDS:
             rows = self.read(kind)
             if rows:
-                found[kind] = sum(len(row.items) for row in rows)
-                found[f"passages with {kind}"] = len(rows)
-                found[f"{kind} from"] = ", ".join(sorted({row.source for row in rows}))
-        return found
+                counts[kind] = sum(len(row.items) for row in rows)
+                counts[f"passages with {kind}"] = len(rows)
+                counts[f"{kind} from"] = ", ".join(sorted({row.source for row in rows}))
+        return counts
 
     def sentences(self, kind: Kind) -> Iterator[tuple[str, str, list[StoredSentence]]]:
         """Id, `content_key` and analysed items of each passage that has any, by id.
@@ -223,15 +223,15 @@ class ExtractedStore:
             IndexMismatchError: A later Wye wrote the file.
             IndexDamagedError: The file cannot be read.
         """
-        found = self._rows(
+        rows = self._rows(
             "SELECT id, content, sentences, vectors FROM extracted"
             " WHERE kind = ? AND analyser = ? AND sentences <> '[]' ORDER BY id",
             kind,
             self._analyser,
         )
-        for id_, content, told, vectors in found:
-            with self._told():
-                items = json.loads(told)
+        for id_, content, packed, vectors in rows:
+            with self._own_errors():
+                items = json.loads(packed)
                 matrix = np.frombuffer(vectors, np.float16).reshape(len(items), -1)
                 sentences = [
                     StoredSentence(text, tuple(entities), tuple(phrases), vector)
@@ -244,14 +244,14 @@ class ExtractedStore:
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         if not self.path.exists():
             return []
-        with self._told(), closing(self._connect("ro")) as database:
+        with self._own_errors(), closing(self._connect("ro")) as database:
             # Version 0: another process is creating the file right now.
             return database.execute(query, values).fetchall() if _version_of(database) else []
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
         """A transaction, which is durable when it ends without an error."""
-        with self._told(), closing(self._connect("rwc")) as database:
+        with self._own_errors(), closing(self._connect("rwc")) as database:
             if not _version_of(database):
                 database.executescript(_SCHEMA)
                 sync(self.path.parent)
@@ -280,7 +280,7 @@ class ExtractedStore:
         return database
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _own_errors(self) -> Iterator[None]:
         """Raise errors of the database and of its content as our own."""
         try:
             yield

@@ -95,8 +95,8 @@ class GrowingStrings:
         """All strings in the form of `pack_strings`."""
         starts = self._starts.read()
         is_long = self._is_long or self._size > _SHORT
-        kept = starts if is_long else starts.astype(np.int32)
-        return {f"{name}.starts": kept, f"{name}.text": self._text.read()}
+        packed = starts if is_long else starts.astype(np.int32)
+        return {f"{name}.starts": packed, f"{name}.text": self._text.read()}
 
 
 def laid(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:

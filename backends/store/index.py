@@ -159,9 +159,9 @@ class PassageStore:
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        found = newest_whole(folder, lambda n: lance.dataset(folder / PASSAGES, version=n))
-        _check_version(folder, found.dataset.schema)
-        index = cls(folder, found.dataset, found.mark, found.fault)
+        newest = newest_whole(folder, lambda n: lance.dataset(folder / PASSAGES, version=n))
+        _check_version(folder, newest.dataset.schema)
+        index = cls(folder, newest.dataset, newest.mark, newest.fault)
         if fingerprint is not None:
             index.check(fingerprint)
         return index
@@ -198,8 +198,8 @@ class PassageStore:
         with reading(self.path):
             stated = ((entry["version"], entry["timestamp"]) for entry in self._dataset.versions())
             # Lance gives local times without a zone, as `astimezone` assumes.
-            found = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
-        return sorted(found, key=lambda version: version.number)
+            result = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
+        return sorted(result, key=lambda version: version.number)
 
     def count(self) -> int:
         """Number of passages in the current version."""
@@ -214,8 +214,8 @@ class PassageStore:
         """
         if self.is_newest:
             return False
-        found, before = self._find(), self.version
-        self._dataset, self._mark, self.fault = found.dataset, found.mark, found.fault
+        newest, before = self._find(), self.version
+        self._dataset, self._mark, self.fault = newest.dataset, newest.mark, newest.fault
         return self.version != before
 
     @property
@@ -253,13 +253,13 @@ class PassageStore:
             return sizes_of(self._dataset)
 
     def _find(self) -> FoundVersion:
-        found = newest_whole(self.path, self._dataset.checkout_version)
-        if fingerprint_of(found.dataset.schema) != self.fingerprint:
+        newest = newest_whole(self.path, self._dataset.checkout_version)
+        if fingerprint_of(newest.dataset.schema) != self.fingerprint:
             raise IndexMismatchError(
                 f"Index {self.path} was made again with another analyser since it was opened. Open "
                 "it again, with the models that it has now."
             )
-        return found
+        return newest
 
     @property
     def derived(self) -> DerivedFiles:
@@ -306,13 +306,13 @@ class PassageStore:
             IndexDamagedError: The last commit is damaged; nothing is written before a repair.
         """
         with writer_lock(self.path):
-            found = self._find()
-            if found.fault:
-                raise IndexDamagedError(found.fault)
+            newest = self._find()
+            if newest.fault:
+                raise IndexDamagedError(newest.fault)
             # A power cut in the middle of a commit left these; nobody was told of them.
-            torn = [f"{PASSAGES}/{manifest_name(number)}" for number in found.torn]
+            torn = [f"{PASSAGES}/{manifest_name(number)}" for number in newest.torn]
             set_aside(self.path, torn, aside_folder(self.path))
-            yield Writer(self.path, found.dataset, found.record, self.surfaces)
+            yield Writer(self.path, newest.dataset, newest.record, self.surfaces)
 
 
 class Writer:
@@ -344,7 +344,7 @@ class Writer:
             return {row["id"]: content_key(row["title"], row["text"]) for row in rows}
 
     def upsert(
-        self, rows: pa.RecordBatch, stale: Sequence[str] = (), known: Sequence[str] | None = None
+        self, rows: pa.RecordBatch, stale: Sequence[str] = (), replaced: Sequence[str] | None = None
     ) -> int:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
@@ -364,18 +364,18 @@ class Writer:
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
         # Lance's own merge also reads the ids of all passages where every row is a new one.
-        gone = [*(ids if known is None else known), *stale]
+        gone = [*(ids if replaced is None else replaced), *stale]
         with reading(self.folder, also=()):
             written = write_fragments(
                 pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
             )
         new = cast(lance.LanceOperation.Append, written.operation).fragments
-        found, updated, emptied = self._without(gone)
+        stored, updated, emptied = self._without(gone)
         self._commit(
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
         self._forget(stale, rows)
-        return len(found.difference(ids))
+        return len(stored.difference(ids))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete passages by id; unknown ids are ignored.
@@ -385,12 +385,12 @@ class Writer:
         """
         if not ids:
             return 0
-        found, updated, emptied = self._without(ids)
-        if found:
+        stored, updated, emptied = self._without(ids)
+        if stored:
             condition = any_of("id", ids)
             self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
         self._forget(ids)
-        return len(found)
+        return len(stored)
 
     def _without(
         self, ids: Sequence[str]
@@ -407,8 +407,8 @@ class Writer:
         updated, emptied = [], []
         with reading(self.folder, also=()):
             # A scan of all fragments is as fast as one of a single fragment.
-            found = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
-            holding = {*pc.unique(pc.shift_right(found["_rowaddr"], 32)).to_pylist()}
+            matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
+            holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
             for fragment in self.dataset.get_fragments():
                 if fragment.fragment_id in holding:
                     left = fragment.delete(condition)
@@ -416,7 +416,7 @@ class Writer:
                         emptied.append(fragment.fragment_id)
                     else:
                         updated.append(left)
-            return {*found["id"].to_pylist()}, updated, emptied
+            return {*matches["id"].to_pylist()}, updated, emptied
 
     def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
         """Delete what a language model extracted from passages that were deleted or changed."""
@@ -425,7 +425,7 @@ class Writer:
             return
         names = ("id", "title", "text")
         columns = [changed.column(name).to_pylist() for name in names] if changed else [[]] * 3
-        contents = {id_: content_key(*said) for id_, *said in zip(*columns, strict=True)}
+        contents = {id_: content_key(*texts) for id_, *texts in zip(*columns, strict=True)}
         try:
             store.forget(gone, contents)
         except BackendError as error:  # the commit stands; the next `wye refine` deletes it
@@ -453,7 +453,7 @@ class Writer:
         0 if there are not so many.
         """
         crowds = fragments_by_size(self.dataset)
-        return max((rows for rows, found in crowds.items() if found >= fragments), default=0)
+        return max((rows for rows, count in crowds.items() if count >= fragments), default=0)
 
     def compact(
         self,
@@ -485,8 +485,8 @@ class Writer:
             _drop_superseded(passages, self.dataset, keep, latest_kept(self.folder))
             drop_derived(self.folder, {*numbers_in(passages)})
         digests = self._record.digests.items()
-        kept = {name: digest for name, digest in digests if (passages / name).exists()}
-        self._record = Record(self.version, kept)
+        remaining = {name: digest for name, digest in digests if (passages / name).exists()}
+        self._record = Record(self.version, remaining)
         self._flush()
         surfaces = self.surfaces.dataset()
         if surfaces is not None:
@@ -516,8 +516,8 @@ def _drop_superseded(
     numbers = numbers_in(folder)
     superseded = [
         number
-        for place, (successor, number) in enumerate(pairwise(numbers), start=1)
-        if place >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
+        for age, (successor, number) in enumerate(pairwise(numbers), start=1)
+        if age >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
         if number != held
     ]
     if len(superseded) >= _LEAST_DROPPED * len(numbers):

@@ -198,15 +198,15 @@ class _Ingest:
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
-            known = self._known([passage for passage in fresh if passage.id in hashes])
+            analyses = self._unchanged([passage for passage in fresh if passage.id in hashes])
         with self._clock.stage("read"):
-            rest = [passage for passage in fresh if passage.id not in known]
-            known |= stored_analyses(rest, self._analyser.fingerprint)
-        lacking = [passage for passage in fresh if passage.id not in known]
+            rest = [passage for passage in fresh if passage.id not in analyses]
+            analyses |= stored_analyses(rest, self._analyser.fingerprint)
+        lacking = [passage for passage in fresh if passage.id not in analyses]
         analysed = self._clock.timed("analyse", self._analyse(lacking))
         for passage in fresh:
-            found = known[passage.id] if passage.id in known else next(analysed)
-            self._analysed.append((passage, found, changes[passage.id]))
+            analysis = analyses[passage.id] if passage.id in analyses else next(analysed)
+            self._analysed.append((passage, analysis, changes[passage.id]))
             self._progress.advance(1)
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
@@ -215,7 +215,7 @@ class _Ingest:
             if rows := self._writer.crowded(COMPACT_FROM):
                 self._writer.compact(rows=rows, groups=1)
 
-    def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
+    def _unchanged(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
         """Id -> analysis in this index, for passages of which only the metadata changed."""
         if not changed:
             return {}
@@ -223,8 +223,8 @@ class _Ingest:
         condition = any_of("id", [passage.id for passage in changed])
         with reading(self._writer.folder):
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-            said = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
-            stored = dict(zip(said, to_analyses(rows), strict=True))
+            texts = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
+            stored = dict(zip(texts, to_analyses(rows), strict=True))
         keys = ((passage.id, passage.title, passage.text) for passage in changed)
         return {key[0]: stored[key] for key in keys if key in stored}
 
@@ -239,14 +239,14 @@ class _Ingest:
             is_repeated: Whether an interrupted call may have written the same passages.
         """
         passages = [passage for passage, _, _ in self._analysed]
-        analysed = [found for _, found, _ in self._analysed]
+        analysed = [analysis for _, analysis, _ in self._analysed]
         # First, so that the cache never lags behind the passages after a crash.
         if self._entity_vectors:
             self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
-            known = [passage.id for passage, _, change in self._analysed if change != "added"]
-            removed = self._writer.upsert(rows, stale, None if is_repeated else known)
+            replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
+            removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
         self._count(**Counter(change for _, _, change in self._analysed), removed=removed)
         self._analysed = []
@@ -341,9 +341,9 @@ def _taken(passage: Passage, owner: str) -> SourceError:
 
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
     """Yield the surfaces that passages mention or have as titles, with repeats."""
-    for passage, found in zip(passages, analysed, strict=True):
+    for passage, analysis in zip(passages, analysed, strict=True):
         yield from title_names(passage.title)
-        for sentence in found.sentences:
+        for sentence in analysis.sentences:
             yield from sentence.entities
 
 

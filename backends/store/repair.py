@@ -89,10 +89,10 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
                 raise
             unlocked = error.strerror or f"{error}"
         survey = _Survey(folder)
-        found = replace(survey.plan(), unlocked=unlocked)
-        if found.damage and not dry_run:
-            _perform(folder, found, survey)
-        return found
+        plan = replace(survey.plan(), unlocked=unlocked)
+        if plan.damage and not dry_run:
+            _perform(folder, plan, survey)
+        return plan
 
 
 class _Survey:
@@ -161,10 +161,10 @@ class _Survey:
                 self._check(dataset)
                 self._whole.append(number)
             except IndexDamagedError as error:
-                said = f"Version {number}: {error}."
+                sentence = f"Version {number}: {error}."
                 if 0 < self.record.version < number:
-                    said += " Its commit never finished, and no writer was told that it did."
-                self.damage.append(said)
+                    sentence += " Its commit never finished, and no writer was told that it did."
+                self.damage.append(sentence)
         if self.record.version and self.record.version not in self._numbers:
             later = any(number > self.record.version for number in self._whole)
             if not later:
@@ -241,19 +241,19 @@ class _Survey:
             for document, length in self._pairs(fragments, LENGTH_COLUMN):
                 lengths[document] = max(lengths[document], int(length or 0))
         return {
-            id_: len(found)
-            for id_, found in chunks.items()
-            if len(found) < lengths[id_] or found != {*range(len(found))}
+            id_: len(numbers)
+            for id_, numbers in chunks.items()
+            if len(numbers) < lengths[id_] or numbers != {*range(len(numbers))}
         }
 
     def _lost(
-        self, aside: Iterable[str], kept: Iterable[lance.LanceFragment]
+        self, aside: Iterable[str], intact: Iterable[lance.LanceFragment]
     ) -> tuple[set[str], bool]:
         """Documents in files to set aside that no kept fragment has, and whether these are all."""
-        pairs = {*self._pairs(kept, "content_hash")}
-        known = {
-            f"data/{file.path}": (place, fragment)
-            for place, number in reversed([*enumerate(self._opened.values())])
+        pairs = {*self._pairs(intact, "content_hash")}
+        fragments = {
+            f"data/{file.path}": (age, fragment)
+            for age, number in reversed([*enumerate(self._opened.values())])
             for fragment in number.get_fragments()
             for file in fragment.metadata.files
         }
@@ -262,8 +262,8 @@ class _Survey:
         for name in aside:
             if not name.startswith("data/"):
                 continue
-            place, fragment = known.get(name, (0, None))
-            if place:  # the newest version that opens does not use it
+            age, fragment = fragments.get(name, (0, None))
+            if age:  # the newest version that opens does not use it
                 continue
             try:
                 stated = self._pairs([fragment], "content_hash") if fragment else self._raw(name)
@@ -289,8 +289,8 @@ class _Survey:
         for fragment in fragments:
             with reading(self.folder):
                 rows = fragment.to_table(columns=["document", column])
-                found = list(zip(*(each.to_pylist() for each in rows.columns), strict=True))
-            yield from found
+                pairs = list(zip(*(each.to_pylist() for each in rows.columns), strict=True))
+            yield from pairs
 
     def _damaged_cache(self) -> list[str]:
         """The folder of the entity vector cache if it cannot be read; it is filled again."""
@@ -312,7 +312,7 @@ def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
         if number > plan.version
     ]
     set_aside(folder, first, plan.folder)
-    known = {
+    digests = {
         name: digest
         for name, digest in survey.record.digests.items()
         if (folder / PASSAGES / name).exists() and f"{PASSAGES}/{name}" not in plan.aside
@@ -322,8 +322,8 @@ def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
         if plan.without:
             condition, gone = any_of("document", survey.half), [*plan.without]
             updated: list[lance.FragmentMetadata] = []
-            kept = (f for f in dataset.get_fragments() if f.fragment_id not in plan.without)
-            for fragment in kept if survey.half else ():
+            intact = (f for f in dataset.get_fragments() if f.fragment_id not in plan.without)
+            for fragment in intact if survey.half else ():
                 if (left := fragment.delete(condition)) is None:
                     gone.append(fragment.fragment_id)
                 else:
@@ -335,7 +335,7 @@ def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
         while dataset.version <= plan.newest and plan.version != plan.newest:
             dataset.restore()  # type: ignore[no-untyped-call]
     set_aside(folder, [name for name in plan.aside if (folder / name).exists()], plan.folder)
-    flush(folder, dataset, Record(dataset.version, known))
+    flush(folder, dataset, Record(dataset.version, digests))
 
 
 def _rows(fragments: Iterable[lance.LanceFragment]) -> int:

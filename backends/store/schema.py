@@ -75,14 +75,14 @@ def metadata_json(metadata: Metadata) -> str:
 
 def content_hash(passage: Passage) -> str:
     """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
-    parts = [
+    fields = [
         passage.document,
         passage.chunk,
         passage.title,
         passage.text,
         metadata_json(passage.metadata),
     ]
-    return hashlib.blake2b(canonical_json(parts).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(canonical_json(fields).encode(), digest_size=16).hexdigest()
 
 
 def to_batch(

@@ -128,8 +128,8 @@ class IndexSource:
         texts = zip(rows["title"].to_pylist(), rows["text"].to_pylist(), strict=True)
         stored = {
             passage.id: analysis
-            for passage, said, analysis in zip(wanted, texts, to_analyses(rows), strict=True)
-            if (passage.title, passage.text) == said
+            for passage, pair, analysis in zip(wanted, texts, to_analyses(rows), strict=True)
+            if (passage.title, passage.text) == pair
         }
         self.analyses += len(stored)
         return stored

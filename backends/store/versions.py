@@ -145,11 +145,11 @@ def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
     """
     for name, size in files.items():
         try:
-            found = (dataset / name).stat().st_size
+            actual = (dataset / name).stat().st_size
         except OSError:
             raise IndexDamagedError(f"{name} is missing") from None
-        if size and found != size:
-            raise IndexDamagedError(f"{name} has {found:,} bytes instead of {size:,}")
+        if size and actual != size:
+            raise IndexDamagedError(f"{name} has {actual:,} bytes instead of {size:,}")
 
 
 def why_changed(folder: Path, name: str, record: Record) -> str:
@@ -169,12 +169,12 @@ def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
 
 def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | None]:
     """`sizes_of` for some fragments."""
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for metadata in fragments:
-        found.update((f"data/{file.path}", file.file_size_bytes) for file in metadata.files)
+        sizes.update((f"data/{file.path}", file.file_size_bytes) for file in metadata.files)
         if metadata.deletion_file is not None:
-            found[metadata.deletion_file.path(metadata.id)] = None
-    return found
+            sizes[metadata.deletion_file.path(metadata.id)] = None
+    return sizes
 
 
 def manifest_name(number: int) -> str:
@@ -351,8 +351,8 @@ def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> I
         is_panic = type(error).__name__ == "PanicException"  # in Rust; it has no better name
         if not is_panic and not isinstance(error, (*_FAULTS, *also)):
             raise
-        said = _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
-        raise IndexDamagedError(f"{name} cannot be read: {said}") from error
+        message = _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
+        raise IndexDamagedError(f"{name} cannot be read: {message}") from error
 
 
 def damaged(folder: Path, reason: str) -> IndexDamagedError:

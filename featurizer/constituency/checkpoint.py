@@ -299,13 +299,13 @@ def _linear(weights: Mapping[str, Float32], name: str) -> tuple[Float32, Float32
 
 
 def _lstm(weights: Mapping[str, Float32], name: str, suffix: str = "") -> Lstm:
-    def part(kind: str) -> Float32:
+    def reordered(kind: str) -> Float32:
         # PyTorch's order of gates: input, forget, cell, output.
         gates = np.split(weights[f"{name}.{kind}_l0{suffix}"], 4)
         return np.concatenate([gates[0], gates[1], gates[3], gates[2]])
 
     return Lstm(
-        np.ascontiguousarray(part("weight_ih").T),
-        np.ascontiguousarray(part("weight_hh").T),
-        part("bias_ih") + part("bias_hh"),
+        np.ascontiguousarray(reordered("weight_ih").T),
+        np.ascontiguousarray(reordered("weight_hh").T),
+        reordered("bias_ih") + reordered("bias_hh"),
     )

@@ -69,8 +69,8 @@ class Decoder:
             self._marks @ stack.inputs + stack.bias,
         )
         weights, self._first_bias = checkpoint.output[0]
-        self._word_part = np.ascontiguousarray(weights[: stack.size])
-        self._state_part = np.ascontiguousarray(weights[stack.size :])
+        self._word_weights = np.ascontiguousarray(weights[: stack.size])
+        self._state_weights = np.ascontiguousarray(weights[stack.size :])
         self._one_thread = OneThread()
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
@@ -80,19 +80,19 @@ class Decoder:
         """
         trees: list[Tree | None] = [None] * len(sentences)
         # Sentences of similar length take about the same number of transitions.
-        order = [place for place, words in enumerate(sentences) if words]
-        order.sort(key=lambda place: -len(sentences[place]))
+        order = [row for row, words in enumerate(sentences) if words]
+        order.sort(key=lambda row: -len(sentences[row]))
         # Several threads would wait for each other at each of the many small products.
         with self._one_thread():
             for begin in range(0, len(order), SIDE_BY_SIDE):
-                places = order[begin : begin + SIDE_BY_SIDE]
-                if len(places) == 1:
-                    trees[places[0]] = self._derive_alone(sentences[places[0]])
+                rows = order[begin : begin + SIDE_BY_SIDE]
+                if len(rows) == 1:
+                    trees[rows[0]] = self._derive_alone(sentences[rows[0]])
                     continue
-                derived = self._derive([sentences[place] for place in places])
-                for place, one in zip(places, derived, strict=True):
-                    words = sentences[place]
-                    trees[place] = self._derive_alone(words) if one.is_close else one.tree
+                derived = self._derive([sentences[row] for row in rows])
+                for row, one in zip(rows, derived, strict=True):
+                    words = sentences[row]
+                    trees[row] = self._derive_alone(words) if one.is_close else one.tree
         return trees
 
     def _derive_alone(self, words: Words) -> Tree | None:
@@ -102,31 +102,31 @@ class Decoder:
         """
         model, nonlinear, split = self.model, self._nonlinear, self._taken.size
         vectors, gates, shares = self._read([words])
-        moves, known = model.transitions, len(model.transitions)
+        moves, first = model.transitions, len(model.transitions)
         state = ParserState(words, model.roots, model.unary_limit)
-        one = Derivation(state, known, (len(words) + 2) * self.steps_a_word, self._shift)
-        first_gates, own_gates = gates[:, : 4 * split], gates[:, 4 * split :]
+        one = Derivation(state, first, (len(words) + 2) * self.steps_a_word, self._shift)
+        first_gates, stack_gates = gates[:, : 4 * split], gates[:, 4 * split :]
         now, hidden = np.empty(gates.shape[1], np.float32), self._start[0][0].copy()
-        taken, own = now[: 4 * split], now[4 * split :]
+        taken, stack = now[: 4 * split], now[4 * split :]
         enter, forget, leave, new = (now[gate::4] for gate in range(4))
-        first_hidden, own_hidden = hidden[:split], hidden[split:]
+        first_hidden, stack_hidden = hidden[:split], hidden[split:]
         cell = self._start[1][0]
-        first_weights, own_weights = self._taken.recurrent, self._stack.recurrent
-        scale, shift, state_part = self._units.scale, self._units.shift, self._state_part
+        first_weights, stack_weights = self._taken.recurrent, self._stack.recurrent
+        scale, shift, state_weights = self._units.scale, self._units.shift, self._state_weights
         (compose, compose_bias), later = model.compose, model.output[1:]
         while one.goes_on(moves, model.roots):
-            place = one.word if one.move == self._shift else one.move
-            np.add(first_gates[place], first_hidden.dot(first_weights), out=taken)
+            row = one.word if one.move == self._shift else one.move
+            np.add(first_gates[row], first_hidden.dot(first_weights), out=taken)
             if one.move == self._close:
                 children, below, product = one.close()
                 vector = nonlinear(children.dot(compose) + compose_bias)
-                np.add(own_gates[place], vector.dot(self._stack.inputs), out=own)
+                np.add(stack_gates[row], vector.dot(self._stack.inputs), out=stack)
                 cell[split:] = below
             else:
-                vector, below, product = vectors[place], cell[split:], own_hidden.dot(own_weights)
-                own[:] = own_gates[place]
+                vector, below, product = vectors[row], cell[split:], stack_hidden.dot(stack_weights)
+                stack[:] = stack_gates[row]
                 state.apply(moves[one.move])
-            own += product
+            stack += product
             one.items.append((vector, below, product))
             np.tanh(now, out=now)
             now *= scale
@@ -136,8 +136,8 @@ class Decoder:
             cell += enter
             np.tanh(cell, out=hidden)
             hidden *= leave
-            scores = nonlinear(hidden).dot(state_part)
-            scores += shares[one.word - known]
+            scores = nonlinear(hidden).dot(state_weights)
+            scores += shares[one.word - first]
             for weights, bias in later:
                 scores = nonlinear(scores).dot(weights)
                 scores += bias
@@ -149,7 +149,7 @@ class Decoder:
         model, nonlinear = self.model, self._nonlinear
         vectors, gates, shares = self._read(sentences)
         everyone: list[Derivation] = []
-        row = known = len(model.transitions)
+        row = first = len(model.transitions)
         for words in sentences:
             state = ParserState(words, model.roots, model.unary_limit)
             steps = (len(words) + 2) * self.steps_a_word
@@ -165,13 +165,13 @@ class Decoder:
                 return everyone
             live = [live[row] for row in rows]
             hidden, cell = hidden.take(rows, axis=0), cell.take(rows, axis=0)
-            places = [one.word if one.move == self._shift else one.move for one in live]
-            now = gates.take(places, axis=0)
-            pushed = [vectors[place] for place in places[: len(pushes)]]
+            indices = [one.word if one.move == self._shift else one.move for one in live]
+            now = gates.take(indices, axis=0)
+            pushed = [vectors[i] for i in indices[: len(pushes)]]
             self._apply(live, pushed, now, hidden, cell)
             hidden, cell = self._units.advance(now, cell)
-            scores = np.dot(nonlinear(hidden), self._state_part)
-            scores += shares.take([one.word - known for one in live], axis=0)
+            scores = np.dot(nonlinear(hidden), self._state_weights)
+            scores += shares.take([one.word - first for one in live], axis=0)
             for weights, bias in model.output[1:]:
                 scores = np.dot(nonlinear(scores), weights)
                 scores += bias
@@ -203,12 +203,12 @@ class Decoder:
         closing derivations to the state below their phrase.
         """
         split, moves = self._taken.size, self.model.transitions
-        taken, own, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
+        taken, stack, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
         taken += np.dot(hidden[:, :split], self._taken.recurrent)
         end = len(pushed)
         if pushed:
             products = np.dot(hidden[:end, split:], self._stack.recurrent)
-            own[:end] += products
+            stack[:end] += products
             for row, (one, vector) in enumerate(zip(live, pushed, strict=False)):
                 one.state.apply(moves[one.move])
                 one.items.append((vector, below[row], products[row]))
@@ -218,7 +218,7 @@ class Decoder:
             )
             weights, bias = self.model.compose
             phrases = self._nonlinear(np.dot(children, weights) + bias)
-            own[end:] += np.dot(phrases, self._stack.inputs) + products
+            stack[end:] += np.dot(phrases, self._stack.inputs) + products
             below[end:] = cells
             for row, one in enumerate(closing):
                 one.items.append((phrases[row], cells[row], products[row]))
@@ -247,7 +247,7 @@ class Decoder:
         words = self._nonlinear(read @ weights + bias)
         gates = self._move_gates[[*range(len(self._marks)), *[self._shift] * len(words)]]
         gates[len(self._marks) :, 4 * self._taken.size :] += words @ self._stack.inputs
-        shares = self._nonlinear(words) @ self._word_part + self._first_bias
+        shares = self._nonlinear(words) @ self._word_weights + self._first_bias
         return np.concatenate([self._marks, words]), gates, shares
 
     def _inputs(self, words: Words) -> Float32:
@@ -346,14 +346,14 @@ class Reader:
         Returns:
             (sum of all n + 1, 2 h), forward states beside backward states.
         """
-        inputs = np.concatenate([part for one in sentences for part in (one, self._after)])
+        inputs = np.concatenate([block for one in sentences for block in (one, self._after)])
         lengths = np.array([len(one) + 1 for one in sentences])
         begins = lengths.cumsum() - lengths
         # The positions that each step reads of each sentence that is long enough, both ways.
         steps, those = (np.arange(lengths[0])[:, None] < lengths).nonzero()
         ahead, back = begins[those] + steps, begins[those] + lengths[those] - 1 - steps
-        places, sides = np.stack([ahead, back]), np.arange(2)[:, None]
-        gates = (inputs @ self._inputs + self._bias).reshape(len(inputs), 2, -1)[places, sides]
+        positions, sides = np.stack([ahead, back]), np.arange(2)[:, None]
+        gates = (inputs @ self._inputs + self._bias).reshape(len(inputs), 2, -1)[positions, sides]
         states = np.empty((2, len(inputs), self._size), np.float32)
         hidden, cell = (values.repeat(len(sentences), axis=1) for values in self._start)
         end = 0
@@ -363,9 +363,9 @@ class Reader:
             now += np.matmul(hidden[:, :live], self._recurrent)
             hidden, cell = self._units.advance(now, cell[:, :live])
             states[:, begin:end] = hidden
-        found = np.empty((len(inputs), 2, self._size), np.float32)
-        found[places, sides] = states
-        return found.reshape(len(inputs), -1)
+        result = np.empty((len(inputs), 2, self._size), np.float32)
+        result[positions, sides] = states
+        return result.reshape(len(inputs), -1)
 
 
 class Gates:

@@ -7,7 +7,7 @@ from wye.featurizer.question import Feature, View, ratio
 
 _POS = "Universal POS"
 
-_PARTS = (
+_TAGS = (
     ("nouns", "Common nouns.", ("NOUN",)),
     ("names", "Words of proper names.", ("PROPN",)),
     ("verbs", "Verbs other than auxiliaries.", ("VERB",)),
@@ -22,8 +22,8 @@ _PARTS = (
 )
 
 
-def _part(parts: tuple[str, ...]) -> Callable[[View], float]:
-    return lambda view: sum(view.pos[part] for part in parts)
+def _pos(tags: tuple[str, ...]) -> Callable[[View], float]:
+    return lambda view: sum(view.pos[tag] for tag in tags)
 
 
 def _function_words(view: View) -> int:
@@ -131,5 +131,5 @@ FEATURES = (
         lambda view: view.syntax.unread,
         source="Wye",
     ),
-    *(_feature(name, "words", doc, _part(parts), source=_POS) for name, doc, parts in _PARTS),
+    *(_feature(name, "words", doc, _pos(parts), source=_POS) for name, doc, parts in _TAGS),
 )

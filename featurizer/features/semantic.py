@@ -26,7 +26,7 @@ _KINDS = (
     ("time", "Entities that are dates or times.", ("DATE", "TIME")),
     ("quantity", "Entities that are amounts.", ("QUANTITY", "MONEY", "PERCENT")),
 )
-_ASKED = ("who", "what", "which", "when", "where", "why", "how", "how many", "yes or no", "none")
+_FORMS = ("who", "what", "which", "when", "where", "why", "how", "how many", "yes or no", "none")
 _TARGETS = ("person", "place", "time", "number", "thing", "reason")
 _TEMPORAL = words(
     "before after during since until when while ago year century date month day first last "
@@ -40,7 +40,7 @@ def _entities(labels: tuple[str, ...]) -> Callable[[View], float]:
     return lambda view: sum(label in labels for label in view.naming.labels)
 
 
-def _asked(kind: str) -> Callable[[View], float]:
+def _asks(kind: str) -> Callable[[View], float]:
     return lambda view: view.asking.kind == kind
 
 
@@ -102,9 +102,9 @@ FEATURES = (
             "Whether no question word and no inverted verb says what is asked."
             if kind == "none"
             else f"Whether the question is of the kind '{kind}'.",
-            _asked(kind),
+            _asks(kind),
         )
-        for kind in _ASKED
+        for kind in _FORMS
     ),
     *(
         _feature(

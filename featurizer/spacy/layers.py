@@ -56,12 +56,12 @@ class OneThread:
     def __init__(self) -> None:
         """Find the loaded BLAS libraries, and whether any has more than one thread."""
         self._blas = ThreadpoolController().select(user_api="blas")
-        self._is_given = all(each.num_threads == 1 for each in self._blas.lib_controllers)
+        self._is_single = all(each.num_threads == 1 for each in self._blas.lib_controllers)
 
     def __call__(self) -> AbstractContextManager[Any]:
         """A context manager; on exit the former number of threads is restored."""
         # Setting the limit takes the GIL a dozen times, for which the encoder waits too.
-        return nullcontext() if self._is_given else self._blas.limit(limits=1)
+        return nullcontext() if self._is_single else self._blas.limit(limits=1)
 
 
 def _tile() -> int:

@@ -257,7 +257,7 @@ def announcing_stops() -> Iterator[None]:
 
 
 def _pair(option: str) -> "tuple[str, Scalar]":
-    from wye.backends.readers.found import scalar
+    from wye.backends.readers.drafts import scalar
 
     key, equals, value = option.partition("=")
     if not equals or not key.strip():

@@ -26,11 +26,11 @@ from wye.backends.documents import (
     METADATA_BYTES,
     chunk_passage,
     clean_metadata,
-    found_document,
+    document_of,
     parse_record,
 )
 from wye.backends.errors import SourceError
-from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.drafts import BadFileError, Draft, Limits
 from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
 from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXT
@@ -146,7 +146,7 @@ class FileReader:
             _AT_ONCE + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
 
-    async def read(self, path: Path, suffix: str, name: str) -> Iterator[Found]:
+    async def read(self, path: Path, suffix: str, name: str) -> Iterator[Draft]:
         """Read a file's documents with `wye.backends.readers.sandbox.Sandbox.read`.
 
         Raises:
@@ -188,13 +188,13 @@ async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passa
         raise bad_file(name, str(error)) from error
 
 
-def _passages(documents: Iterable[Found], name: str) -> Iterator[Passage]:
+def _passages(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
     try:
-        for one in documents:
+        for draft in drafts:
             try:
-                yield found_document(one, name)
+                yield document_of(draft, name)
             except SourceError as error:
-                at = f"cannot be read: row {one.line}: " if one.line else ""
+                at = f"cannot be read: row {draft.line}: " if draft.line else ""
                 raise bad_file(name, f"{at}{error}") from error
     except BadFileError as error:
         raise bad_file(name, str(error)) from error

@@ -9,7 +9,7 @@ from typing import Self
 from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
 from wye.backends.progress import Progress
-from wye.backends.readers.found import Limits
+from wye.backends.readers.drafts import Limits
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
 from wye.backends.sources import DocumentSource, open_source

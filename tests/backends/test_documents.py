@@ -17,13 +17,13 @@ from wye.backends.documents import (
     chunk_text,
     clean,
     count_words,
-    found_document,
+    document_of,
     joined,
     parse_record,
     split_sentences,
 )
 from wye.backends.errors import SourceError
-from wye.backends.readers.found import Block, Found
+from wye.backends.readers.drafts import Block, Draft
 from wye.backends.readers.records import text_document
 from wye.backends.store.schema import content_hash
 from wye.backends.text import title_names
@@ -56,8 +56,8 @@ def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
     assert parse_record({"id": "x", "text": "y", "title": f" {longest}\n"}).title == longest
     with pytest.raises(SourceError, match="at most 1,024 are stored"):
         parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
-    for found in (Found(f"{longest}t", [(0, "y")]), Found("", [(0, "y")])):
-        assert found_document(found, f"{longest}t.md").title == longest
+    for found in (Draft(f"{longest}t", [(0, "y")]), Draft("", [(0, "y")])):
+        assert document_of(found, f"{longest}t.md").title == longest
     assert text_document(f"{longest}t.txt", b"y").title == longest
     chunk = Passage("x#0001", f"{longest} > Heading", "y", {}, "x", 1)
     assert checked_passage(chunk) == chunk

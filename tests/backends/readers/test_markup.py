@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wye.backends.readers.found import BadFileError, Found, Limits
+from wye.backends.readers.drafts import BadFileError, Draft, Limits
 from wye.backends.readers.markup import front_matter, html, markdown, rst
 
-Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
+Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
 LIMITS = Limits(characters=10_000)
 
 
-def read(reader: Reader, text: str | bytes) -> Found:
+def read(reader: Reader, text: str | bytes) -> Draft:
     content = text.encode() if isinstance(text, str) else text
     [found] = reader(io.BytesIO(content), LIMITS)
     return found

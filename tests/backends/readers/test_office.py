@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.service.ingest.files import make_word
-from wye.backends.readers.found import BadFileError, Found, Limits, scalar
+from wye.backends.readers.drafts import BadFileError, Draft, Limits, scalar
 from wye.backends.readers.office import csv, docx
 
 LIMITS = Limits(characters=10_000)
@@ -28,7 +28,7 @@ def rewritten(content: bytes, change: Callable[[bytes], bytes]) -> io.BytesIO:
     return written
 
 
-def rows(text: str | bytes) -> list[Found]:
+def rows(text: str | bytes) -> list[Draft]:
     return list(csv(io.BytesIO(text.encode() if isinstance(text, str) else text), LIMITS))
 
 

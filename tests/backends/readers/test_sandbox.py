@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.live import children, is_running, until
+from wye.backends.readers.drafts import BadFileError, Draft, Limits
 from wye.backends.readers.extract import READERS, write
-from wye.backends.readers.found import BadFileError, Found, Limits
 from wye.backends.readers.sandbox import Sandbox
 
 PROGRAM = """
 import sys
-from wye.backends.readers.found import Limits
+from wye.backends.readers.drafts import Limits
 from wye.backends.readers.sandbox import Sandbox
 sandbox = Sandbox(Limits())
 sandbox._start()
@@ -28,7 +28,7 @@ sandbox.read(open(sys.argv[1], "rb"), ".csv")
 """
 
 
-def read(sandbox: Sandbox, path: Path, suffix: str) -> Iterator[Found]:
+def read(sandbox: Sandbox, path: Path, suffix: str) -> Iterator[Draft]:
     with path.open("rb") as file:
         return sandbox.read(file, suffix)
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.live import Live
 from tests.service.fakes import Serve
-from wye.backends.documents import HeadedDocument, found_document
+from wye.backends.documents import HeadedDocument, document_of
 from wye.service.collections import IndexCollection
 from wye.service.http.auth import Scope, new_key
 from wye.service.ingest import bodies
@@ -188,9 +188,9 @@ def test_no_document_of_a_file_is_made_on_the_event_loop(
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
         made.append(found)
-        return found_document(*found)
+        return document_of(*found)
 
-    monkeypatch.setattr(bodies, "found_document", elsewhere)
+    monkeypatch.setattr(bodies, "document_of", elsewhere)
     done = ai.vector_stores.files.upload_and_poll(
         vector_store_id="default", file=("notes.md", NOTES)
     )

@@ -37,8 +37,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One document of a file.
+class Draft:
+    """One document as it is in a file, before it is checked and cleaned.
 
     Attributes:
         title: Empty if the file has none.
@@ -61,7 +61,7 @@ class Found:
 
 def document(
     blocks: Iterable[Block], limits: Limits, *, title: str = "", metadata: Mapping[str, Any] = {}
-) -> Found:
+) -> Draft:
     """The document of a file with a single one.
 
     If there is no title, it is the first heading, provided that its level is the highest and no
@@ -73,24 +73,24 @@ def document(
     Raises:
         BadFileError: It is too long, or has no text.
     """
-    kept: list[Block] = []
+    cleaned: list[Block] = []
     length = 0
     for level, text in blocks:
         if not text.strip():
             continue
         is_heading = level and len(text) <= LONGEST_HEADING
-        kept.append((level, one_line(text)) if is_heading else (0, text.strip("\n")))
+        cleaned.append((level, one_line(text)) if is_heading else (0, text.strip("\n")))
         length += len(text) + 2
         if length > limits.characters:
             raise BadFileError(f"has more than {limits.characters:,} characters; split it")
-    top = min((level for level, _ in kept if level), default=0)
-    if top and not title and [level for level, _ in kept].count(top) == 1:
-        place = next(n for n, (level, _) in enumerate(kept) if level == top)
-        if not any(level for level, _ in kept[:place]):
-            title = kept[place][1]
-    if kept and kept[0] == (top, title) and len(kept) > 1:
-        del kept[0]
-    return Found(title, kept, metadata)
+    top = min((level for level, _ in cleaned if level), default=0)
+    if top and not title and [level for level, _ in cleaned].count(top) == 1:
+        position = next(n for n, (level, _) in enumerate(cleaned) if level == top)
+        if not any(level for level, _ in cleaned[:position]):
+            title = cleaned[position][1]
+    if cleaned and cleaned[0] == (top, title) and len(cleaned) > 1:
+        del cleaned[0]
+    return Draft(title, cleaned, metadata)
 
 
 def one_line(text: str) -> str:
