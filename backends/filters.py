@@ -319,7 +319,7 @@ class Column:
 
 
 class _Ordered:
-    """Values of one kind, each as the place of its equals among all distinct ones in order.
+    """Values of one kind, each as its index among the distinct ones in order.
 
     Python compares integers and floats exactly, whatever their size; NumPy rounds some.
     """

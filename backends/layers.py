@@ -255,13 +255,13 @@ class LayeredStrings(Sequence[str]):
         return len(self._layers)
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        is_added, row = self._layers.place(range(len(self))[place])
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        is_added, row = self._layers.place(range(len(self))[index])
         return self._both[is_added][row]
 
     def __iter__(self) -> Iterator[str]:

@@ -212,7 +212,7 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
 def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
     """Inner products of some half-precision rows with a query.
 
-    NumPy converts halves one by one. Here their bits are shifted to their place in a float32, which
+    NumPy converts halves one by one. Here their bits are shifted to where a float32 has them, which
     is exact and twice as fast overall. A half's exponent read as a float32's makes the value 2^-112
     times as large, and two factors of 2^56 undo that without overflow.
 

@@ -33,33 +33,33 @@ _REMEMBERED = 2**16
 class Words:
     """A vocabulary: words and their numbers. A new word takes the next number."""
 
-    def __init__(self, known: Iterable[str] = ()) -> None:
+    def __init__(self, words: Iterable[str] = ()) -> None:
         """Number some distinct words by their position."""
-        self._found: dict[str, int] = {}
-        self._known = known if isinstance(known, StringTable) else None
+        self._cached: dict[str, int] = {}
+        self._stored = words if isinstance(words, StringTable) else None
         self._made: dict[str, int] | None = None
-        if self._known is None:
-            self._made = {word: number for number, word in enumerate(known)}
+        if self._stored is None:
+            self._made = {word: number for number, word in enumerate(words)}
 
     def __len__(self) -> int:
         """Number of words."""
-        return len(self._known or self._numbers)
+        return len(self._stored or self._numbers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known or self._numbers)
+        return iter(self._stored or self._numbers)
 
     @property
     def _numbers(self) -> dict[str, int]:
         """All words as a dictionary, built when the first word is added or listed."""
         if self._made is None:
-            self._made = {word: number for number, word in enumerate(self._known or ())}
-            self._known = None
+            self._made = {word: number for number, word in enumerate(self._stored or ())}
+            self._stored = None
         return self._made
 
     @property
     def table(self) -> "StringTable":
         """All words as a table that can be stored."""
-        return self._known or StringTable.of(Strings(self._numbers))
+        return self._stored or StringTable.of(Strings(self._numbers))
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
@@ -67,12 +67,12 @@ class Words:
 
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
-        known = self._known  # another thread may set it to None meanwhile
-        if known is None:
+        stored = self._stored  # another thread may set it to None meanwhile
+        if stored is None:
             return self._numbers.get(word, -1)
-        number = self._found.get(word, -1)
-        if number < 0 and (number := known.find(word)) >= 0 and len(self._found) < _REMEMBERED:
-            self._found[word] = number
+        number = self._cached.get(word, -1)
+        if number < 0 and (number := stored.find(word)) >= 0 and len(self._cached) < _REMEMBERED:
+            self._cached[word] = number
         return number
 
 
@@ -152,12 +152,12 @@ class Strings(Sequence[str]):
         return len(self.array)
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, place: slice) -> "Strings": ...
-    def __getitem__(self, place: int | slice) -> "str | Strings":
-        found = self.array[place]
-        return Strings(found) if isinstance(place, slice) else found.as_py()
+    def __getitem__(self, index: slice) -> "Strings": ...
+    def __getitem__(self, index: int | slice) -> "str | Strings":
+        value = self.array[index]
+        return Strings(value) if isinstance(index, slice) else value.as_py()
 
     def __iter__(self) -> Iterator[str]:
         starts = range(0, len(self), _PIECE)
@@ -259,11 +259,11 @@ class StringTable(Sequence[str]):
         return len(self.strings)
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, place: slice) -> Strings: ...
-    def __getitem__(self, place: int | slice) -> str | Strings:
-        return self.strings[place]
+    def __getitem__(self, index: slice) -> Strings: ...
+    def __getitem__(self, index: int | slice) -> str | Strings:
+        return self.strings[index]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.strings)

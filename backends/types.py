@@ -198,15 +198,15 @@ class RowHits(Sequence[RankedHit]):
     def __getitem__(self, index: int) -> RankedHit: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[RankedHit]: ...
+    def __getitem__(self, index: slice) -> Sequence[RankedHit]: ...
 
-    def __getitem__(self, place: int | slice) -> RankedHit | Sequence[RankedHit]:
-        if isinstance(place, slice):
-            is_head = not place.start and place.step is None
-            return self._head(place) if is_head else self._hits()[place]
+    def __getitem__(self, index: int | slice) -> RankedHit | Sequence[RankedHit]:
+        if isinstance(index, slice):
+            is_head = not index.start and index.step is None
+            return self._head(index) if is_head else self._hits()[index]
         if self._made is not None:
-            return self._made[place]
-        return self.make(np.array([range(len(self))[place]]))[0]
+            return self._made[index]
+        return self.make(np.array([range(len(self))[index]]))[0]
 
     def __iter__(self) -> Iterator[RankedHit]:
         return iter(self._hits())

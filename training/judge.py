@@ -162,7 +162,7 @@ class KeptReplies:
         self._replies: dict[str, str] = {row["key"]: row["reply"] for row in readable_lines(file)}
 
     def ask(self, inputs: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
-        """The kept reply, or else the endpoint's, which is then kept.
+        """The saved reply, or else the endpoint's, which is then saved.
 
         Args:
             inputs: All that the reply depends on beside the endpoint, as JSON values.
@@ -177,7 +177,7 @@ class KeptReplies:
         return self._replies[key]
 
     def answer(self, question: str, context: Sequence[str]) -> str:
-        """`JudgeClient.answer`, with kept replies."""
+        """`JudgeClient.answer`, with saved replies."""
         inputs = ["answer", question, list(context)]
         return self.ask(inputs, lambda client: client.answer(question, context))
 

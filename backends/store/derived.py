@@ -182,7 +182,7 @@ def latest_kept(index: Path) -> int:
 
 
 def drop_derived(index: Path, versions: Collection[int]) -> None:
-    """Delete the files of all versions not in `kept`; the caller must hold the write lock."""
+    """Delete the files of all versions not in `versions`; the caller must hold the write lock."""
     for folder in (index / FOLDER).glob("*"):
         if _version_of(folder) not in versions:
             shutil.rmtree(folder, ignore_errors=True)

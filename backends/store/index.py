@@ -349,7 +349,7 @@ class Writer:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
         Args:
-            known: Those of the rows' ids that are stored; None to look them up, which reads all
+            replaced: Those of the rows' ids that are stored; None to look them up, which reads all
                 ids.
 
         Returns:

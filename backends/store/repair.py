@@ -249,7 +249,7 @@ class _Survey:
     def _lost(
         self, aside: Iterable[str], intact: Iterable[lance.LanceFragment]
     ) -> tuple[set[str], bool]:
-        """Documents in files to set aside that no kept fragment has, and whether these are all."""
+        """Documents in files to set aside that no intact fragment has; and whether that is all."""
         pairs = {*self._pairs(intact, "content_hash")}
         fragments = {
             f"data/{file.path}": (age, fragment)

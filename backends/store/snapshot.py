@@ -202,8 +202,8 @@ class Corpus:
     def _rows_of(self, documents: Collection[str]) -> list[int]:
         """Rows of the passages of some documents."""
         if self.two is None:
-            found: list[int] = positions(self.documents, documents).tolist()
-            return found
+            rows: list[int] = positions(self.documents, documents).tolist()
+            return rows
         of_base, of_added = (each._rows_of(documents) for each in (self.two.base, self.two.added))
         left = [row for row in map(self.two.passages.number, of_base) if row >= 0]
         return [*left, *self.two.passages.added[of_added].tolist()]
@@ -230,8 +230,8 @@ class Corpus:
         lists = self._take(passages, ["sentences"])["sentences"].combine_chunks()
         starts = np.cumsum(lists.value_lengths().to_numpy()) - lists.value_lengths().to_numpy()
         nth = wanted - np.searchsorted(self.sentence_passage, passages)[which]
-        found = lists.flatten().field("text").take(pa.array(starts[which] + nth, pa.int64()))
-        texts: list[str] = found.to_pylist()
+        column = lists.flatten().field("text").take(pa.array(starts[which] + nth, pa.int64()))
+        texts: list[str] = column.to_pylist()
         return texts
 
     def iter_texts(self) -> Iterator[tuple[str, str]]:
@@ -270,15 +270,15 @@ class ParsedMetadata(Sequence[dict[str, Any]]):
         return len(self._texts)
 
     @overload
-    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        if isinstance(place, slice):
-            return [self[row] for row in range(*place.indices(len(self)))]
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
         with reading(self._folder):
-            found: dict[str, Any] = json.loads(self._texts[place])
-            return found
+            values: dict[str, Any] = json.loads(self._texts[index])
+            return values
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with reading(self._folder):
@@ -332,11 +332,11 @@ def with_sentences(
     analysed = _Analysed(corpus.vectors.shape[1], None)
     batch = sentence_rows(np.asarray(corpus.vectors[rows]), sentences)
     analysed.add(batch["vector"], batch["sentences"])
-    own = analysed.read()
+    refined = analysed.read()
     # New sentences are appended, and then all are gathered in row order.
     source = np.arange(count, dtype=np.int64)
     source[rows] = count + np.arange(len(rows), dtype=np.int64)
-    owners = corpus.sentence_passage, own["sentence_passage"]
+    owners = corpus.sentence_passage, refined["sentence_passage"]
     sizes = zip(owners, (count, len(rows)), strict=True)
     lengths = np.concatenate([_counts(each, size) for each, size in sizes])
     gather = ragged(lengths, source)
@@ -344,13 +344,13 @@ def with_sentences(
     for name in _MENTIONS:
         reader = _MentionReader()
         for each, sentences_of in zip(
-            (getattr(corpus, name), _mentions(name, own)), owners, strict=True
+            (getattr(corpus, name), _mentions(name, refined)), owners, strict=True
         ):
             reader.add_mentions(each, len(sentences_of))
         mentions[name] = reader.read(gather)
-    vectors = np.asarray(corpus.sentence_vectors), own["sentence_vectors"]
+    vectors = np.asarray(corpus.sentence_vectors), refined["sentence_vectors"]
     before = Strings(chain.from_iterable(corpus.iter_sentence_texts()))
-    told = Strings(one.text for of_passage in sentences for one in of_passage)
+    after = Strings(one.text for of_passage in sentences for one in of_passage)
     same: dict[str, Any] = {field.name: getattr(corpus, field.name) for field in fields(Corpus)}
     changed = {
         **mentions,
@@ -358,7 +358,7 @@ def with_sentences(
         "sentence_passage": np.repeat(np.arange(count, dtype=np.int32), lengths[source]),
         "two": None,
     }
-    return RefinedCorpus(**{**same, **changed, "_sentences": joined(before, told, gather)})
+    return RefinedCorpus(**{**same, **changed, "_sentences": joined(before, after, gather)})
 
 
 # A version is compared with the base by fragments of the dataset. A fragment never changes, except
@@ -383,7 +383,7 @@ _LONG = ("_metadata", "_texts")
 """Columns whose total length may need 64-bit offsets."""
 _DERIVED = ["vector", "sentences"]
 _ADDRESS = "_rowaddr"
-PLACES = "_places"
+ORDER = "_places"
 _MENTIONS = ("entities", "phrases")
 
 _Value = TypeVar("_Value", bound=np.generic)
@@ -416,7 +416,7 @@ def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         IndexDamagedError: The index cannot be read.
     """
     with reading(index.path):
-        return _kept(index, files)
+        return _stored(index, files)
 
 
 def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
@@ -426,7 +426,7 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
         IndexDamagedError: The index cannot be read.
     """
     with reading(index.path):
-        if (base := _kept(index, files)) is None:
+        if (base := _stored(index, files)) is None:
             return None
         dataset = index.snapshot()
         gone, new, _ = _differences(dataset, base, _stamps(dataset))
@@ -443,9 +443,9 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """
     dataset, files = index.snapshot(), index.derived
     with reading(index.path):
-        found = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
-    places: Int64 = pc.sort_indices(found["id"]).to_numpy().astype(np.int64)
-    addresses = _addresses(found)[places]
+        id_table = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
+    order: Int64 = pc.sort_indices(id_table["id"]).to_numpy().astype(np.int64)
+    addresses = _addresses(id_table)[order]
 
     def tables() -> Iterator[pa.Table]:
         for start in range(0, len(addresses), _BLOCK):
@@ -456,12 +456,12 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
 
     arrays = _read_arrays(tables(), index.dimension, files.room())
     pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
-    arrays = {**arrays, PLACES: places}
+    arrays = {**arrays, ORDER: order}
     corpus = _from_arrays(index, dataset, arrays, addresses)
     return corpus, lambda: files.write(PASSAGES, arrays)
 
 
-def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
+def _stored(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     """The corpus of derived files; None if it can no longer be read."""
     if (arrays := files.read(PASSAGES)) is None:
         return None
@@ -472,7 +472,7 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     except IndexDamagedError:  # dropped, or damaged
         return None
     table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)
-    return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[PLACES]])
+    return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[ORDER]])
 
 
 def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) -> Arrays:
@@ -512,11 +512,11 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     # For the next version: where the rows of the base are now.
     mixed = {*(new >> _ROW_BITS).tolist()}
     if len(moved):
-        known = {
+        marked = {
             n: replace(stamp, deletions=_MIXED) if n in mixed else stamp
             for n, stamp in stamps.items()
         }
-        base = replace(base, _addresses=moved, _fragments=known)
+        base = replace(base, _addresses=moved, _fragments=marked)
     ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
     before = ids.place if isinstance(ids, Strings) else partial(bisect_left, ids)
     left = np.array([*map(before, added.ids)], np.int64)
@@ -571,20 +571,20 @@ def _differences(
         ascending; then the new addresses of all rows of the base, -1 for a lacking one, or an empty
         array if none has moved.
     """
-    known = base._fragments
-    same = [number for number, stamp in now.items() if known.get(number) == stamp]
-    there = [n for n, stamp in now.items() if n in known and known[n].files == stamp.files]
+    before = base._fragments
+    same = [number for number, stamp in now.items() if before.get(number) == stamp]
+    there = [n for n, stamp in now.items() if n in before and before[n].files == stamp.files]
     addresses = np.asarray(base._addresses)
-    own: Int64 = addresses >> _ROW_BITS
-    is_known = np.zeros(max(known, default=0) + 2, bool)  # the last is for rows that were lost
-    is_known[same] = True
-    looked = np.flatnonzero(~is_known[own])
+    numbers: Int64 = addresses >> _ROW_BITS
+    unchanged = np.zeros(max(before, default=0) + 2, bool)  # the last is for rows that were lost
+    unchanged[same] = True
+    looked = np.flatnonzero(~unchanged[numbers])
     fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
     live = np.empty(0, np.int64)
     if fragments:
         scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
         live = _addresses(scanner.to_table())
-    is_left = np.isin(addresses[looked], live) & np.isin(own[looked], there)
+    is_left = np.isin(addresses[looked], live) & np.isin(numbers[looked], there)
     new = np.setdiff1d(live, addresses[looked[is_left]])
     lost = looked[~is_left]
     if not len(lost) or not len(new):
@@ -593,16 +593,16 @@ def _differences(
     ids, hashes = (
         pa.array([column[row] for row in lost.tolist()]) for column in (base.ids, base.hashes)
     )
-    found = pc.index_in(names["id"].combine_chunks(), value_set=ids)
+    matches = pc.index_in(names["id"].combine_chunks(), value_set=ids)
     is_same = pc.fill_null(
-        pc.equal(names["content_hash"].combine_chunks(), hashes.take(found)), False
+        pc.equal(names["content_hash"].combine_chunks(), hashes.take(matches)), False
     )
     stays = is_same.to_numpy(zero_copy_only=False)
-    place = found.filter(is_same).to_numpy()
+    which = matches.filter(is_same).to_numpy()
     moved = addresses.copy()
     moved[lost] = -1
-    moved[lost[place]] = new[stays]
-    return np.delete(lost, place), new[~stays], moved if len(place) else np.empty(0, np.int64)
+    moved[lost[which]] = new[stays]
+    return np.delete(lost, which), new[~stays], moved if len(which) else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,19 +615,19 @@ class _Stamp:
 
 def _stamps(dataset: lance.LanceDataset) -> dict[int, _Stamp]:
     """The stamp of each fragment, by number."""
-    found = {}
+    stamps = {}
     for fragment in dataset.get_fragments():
-        own = fragment.metadata  # made anew on each access
-        gone = own.deletion_file
-        files = tuple(file.path for file in own.files)
-        found[own.id] = _Stamp(files, gone.path(own.id) if gone else "")
-    return found
+        metadata = fragment.metadata  # made anew on each access
+        gone = metadata.deletion_file
+        files = tuple(file.path for file in metadata.files)
+        stamps[metadata.id] = _Stamp(files, gone.path(metadata.id) if gone else "")
+    return stamps
 
 
 def _addresses(table: pa.Table) -> Int64:
     """Addresses of a table's rows."""
-    found: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
-    return found
+    addresses: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
+    return addresses
 
 
 def _from_arrays(
@@ -702,10 +702,10 @@ class _Analysed:
             "sentence_passage": self._owners.read(),
         }
         for name in _MENTIONS:
-            own = self._mentions.pop(name).read()
-            parts = {f"{name}.sentence": own.sentence, f"{name}.code": own.code}
-            parts |= pack_strings(f"{name}.names", own.names)
-            arrays |= {part: laid(array, self._room) for part, array in parts.items()}
+            mentions = self._mentions.pop(name).read()
+            pieces = {f"{name}.sentence": mentions.sentence, f"{name}.code": mentions.code}
+            pieces |= pack_strings(f"{name}.names", mentions.names)
+            arrays |= {key: laid(array, self._room) for key, array in pieces.items()}
         return arrays
 
 

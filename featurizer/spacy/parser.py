@@ -119,7 +119,7 @@ class SpacyParser:
         """
         if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return parse_with(self._loaded(), texts)
+        return self._parse(texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order, in this process and in bounded time.
@@ -144,6 +144,20 @@ class SpacyParser:
                 process.terminate()
             self._pool = None
 
+    def _parse(self, texts: Sequence[str]) -> Iterator[Parse]:
+        pipeline = self._loaded()
+        pieces, again = tee(
+            (row, offset, doc)
+            for row, text in enumerate(texts)
+            for offset, doc in _pieces(pipeline.nlp, text)
+        )
+        docs = pipeline.run((doc for _, _, doc in pieces), batch_size=BATCH_PIECES)
+        piece_parses = (
+            (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
+        )
+        for row, group in groupby(piece_parses, key=itemgetter(0)):
+            yield _join(texts[row], [parse for _, parse in group])
+
     def _parse_in_pool(self, texts: Sequence[str]) -> Iterator[Parse]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
@@ -154,21 +168,6 @@ class SpacyParser:
             )
         shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
         return chain.from_iterable(self._pool.map(_parse_share, shares))
-
-
-def parse_with(pipeline: Pipeline, texts: Sequence[str]) -> Iterator[Parse]:
-    """One parse per text, in order, with a loaded pipeline; long texts are parsed in pieces."""
-    pieces, again = tee(
-        (row, offset, doc)
-        for row, text in enumerate(texts)
-        for offset, doc in _pieces(pipeline.nlp, text)
-    )
-    docs = pipeline.run((doc for _, _, doc in pieces), batch_size=BATCH_PIECES)
-    piece_parses = (
-        (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
-    )
-    for row, group in groupby(piece_parses, key=itemgetter(0)):
-        yield _join(texts[row], [parse for _, parse in group])
 
 
 def readable(question: str) -> str:
@@ -329,23 +328,19 @@ def _token(token: "SpacyToken", positions: dict[int, int]) -> Token:
     )
 
 
-# The pipeline of a pool's process, as a one-element list: the pool offers no other place for it.
-_worker_pipeline: list[Pipeline] = []
+# The parser of a pool's process, as a one-element list: the pool offers no other place for it.
+_worker: list[SpacyParser] = []
 
 
 def _start_worker(pipeline: str, fast: bool) -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=end_with_parent, daemon=True).start()
-    _worker_pipeline[:] = [Pipeline(pipeline, fast=fast)]
+    _worker[:] = [SpacyParser(pipeline, fast=fast)]
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
-    (pipeline,) = _worker_pipeline
-    if pipeline.has_grown:
-        pipeline = Pipeline(pipeline.name, fast=pipeline.fast)
-        _worker_pipeline[:] = [pipeline]
-    return list(parse_with(pipeline, texts))
+    return [*_worker[0].parse_many(texts)]
 
 
 def end_with_parent() -> None:

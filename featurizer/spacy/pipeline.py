@@ -109,7 +109,7 @@ class Pipeline:
 
     def __init__(self, name: str, *, fast: bool = True) -> None:
         """Load a pipeline as `load_pipeline` does; if `fast`, replace its slow parts."""
-        self.name, self.fast = name, fast
+        self.name = name
         self.nlp = load_pipeline(name)
         self._words_at_first = len(self.nlp.vocab.strings)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]

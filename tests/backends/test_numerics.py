@@ -32,7 +32,7 @@ def test_top_rows_equals_a_full_sort(scores: np.ndarray, k: int) -> None:
     slow = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
     with pytest.MonkeyPatch.context() as patch:
         for parts in (1, 3, 1024):
-            patch.setattr("wye.backends.numerics._PARTS", parts)
+            patch.setattr("wye.backends.numerics._GROUPS", parts)
             assert top_rows(scores, k).tolist() == slow
 
 
