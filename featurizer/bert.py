@@ -127,18 +127,11 @@ class Bert:
         """The result of `run`, to the last bit, by several threads.
 
         That takes less time for one text, and more for many, which are better computed side by
-        side. The first text of each shape is computed both ways, as in `run_together`.
+        side.
         """
-        shape = 1, padded(len(ids))
-        is_wide = self._threads > 1 and self._same.get(shape, True)
-        if not is_wide or next(self._alone) < WIDE_FROM:
+        if self._threads == 1 or next(self._alone) < WIDE_FROM:
             return self.run(ids)
-        result = self._run([ids], wide=True)[0]
-        if shape not in self._same:
-            alone = self.run(ids)
-            self._same[shape] = np.array_equal(result[1], alone[1])
-            return alone
-        return result
+        return self._checked([ids], wide=True)[0]
 
     def together(self, lengths: Sequence[int]) -> list[list[int]]:
         """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
@@ -159,24 +152,30 @@ class Bert:
         return groups
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
-        """The result of `run` for each text of a group, to the last bit.
+        """The result of `run` for each text of a group, to the last bit."""
+        return self._checked(texts) if len(texts) > 1 else [self.run(texts[0])]
 
-        This needs a matrix product that sums a row in an order independent of the number of rows.
-        No library guarantees that on all processors, so the first group of each shape is computed
-        both ways. If the results differ, texts of that shape are computed one by one.
+    def _checked(
+        self, texts: Sequence[list[int]], *, wide: bool = False
+    ) -> list[tuple[Float32, Float32]]:
+        """The results of one call, where they are those of `run`; else those of `run`.
+
+        This needs a matrix product that sums a row in an order independent of the number of rows
+        and of threads. No library guarantees that on all processors, so the first call of each
+        shape is computed both ways.
         """
         shape = len(texts), padded(len(texts[0]))
-        if len(texts) == 1 or not self._same.get(shape, True):
-            return [self.run(ids) for ids in texts]
-        results = self._run(texts)
+        if self._same.get(shape, True):
+            results = self._run(texts, wide=wide)
+            if shape in self._same:
+                return results
+        alone = [self.run(ids) for ids in texts]
         if shape not in self._same:
-            alone = [self.run(ids) for ids in texts]
             pairs = zip(results, alone, strict=True)
             self._same[shape] = all(np.array_equal(result[1], other[1]) for result, other in pairs)
             if not self._same[shape]:
                 log.info("Texts of %d tokens are encoded one by one on this processor.", shape[1])
-            return alone
-        return results
+        return alone
 
     def _run(
         self, texts: Sequence[list[int]], *, wide: bool = False

@@ -173,7 +173,8 @@ def test_texts_go_one_by_one_where_a_group_is_summed_otherwise(
     bert = Bert(MODEL, 1, exact=True)
     right, calls = bert._run, []
 
-    def otherwise(texts: list[list[int]]) -> object:
+    def otherwise(texts: list[list[int]], *, wide: bool = False) -> object:
+        assert not wide
         calls.append(len(texts))
         return [(v, s + (len(texts) > 1) * np.float32(1e-6)) for v, s in right(texts)]
 
