@@ -61,7 +61,7 @@ ONLY_IF_LARGE = (
     "wye.backends.lexical:LexicalRetriever.from_arrays",
     "wye.backends.store.index:Writer.compact",
     "wye.backends.store.snapshot:LayeredMentions.of",
-    "wye.backends.store.snapshot:_kept",
+    "wye.backends.store.snapshot:_stored",
     "wye.backends.trigraph.bridging:_among",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.lists:PatchedLists.valued",
