@@ -24,7 +24,7 @@ from benchmarks import harness
 from benchmarks.harness import Table
 from wye.backends.papers.clue import ClueRetriever, ClueSettings
 from wye.backends.papers.zoom import SharedGraph, ZoomRetriever, ZoomSettings
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
@@ -329,18 +329,6 @@ def graph_with(settings: TriGraphSettings) -> Callable[[Asked], Search]:
     return lambda asked: partial(asked.graph(settings).search, k=DEPTH)
 
 
-def binary(asked: Asked) -> Search:
-    """The graph arm on binary edges: whether a passage mentions a name, not how often."""
-    graph = asked.session.snapshot.graph.graph
-    own = graph.passages.plain()
-    once = replace(
-        graph,
-        passages=replace(own, values=np.ones_like(own.values)),
-        totals=np.bincount(own.items, minlength=len(graph.totals)).astype(np.float64),
-    )
-    return partial(asked.graph(TriGraphSettings(), once).search, k=DEPTH)
-
-
 def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
     """Yield LinearRAG's ablations, prunings and sweeps."""
     default = TriGraphSettings()
@@ -372,8 +360,6 @@ def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
     }
     for name, own in settings.items():
         yield name, graph_with(own)
-        if name == "default":
-            yield "binary edges", binary
 
 
 def clue_with(settings: ClueSettings) -> Callable[[Asked], Search]:
@@ -428,7 +414,7 @@ def print_zoom_index(sets: Sequence[Asked], seed: int) -> None:
             spent = perf_counter() - start
             size = nan
             if isinstance(arm, ZoomRetriever):
-                edges = arm.shared(one.session.snapshot.graph.filtered(None)).edges
+                edges = arm.shared(FilteredGraph(one.session.snapshot.graph.graph)).edges
                 size = (edges.data.nbytes + edges.indices.nbytes + edges.indptr.nbytes) / 2**20
             table.row(name, one.dataset.name, spent, size, 0, 0)
     print("MB: of edges of its own; '-' where an arm has none. No language model reads anything.")
@@ -494,7 +480,7 @@ def print_coupled(sets: Sequence[Asked], seed: int) -> None:
 
 def coupled(arm: ZoomRetriever, queries: Sequence[Query]) -> list[Ranking]:
     """Rankings of ZoomRAG's walks in one graph that has all questions as nodes."""
-    filtered = arm.graph.filtered(None)
+    filtered = FilteredGraph(arm.graph.graph)
     shared = arm.shared(filtered)
     edges = arm.edges(queries, filtered, shared)[0]
     mass = coupled_walk(shared, edges, arm.settings.restart, arm.settings.steps)

@@ -21,7 +21,6 @@ from wye.backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_w
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.local_walk import LocalWalk
 from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import (
@@ -55,7 +54,6 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
 _LEXICAL = "lexical"
 _DENSE = "dense"
 _GRAPH = "graph"
-_WALK = "walk"
 
 
 class Snapshot:
@@ -110,7 +108,7 @@ class Snapshot:
         self._dense: DenseRetriever | None = None
         self._lexical: LexicalRetriever | None = None
         self._graph: TriGraphRetriever | None = None
-        self._assembled: tuple[TriGraph, LocalWalk | None] | None = None
+        self._assembled: TriGraph | None = None
         self._further: dict[Route, FurtherArm] = {}
 
     @property
@@ -217,37 +215,25 @@ class Snapshot:
             if self._graph is None:
                 # The lexical arm takes time and memory to build, so only if its scores count.
                 lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
-                graph, walk = self.assembled or self._assemble()
-                settings = self._settings.graph
                 self._graph = TriGraphRetriever(
                     self.corpus,
-                    settings,
+                    self._settings.graph,
                     lexical,
-                    graph,
-                    walk,
+                    self.assembled or self._assemble(),
                     near=self.dense.scores,
                     scorer=self._scorer,
                 )
-                if self._settings.dense.compresses(len(self)):
-                    _ = self._graph.far_vectors  # read now, so that no question waits for it
-                local = self._graph.local_walk
-                if walk is None and self._base is None and local is not None:
-                    self._files.write(_WALK, local.to_arrays(), settings.assembly)
-                self._assembled = graph, local
+                self._assembled = self._graph.graph
             return self._graph
 
     @property
-    def assembled(self) -> tuple[TriGraph, LocalWalk | None] | None:
-        """The graph and its local walk, if they were built or are on disk."""
+    def assembled(self) -> TriGraph | None:
+        """The graph, if it was built or is on disk."""
         with self._building:
-            settings = self._settings.graph.assembly
             if self._assembled is None and self._base is None:
-                arrays = self._files.read(_GRAPH, settings)
+                arrays = self._files.read(_GRAPH, self._settings.graph.assembly)
                 if arrays is not None:
-                    graph = TriGraph.from_arrays(self.corpus, arrays)
-                    walk = self._files.read(_WALK, settings)
-                    local = LocalWalk.from_arrays(graph.passages, walk) if walk else None
-                    self._assembled = graph, local
+                    self._assembled = TriGraph.from_arrays(self.corpus, arrays)
             return self._assembled
 
     def further(self, arm: Route) -> FurtherArm:
@@ -282,18 +268,18 @@ class Snapshot:
         self._files.write(_LEXICAL, found.to_arrays(), settings)
         return found
 
-    def _assemble(self) -> tuple[TriGraph, LocalWalk | None]:
+    def _assemble(self) -> TriGraph:
         """Build the graph, as a layer over the base's graph if there is a base."""
-        settings, known = self._settings.graph.assembly, self._base and self._base.assembled
-        if self.corpus.two and known:
-            laid = overlay(self.corpus.two, *known, settings)
+        settings, below = self._settings.graph.assembly, self._base and self._base.assembled
+        if self.corpus.two and below:
+            laid = overlay(self.corpus.two, below, settings)
             if laid is not None:
                 return laid
         if self._base:
-            return assemble(self.corpus, settings), None
+            return assemble(self.corpus, settings)
         graph = assemble(self.corpus, settings, self._files.room())
         self._files.write(_GRAPH, graph.to_arrays(), settings)
-        return self.assembled or (graph, None)  # memory-mapped if it was written
+        return self.assembled or graph  # memory-mapped if it was written
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.

@@ -98,10 +98,11 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
 def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
     titles = graph.titled.sizes
-    narrow = (graph.passages_of >= 2) & (graph.passages_of <= WIDEST) & ~graph.is_phrase
+    narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
     for entity in sorted(entities, key=lambda one: (not titles[one], order(graph.keys[one]))):
-        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: order(corpus.ids[r]))
+        mentioning, _, _ = graph.passages_of(np.array([entity]))
+        rows = sorted(mentioning.tolist(), key=lambda r: order(corpus.ids[r]))
         titled = graph.titled.one(entity).tolist()
         last = titled[0] if titled else rows[0]
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]

@@ -18,14 +18,14 @@ from functools import cached_property
 
 import numpy as np
 
-from wye.backends.numerics import half_products, in_parts, rank_rows, require_k, top_rows
+from wye.backends.numerics import distinct, half_products, in_parts, rank_rows, require_k, top_rows
 from wye.backends.papers.units import QUESTION, Scoring, Set, Units
-from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.bridging import HUB, Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
+from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 
 NO_CLUE = (
@@ -147,7 +147,12 @@ class ClueRetriever:
         scores = np.array([best[row] for row in rows.tolist()]) + similarity
         prior = np.exp(SHARPNESS * (scores - scores.max(initial=-np.inf)))
         activation = self._activation(query, anchors, followed)
-        return Trace(seeds, activation, rows, prior, np.zeros(len(activation.entities)))
+        entities = activation.entities
+        reached, _, _ = filtered.mentions(entities[filtered.degree(entities) <= HUB])
+        passages = distinct(np.concatenate([rows, reached])) if len(rows) else rows
+        restart = np.zeros(len(passages))
+        restart[np.searchsorted(passages, rows)] = prior
+        return Trace(seeds, activation, passages, restart, np.zeros(len(entities)))
 
     def _anchors(
         self, query: Query, filtered: FilteredGraph

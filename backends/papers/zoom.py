@@ -19,11 +19,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
+from wye.backends.numerics import (
+    distinct,
+    products_of_all,
+    query_matrix,
+    rank_rows,
+    require_k,
+    top_rows,
+)
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, Ranking
@@ -140,9 +147,9 @@ class ZoomRetriever:
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """The shared graph for a filter; the one without a filter is cached."""
         if filtered.allowed is not None:
-            return shared_graph(self._corpus, filtered, self.settings)
+            return shared_graph(self._corpus, self.graph.graph, filtered, self.settings)
         if self._whole is None:
-            self._whole = shared_graph(self._corpus, filtered, self.settings)
+            self._whole = shared_graph(self._corpus, self.graph.graph, filtered, self.settings)
         return self._whole
 
     def edges(
@@ -175,20 +182,22 @@ class ZoomRetriever:
         return edges, named, degraded
 
 
-def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings) -> SharedGraph:
+def shared_graph(
+    corpus: Corpus, graph: TriGraph, filtered: FilteredGraph, settings: ZoomSettings
+) -> SharedGraph:
     """The allowed passages, the entities that they mention, and the edges between them.
 
     Both kinds of edges are scaled to the same mean weight over all pairs of nodes.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
+    from scipy import sparse  # noqa: PLC0415 - takes .1 s, which other arms need not pay
 
-    counts = filtered.counts
-    n, e = counts.shape
+    n = len(corpus)
     rows = _allowed_rows(filtered.allowed, n)
-    entities = int((np.diff(counts.indptr) > 0).sum())
-    ones = np.ones(len(counts.data))
+    passage, entity, _ = graph.entities_of(rows)
+    entities = len(distinct(entity))
+    ones = np.ones(len(entity))
     _rescale(ones, len(rows) * entities)
-    mentioned = sparse.csc_array((ones, counts.indices, counts.indptr), shape=(n, e))
+    mentioned = sparse.csc_array((ones, (rows[passage], entity)), shape=(n, len(graph)))
     similar = None
     if settings.neighbours:
         similar = _similar(np.asarray(corpus.vectors), rows, settings)
@@ -232,7 +241,7 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
 
     Each row is computed by itself, so that the values do not depend on a block size.
     """
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
+    from scipy import sparse  # noqa: PLC0415 - see `shared_graph`
 
     n = len(vectors)
     allowed_vectors = vectors[rows]

@@ -1,14 +1,12 @@
 """Assembles the Tri-Graph of a corpus."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
-from wye.backends.numerics import distinct, sums, without
+from wye.backends.numerics import distinct, without
 from wye.backends.store.snapshot import Corpus
 from wye.backends.strings import Strings, ascending, places
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
@@ -23,9 +21,6 @@ from wye.backends.trigraph.names import (
 )
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int32, Int64, Mask
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 # A noun phrase links passages if it recurs, and says nothing if it is everywhere.
 MIN_PHRASE_PASSAGES = 2
@@ -73,17 +68,22 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
         untagged = np.concatenate([untagged, _link(normalised, trie, rows)], axis=1)
     untagged_pairs = without(_pairs(untagged, size), tagged_pairs)
     del untagged
-    mentions = _matrix(
-        np.concatenate([tagged_pairs, untagged_pairs]), len(corpus.sentence_passage), size
-    )
-    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, untagged_pairs, size))
+    pairs = np.sort(np.concatenate([tagged_pairs, untagged_pairs]), kind="stable")
+    sentence, entity = np.divmod(pairs, max(size, 1))
+    del pairs, tagged_pairs, untagged_pairs
+    titled_pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
+    title_entity, title_passage = np.divmod(titled_pairs, max(len(corpus), 1))
+    mentioned = entity * max(len(corpus), 1) + corpus.sentence_passage[sentence]
+    passages = distinct(np.concatenate([mentioned, titled_pairs])) // max(len(corpus), 1)
+    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
-        passages=PlainLists(counts.indptr, counts.indices, counts.data),
-        totals=sums(counts.indices, counts.data, len(corpus)),
-        mentions=MentionGraph.of(mentions),
-        titled=_titled(corpus, numbers, size),
+        degrees=np.bincount(passages, minlength=size).astype(np.int32),
+        mentions=MentionGraph.of(sentence, entity, (len(corpus.sentence_passage), size)),
+        titled=PlainLists.from_owners(title_entity, title_passage, size),
+        titles=PlainLists.from_lengths(titles, numbers.title_entity.astype(np.int32)),
+        owners=corpus.sentence_passage,
         names=trie,
         display_names=DisplayNames(
             corpus,
@@ -103,7 +103,6 @@ def _sources(
     by_key = np.argsort(numbers.surface, kind="stable")
     phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
     phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
-    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
     return GraphSources(
         numbers.keys,
         normalised.words,
@@ -116,7 +115,6 @@ def _sources(
             by_key.astype(np.int32),
         ),
         Spellings(normalised.phrases, phrase, frequency.astype(np.int32), phrases),
-        PlainLists.from_lengths(titles, numbers.title_entity),
     )
 
 
@@ -199,52 +197,3 @@ def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int6
 def _pairs(entries: Int64, size: int) -> Int64:
     """Distinct (sentence, entity) pairs, ascending, each as the number sentence * size + entity."""
     return distinct(entries[0] * size + entries[1])
-
-
-def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
-    return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
-
-
-def _counts(
-    corpus: Corpus, numbers: _Numbers, tagged: Int64, untagged_pairs: Int64, size: int
-) -> "sparse.csc_array":
-    """C: tagged mentions, the title once, and one per sentence in which a name was found."""
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    owner = corpus.sentence_passage.astype(np.int64)
-    rows = [owner[tagged[0]], numbers.title_passage, owner[untagged_pairs // max(size, 1)]]
-    columns = [tagged[1], numbers.title_entity, untagged_pairs % max(size, 1)]
-    where = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))
-    ones = np.ones(len(where[0]), np.float32)
-    counts = sparse.csc_array((ones, where), shape=(len(corpus), size))
-    counts.sum_duplicates()
-    return counts
-
-
-def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
-    """Add a column for each pair of consecutive chunks of one document."""
-    from scipy import sparse  # noqa: PLC0415 - see `TriGraph.counts`
-
-    if not corpus.chunks.any():
-        return counts
-    order = sorted(range(len(corpus)), key=lambda i: (corpus.documents[i], corpus.chunks[i]))
-    pairs = [
-        (a, b)
-        for a, b in pairwise(order)
-        if corpus.documents[a] == corpus.documents[b] and corpus.chunks[b] == corpus.chunks[a] + 1
-    ]
-    rows = np.array(pairs, np.int32).reshape(-1, 2)
-    columns = np.repeat(np.arange(len(rows), dtype=np.int32), 2)
-    ones = np.ones(len(columns), np.float32)
-    chunk_edges = sparse.csc_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
-    return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
-
-
-def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> PlainLists:
-    pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
-    entity, passage = np.divmod(pairs, max(len(corpus), 1))
-    lengths = np.bincount(entity, minlength=size)
-    return PlainLists.from_lengths(lengths, passage.astype(np.int32))

@@ -9,9 +9,9 @@ import numpy as np
 from wye.backends.numerics import located
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.bridging import Activation, Bridge
-from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.seeds import Seed
+from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float64, Int64, Ranking
 
 
@@ -20,11 +20,9 @@ class Trace:
     """The steps from one question to its restart vector.
 
     Attributes:
-        passages: (c,) rows of the passages that have a prior, ascending.
+        passages: (c,) rows of the candidates, among which the walk takes place, ascending.
         prior: (c,) their restart mass, before normalisation.
         restart: (a,) restart mass of the active entities, before normalisation.
-        reached: From rows of further passages to their prior, once the walk has reached them; None
-            if all passages have one.
     """
 
     seeds: tuple[Seed, ...]
@@ -32,7 +30,6 @@ class Trace:
     passages: Int64
     prior: Float64
     restart: Float64
-    reached: Callable[[Int64], Float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +144,14 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     rows = np.array(corpus.rows([hit.id for hit in ranking.hits]), np.int64)
     prior = _mass_on(rows, (trace.passages, trace.prior)) / (total or 1)
     pagerank = _mass_on(rows, settled) / (settled[1].sum() or 1)
-    # The active entities, highest weight first, and the passages that mention them.
-    active = activation.entities[np.lexsort((activation.entities, -activation.weight))]
-    passages = graph.passages.of(active)
-    mentioned = np.repeat(active, graph.passages.lengths(active))
+    # The active entities, highest weight first, that each passage mentions.
+    order = np.lexsort((activation.entities, -activation.weight))
+    strength = {entity: n for n, entity in enumerate(activation.entities[order].tolist())}
+    position, entities, _ = graph.entities_of(rows)
+    mentioned: list[list[int]] = [[] for _ in range(len(rows))]
+    for at, entity in zip(position.tolist(), entities.tolist(), strict=True):
+        if entity in strength:
+            mentioned[at].append(entity)
     return Explanation(
         tuple(SeedNote(s.mention, name(s.entity), s.value, s.origin) for s in trace.seeds),
         _explain_entities(graph, corpus, activation, degree(activation.entities)),
@@ -159,11 +160,11 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
                 corpus.ids[row],
                 before,
                 after,
-                tuple(map(name, mentioned[passages == row].tolist())),
+                tuple(map(name, sorted(of_row, key=strength.__getitem__))),
                 corpus.ids[named_in[row]] if row in named_in else "",
             )
-            for row, before, after in zip(
-                rows.tolist(), prior.tolist(), pagerank.tolist(), strict=True
+            for row, before, after, of_row in zip(
+                rows.tolist(), prior.tolist(), pagerank.tolist(), mentioned, strict=True
             )
         ),
     )
@@ -171,10 +172,8 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
 
 def _mass_on(rows: Int64, masses: Masses) -> Float64:
     """(r,) mass on some passages."""
-    places, known = located(rows, masses[0])
-    found = np.zeros(len(rows))
-    found[known] = masses[1][places[known]]
-    return found
+    positions, exists = located(rows, masses[0])
+    return np.where(exists, masses[1][positions], 0.0) if len(masses[0]) else np.zeros(len(rows))
 
 
 def _explain_entities(

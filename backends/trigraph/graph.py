@@ -1,34 +1,22 @@
 """The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
 It depends on one version's content alone, not on the order of the corpus file: entities are
-numbered by key, passages by id, and two passages are neighbours only if they are consecutive chunks
-of one document.
+numbered by key, passages by id.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.backends.numerics import ranges
 from wye.backends.store.derived import Arrays
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.full_walk import (
-    FullWalk,
-    build_full_walk,
-    reciprocal,
-    share_of_mentions,
-    with_edges,
-)
 from wye.backends.trigraph.graph_sources import GraphSources, Keys
 from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
-from wye.backends.trigraph.local_walk import LocalWalk
 from wye.backends.trigraph.names import DisplayNames, NameTrie
-from wye.backends.types import Float32, Float64, Int32, Int64, Mask
-
-if TYPE_CHECKING:
-    from scipy import sparse
+from wye.backends.types import Int32, Int64, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +32,16 @@ class MentionGraph:
     entities: Lists
 
     @classmethod
-    def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
-        """From the matrix M (s, e), where sentence i mentions entity j."""
-        by_entity = mentions.T.tocsr()
-        by_entity.sort_indices()
-        by_sentence = mentions.copy()
-        by_sentence.sort_indices()
+    def of(cls, sentence: Int64, entity: Int64, sizes: tuple[int, int]) -> "MentionGraph":
+        """From the pairs of a sentence and an entity, ascending by both.
+
+        Args:
+            sizes: s and e.
+        """
+        by_entity = np.argsort(entity, kind="stable")
         return cls(
-            PlainLists(by_entity.indptr, by_entity.indices),
-            PlainLists(by_sentence.indptr, by_sentence.indices),
+            PlainLists.from_owners(entity[by_entity], sentence[by_entity], sizes[1]),
+            PlainLists.from_owners(sentence, entity, sizes[0]),
         )
 
     def sentences_of(self, entity: int) -> Numbers:
@@ -67,26 +56,29 @@ class MentionGraph:
 
 @dataclass(frozen=True)
 class TriGraph:
-    """n passages, s sentences, e entities and j edges between consecutive chunks.
+    """n passages, s sentences and e entities.
+
+    A passage mentions the entities of its title and those of its sentences, all the more often the
+    more of its sentences mention them.
 
     Attributes:
         keys: e entity keys, ascending.
         is_phrase: (e,) whether an entity is known only as a noun phrase.
-        passages: For each of e entities the passages that mention it, ascending, with counts; then
-            for each of j edges its two chunks. A chunk edge counts as one mention in both chunks,
-            so walks may cross from chunk to chunk.
-        totals: (n,) sum of the counts of each passage.
-        mentions: M: which sentence mentions which entity.
+        degrees: (e,) number of passages that mention an entity.
+        mentions: Which sentence mentions which entity.
         titled: For each entity the passages whose title it is, ascending.
+        titles: For each passage the entities of its title.
+        owners: (s,) row of each sentence's passage, ascending.
         own_sources: What the graph was assembled from; None for an overlay.
     """
 
     keys: Keys
     is_phrase: Mask
-    passages: Lists
-    totals: Float64
+    degrees: Int32
     mentions: MentionGraph
     titled: Lists
+    titles: Lists
+    owners: Int32
     names: NameTrie
     display_names: DisplayNames
     own_sources: GraphSources | None
@@ -106,39 +98,53 @@ class TriGraph:
             raise ValueError("This graph is an overlay; its base has the sources")
         return self.own_sources
 
-    @property
-    def passages_of(self) -> Int32 | Int64:
-        """(e,) number of passages that mention an entity."""
-        return self.passages.sizes[: len(self)]
+    def passages_of(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
+        """Passages that mention each of some entities, end to end, ascending for each.
 
-    @cached_property
-    def chunk_edges(self) -> Int32 | Int64:
-        """(j, 2) passages of each edge between consecutive chunks."""
-        edges = np.arange(len(self), len(self.passages), dtype=np.int64)
-        return self.passages.of(edges).reshape(-1, 2)
-
-    @property
-    def counts(self) -> "sparse.csc_array":
-        """(n, e + j) CSC float32, C: how often passage i mentions entity j."""
-        from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped graph need not pay
-
-        lists = self.passages.plain()
-        return sparse.csc_array(
-            (lists.values, lists.items, lists.starts), shape=(len(self.totals), len(lists))
+        Returns:
+            Their rows, how often each mentions the entity, and (a,) the number for each entity.
+        """
+        sentences, titled = self.mentions.sentences, self.titled
+        rows = np.concatenate(
+            [self.owners[sentences.of(entities)], titled.of(entities)], dtype=np.int64
         )
+        which = np.arange(len(entities))
+        owner = np.concatenate(
+            [np.repeat(which, lists.lengths(entities)) for lists in (sentences, titled)]
+        )
+        position, passages, counts = _counted(owner, rows, len(self.titles))
+        return passages, counts, np.bincount(position, minlength=len(entities))
+
+    def entities_of(self, passages: Int64) -> tuple[Int64, Int64, Int64]:
+        """Entities that some passages mention.
+
+        Returns:
+            For each mention its passage, as a position in `passages`, ascending; the entity,
+            ascending for each passage; and how often the passage mentions it.
+        """
+        bounds = np.stack([passages, passages + 1]).astype(self.owners.dtype)
+        begin, end = np.searchsorted(self.owners, bounds)
+        sentences, which = ranges(begin, end), np.arange(len(passages))
+        in_sentences = np.repeat(
+            np.repeat(which, end - begin), self.mentions.entities.lengths(sentences)
+        )
+        in_titles = np.repeat(which, self.titles.lengths(passages))
+        entities = np.concatenate(
+            [self.mentions.entities.of(sentences), self.titles.of(passages)], dtype=np.int64
+        )
+        return _counted(np.concatenate([in_sentences, in_titles]), entities, len(self))
 
     def to_arrays(self) -> Arrays:
         """All fields as arrays, for `from_arrays`."""
-        counts, titled = self.passages.plain(), self.titled.plain()
+        titled, titles = self.titled.plain(), self.titles.plain()
         sentences, entities = self.mentions.sentences.plain(), self.mentions.entities.plain()
         arrays: dict[str, NDArray[Any]] = {
             "is_phrase": self.is_phrase,
-            "counts.starts": counts.starts,
-            "counts.passages": counts.items,
-            "counts.values": counts.values,
-            "totals": self.totals,
+            "degrees": self.degrees,
             "titled.starts": titled.starts,
             "titled.passages": titled.items,
+            "titles.starts": titles.starts,
+            "titles.entities": titles.items,
             "mentions.sentence_starts": sentences.starts,
             "mentions.sentences": sentences.items,
             "mentions.entity_starts": entities.starts,
@@ -159,111 +165,61 @@ class TriGraph:
         return cls(
             keys=sources.keys,
             is_phrase=arrays["is_phrase"],
-            passages=lists("counts.starts", "counts.passages", "counts.values"),
-            totals=arrays["totals"],
+            degrees=arrays["degrees"],
             mentions=MentionGraph(
                 lists("mentions.sentence_starts", "mentions.sentences"),
                 lists("mentions.entity_starts", "mentions.entities"),
             ),
             titled=lists("titled.starts", "titled.passages"),
+            titles=lists("titles.starts", "titles.entities"),
+            owners=corpus.sentence_passage,
             names=NameTrie.from_arrays(sources.words, arrays),
             display_names=DisplayNames.from_arrays(corpus, sources.keys, arrays),
             own_sources=sources,
         )
 
 
-_Value = TypeVar("_Value", bound=np.generic)
-
-
 class FilteredGraph:
-    """The graph of the allowed passages.
-
-    Counts of an entity are computed on demand, and a local walk uses the edges of the whole graph.
-    Only full walks, in small corpora, need a graph of the allowed passages alone.
+    """The mentions of the allowed passages, counted on demand.
 
     Attributes:
         allowed: (n,) mask; None for all.
     """
 
-    def __init__(
-        self, graph: TriGraph, walk: FullWalk | LocalWalk, allowed: Mask | None = None
-    ) -> None:
-        """Filter a graph.
-
-        Args:
-            walk: The walk on the whole graph; walks on the filtered graph are of the same kind.
-        """
+    def __init__(self, graph: TriGraph, allowed: Mask | None = None) -> None:
         self.allowed = allowed
         self._graph = graph
-        self._whole = walk
 
-    def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
-        """Passages that mention each entity, end to end: rows, counts, and (a,) how many rows."""
-        return self._left(*self._graph.passages.valued(entities))
+    def mentions(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
+        """`TriGraph.passages_of`, among the allowed passages."""
+        rows, counts, lengths = self._graph.passages_of(entities)
+        if self.allowed is None:
+            return rows, counts, lengths
+        is_left = self.allowed[rows]
+        return rows[is_left], counts[is_left], _left(lengths, is_left)
 
     def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
         """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
-        titled = self._graph.titled
-        rows = titled.of(entities)
-        allowed_rows, _, lengths = self._left(rows, rows, titled.lengths(entities))
-        return allowed_rows, lengths
-
-    def passages_of(self, entity: int) -> tuple[Numbers, Numbers]:
-        """Rows of the passages that mention an entity, and of those that it is the title of."""
-        mentioned, titled = self._graph.passages.one(entity), self._graph.titled.one(entity)
+        rows, lengths = self._graph.titled.of(entities), self._graph.titled.lengths(entities)
         if self.allowed is None:
-            return mentioned, titled
-        return mentioned[self.allowed[mentioned]], titled[self.allowed[titled]]
+            return rows, lengths
+        is_left = self.allowed[rows]
+        return rows[is_left], _left(lengths, is_left)
 
     def degree(self, entities: Int64) -> Int64:
         """(a,) number of allowed passages that mention each entity."""
         if self.allowed is None:
-            return self._graph.passages.lengths(entities)
+            return self._graph.degrees[entities].astype(np.int64)
         return self.mentions(entities)[2]
 
-    def among(self, allowed: Mask) -> "FilteredGraph":
-        """The whole graph under another filter."""
-        return FilteredGraph(self._graph, self._whole, allowed)
 
-    @cached_property
-    def walk(self) -> FullWalk | LocalWalk:
-        """The walk on the allowed passages."""
-        if self.allowed is None:
-            return self._whole
-        if isinstance(self._whole, LocalWalk):
-            return self._whole.among(self.allowed, *self._without_half_edges(self.allowed))
-        return build_full_walk(share_of_mentions(self.counts))
+def _left(lengths: Int64, is_left: Mask) -> Int64:
+    """Lengths of lists, given end to end, of which a mask leaves some items."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)[is_left]
+    return np.bincount(owners, minlength=len(lengths))
 
-    @property
-    def counts(self) -> "sparse.csc_array":
-        """(n, e + j) how often allowed passages mention each entity; computed on each access."""
-        counts = self._graph.counts
-        if self.allowed is None:
-            return counts
-        counts = with_edges(counts, self.allowed[counts.indices])
-        # A chunk edge with a single allowed end leads nowhere.
-        ends = np.diff(counts.indptr)
-        whole = ends == 2
-        whole[: len(self._graph)] = True
-        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
 
-    def _left(
-        self, rows: Numbers, values: NDArray[_Value], lengths: Int64
-    ) -> tuple[Numbers, NDArray[_Value], Int64]:
-        """The allowed entries of some entities: rows, values, and the number for each entity."""
-        if self.allowed is None:
-            return rows, values, lengths
-        is_allowed = self.allowed[rows]
-        owners = np.repeat(np.arange(len(lengths)), lengths)[is_allowed]
-        return rows[is_allowed], values[is_allowed], np.bincount(owners, minlength=len(lengths))
-
-    def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
-        """`growth` and `is_left` of `LocalWalk.among`: cut chunk edges with one allowed end."""
-        graph, size = self._graph, len(self._graph)
-        half = allowed[graph.chunk_edges].sum(axis=1) == 1
-        if not half.any():
-            return None, None
-        lost_counts = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
-        is_left = np.ones(len(graph.passages), bool)
-        is_left[size:] = ~half
-        return graph.totals * reciprocal(graph.totals - lost_counts), is_left
+def _counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
+    """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
+    pairs, counts = np.unique(owners * max(size, 1) + items, return_counts=True)
+    return *np.divmod(pairs, max(size, 1)), counts

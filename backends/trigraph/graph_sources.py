@@ -14,7 +14,6 @@ from wye.backends.store.derived import (
     unpack_table,
 )
 from wye.backends.strings import SentenceWords, Strings, Words
-from wye.backends.trigraph.lists import PlainLists
 from wye.backends.types import Int32, Int64
 
 _SPELLINGS = ("entity", "frequency", "order")
@@ -166,7 +165,6 @@ class GraphSources:
         starts: Where words occur in the sentences.
         surfaces: Named-entity surfaces.
         phrases: Noun phrases; none where they are no entities.
-        titles: For each passage, the entities of its title in the order of `title_keys`.
     """
 
     keys: Strings
@@ -175,7 +173,6 @@ class GraphSources:
     starts: NameStarts
     surfaces: Spellings
     phrases: Spellings
-    titles: PlainLists
     _found: dict[str, int] = field(init=False, default_factory=dict, compare=False)
 
     def find(self, key: str) -> int:
@@ -194,8 +191,6 @@ class GraphSources:
             **self.starts.to_arrays(),
             **self.surfaces.to_arrays("surfaces"),
             **self.phrases.to_arrays("phrases"),
-            "titled_by.starts": self.titles.starts,
-            "titled_by.entities": self.titles.items,
         }
 
     @classmethod
@@ -208,5 +203,4 @@ class GraphSources:
             NameStarts.from_arrays(arrays),
             Spellings.from_arrays("surfaces", arrays),
             Spellings.from_arrays("phrases", arrays),
-            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
         )

@@ -1,45 +1,42 @@
-"""Adjacency lists: the passages of entities, the entities of sentences, edges between chunks.
+"""Adjacency lists: the sentences of entities, the entities of sentences, titles.
 
 Lists are stored end to end. A caller names a few lists and gets their items, also end to end.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
 from wye.backends.numerics import spans
 from wye.backends.types import Int32, Int64, Mask
 
 Numbers = Int32 | Int64
-Values = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PlainLists:
-    """Lists as three arrays.
+    """Lists as two arrays.
 
     Attributes:
         starts: (m + 1,) offsets: list i is at starts[i]:starts[i + 1].
         items: Items of all lists, end to end.
-        values: Value of each item; empty where items have none.
     """
 
     starts: Numbers
     items: Numbers
-    values: Values = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def from_lengths(
-        cls, lengths: Numbers, items: Numbers, values: Values | None = None
-    ) -> "PlainLists":
+    def from_lengths(cls, lengths: Numbers, items: Numbers) -> "PlainLists":
         """Lists from their lengths and all items, end to end."""
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        return cls(starts, items) if values is None else cls(starts, items, values)
+        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items)
+
+    @classmethod
+    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "PlainLists":
+        """`size` lists from the list of each item, ascending, and the items."""
+        return cls.from_lengths(np.bincount(owners, minlength=size), items.astype(np.int32))
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -61,11 +58,6 @@ class PlainLists:
     def of(self, chosen: Numbers) -> Numbers:
         """The items of the chosen lists, end to end."""
         return self.items[spans(self.starts, chosen)]
-
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """Items and values of the chosen lists, end to end, and the length of each list."""
-        places = spans(self.starts, chosen)
-        return self.items[places], self.values[places], self.lengths(chosen)
 
     def plain(self) -> "PlainLists":
         """The lists themselves."""
@@ -122,23 +114,11 @@ class PatchedLists:
     def of(self, chosen: Numbers) -> Numbers:
         """The items of the chosen lists, end to end."""
         is_patched, rows = self._split(chosen)
-        own = self._items.numbers(self._base.of(rows[~is_patched]))
+        of_base = self._items.numbers(self._base.of(rows[~is_patched]))
         if not is_patched.any():
-            return own
+            return of_base
         mask = np.repeat(is_patched, self._lengths(is_patched, rows))
-        return _mixed(mask, self.patch.of(rows[is_patched]), own)
-
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
-        """Items and values of the chosen lists, end to end, and the length of each list."""
-        is_patched, rows = self._split(chosen)
-        items, values, lengths = self._base.valued(rows[~is_patched])
-        own = self._items.numbers(items)
-        if not is_patched.any():
-            return own, values, lengths
-        more, others, sizes = self.patch.valued(rows[is_patched])
-        lengths = _mixed(is_patched, sizes, lengths)
-        mask = np.repeat(is_patched, lengths)
-        return _mixed(mask, more, own), _mixed(mask, others, values), lengths
+        return _mixed(mask, self.patch.of(rows[is_patched]), of_base)
 
     def plain(self) -> PlainLists:
         """All lists as three arrays, which are built on first use."""
@@ -146,10 +126,7 @@ class PatchedLists:
 
     @cached_property
     def _plain(self) -> PlainLists:
-        every = np.arange(len(self), dtype=np.int64)
-        if not len(self._base.plain().values) + len(self.patch.values):
-            return PlainLists.from_lengths(self.sizes, self.of(every))
-        return PlainLists.from_lengths(self.sizes, *self.valued(every)[:2])
+        return PlainLists.from_lengths(self.sizes, self.of(np.arange(len(self), dtype=np.int64)))
 
     def _split(self, chosen: Numbers) -> tuple[Mask, Int64]:
         """Which chosen lists the patch has, and the position of each there or in the base."""
@@ -174,7 +151,7 @@ def patched_lists(
     patched: Int64,
     *,
     lost: Callable[[Numbers], Mask],
-    new: tuple[Int64, Int64, Values | None],
+    new: tuple[Int64, Int64],
 ) -> PatchedLists:
     """Lists of a base, some of which lose and gain items.
 
@@ -183,29 +160,23 @@ def patched_lists(
         items: Layers of the items; each list is ascending.
         patched: Lists that lose or gain items, and all that the base lacks, ascending.
         lost: From items of the base to a mask of those that the patched lists lose.
-        new: List, item and value of each gained item, ascending by list and item.
+        new: List and item of each gained item, ascending by both.
     """
     is_new, rows = owners.split(patched)
-    known = np.flatnonzero(~is_new)
-    own = np.repeat(known, base.lengths(rows[known]))
-    if new[2] is None:
-        before, values = base.of(rows[known]), None
-    else:
-        before, values, _ = base.valued(rows[known])
-    kept = ~lost(before)
+    base_lists = np.flatnonzero(~is_new)
+    owner = np.repeat(base_lists, base.lengths(rows[base_lists]))
+    before = base.of(rows[base_lists])
+    stays = ~lost(before)
     size = len(items)
-    there = own[kept] * size + items.numbers(before[kept])
+    pairs = owner[stays] * size + items.numbers(before[stays])
     more = np.searchsorted(patched, new[0]) * size + new[1]
-    at = np.searchsorted(there, more)
-    owner, item = np.divmod(np.insert(there, at, more), size)
-    lengths = np.bincount(owner, minlength=len(patched))
-    if values is not None and new[2] is not None:
-        values = np.insert(values[kept], at, new[2])
-    lists = PlainLists.from_lengths(lengths, item.astype(np.int32), values)
-    return PatchedLists(base, owners, items, patched, lists)
+    owner, item = np.divmod(np.insert(pairs, np.searchsorted(pairs, more), more), max(size, 1))
+    return PatchedLists(
+        base, owners, items, patched, PlainLists.from_owners(owner, item, len(patched))
+    )
 
 
-def _mixed(mask: Mask, some: Values, others: Values) -> Values:
-    found = np.empty(len(mask), others.dtype)
-    found[mask], found[~mask] = some, others
-    return found
+def _mixed(mask: Mask, some: Numbers, others: Numbers) -> Numbers:
+    mixed = np.empty(len(mask), others.dtype)
+    mixed[mask], mixed[~mask] = some, others
+    return mixed

@@ -9,7 +9,7 @@ passages is the slow reference.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -17,38 +17,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.numerics import distinct, ranges, sums, without
+from wye.backends.numerics import distinct, ranges, without
 from wye.backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
 from wye.backends.strings import FurtherWords, SentenceWords
 from wye.backends.text import entity_key, title_keys, title_names
-from wye.backends.trigraph.full_walk import reciprocal
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
 from wye.backends.trigraph.graph_sources import LayeredKeys
 from wye.backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
-from wye.backends.trigraph.local_walk import Edges, LocalWalk
 from wye.backends.trigraph.names import MAX_WORDS, MIN_SINGLE_WORD, NameTrie, NameWords, says_enough
 from wye.backends.trigraph.overlay_changes import (
     NameChanges,
     OverlaidNames,
     OverlaidTrie,
-    changed_edges,
     layers_before,
     mentions_in,
 )
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.types import Float32, Float64, Int32, Int64, Mask
+from wye.backends.types import Int32, Int64, Mask
 
 _NONE = np.empty(0, np.int64)
 
 
-def overlay(
-    two: TwoCorpora, graph: TriGraph, walk: LocalWalk | None, settings: AssemblySettings
-) -> tuple[TriGraph, LocalWalk | None] | None:
-    """The graph of two corpora together, and the local walk on it.
+def overlay(two: TwoCorpora, graph: TriGraph, settings: AssemblySettings) -> TriGraph | None:
+    """The graph of two corpora together.
 
     Args:
         graph: The graph of the base alone, with the same settings.
-        walk: The local walk on that graph; None if none is wanted.
 
     Returns:
         None if the change decides anew whether noun phrases are entities: then the graph must be
@@ -57,7 +51,7 @@ def overlay(
     changes = NameChanges(two, graph, settings)
     if not changes.is_alike:
         return None
-    return _Overlay(two, graph, settings, changes).laid(walk)
+    return _Overlay(two, graph, settings, changes).laid()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,57 +86,42 @@ class _Overlay:
         self._two, self._graph, self._settings = two, graph, settings
         self._sources = graph.sources
         self._changes, self._names = changes, changes.by_key
-        self._edges = changed_edges(two, graph.chunk_edges)
 
-    def laid(self, walk: LocalWalk | None) -> tuple[TriGraph, LocalWalk | None]:
-        """The graph and the walk of both corpora."""
+    def laid(self) -> TriGraph:
+        """The graph of both corpora."""
         two, graph = self._two, self._graph
         self._number()
-        changed_rows = [*self._find_names(), self._with_changed_phrases(), self._edges.rows]
+        changed_rows = [*self._find_names(), self._with_changed_phrases()]
         rows = without(distinct(np.concatenate(changed_rows)), two.passages.gone)
         ties = self._tied([self._of_base(rows), self._of_added()])
         taken = np.zeros(len(two.base), bool)
         taken[two.passages.gone] = taken[rows] = True
-        touched = self._touched(taken, ties.node)
-        by_node = np.lexsort([ties.row, ties.node])
-        new = ties.node[by_node], ties.row[by_node], ties.times[by_node]
-        passages = patched_lists(
-            graph.passages, self._nodes, two.passages, touched, lost=taken.__getitem__, new=new
-        )
-        totals = two.passages.lay(graph.totals, np.zeros(len(two.added)))
-        totals[ties.passages] = sums(
-            np.searchsorted(ties.passages, ties.row), ties.times, len(ties.passages)
-        )
-        self._titles = self._titled()
-        graph_of_both = TriGraph(
+        touched = self._touched(taken, ties.entity)
+        self._titled = self._with_changed_titles()
+        laid = TriGraph(
             keys=self._keys,
             is_phrase=self._phrases_only(),
-            passages=passages,
-            totals=totals,
+            degrees=self._entities.lay(graph.degrees, np.zeros(len(self._entities.added), int)),
             mentions=self._mentions(ties, taken, touched),
-            titled=self._titles,
+            titled=self._titled,
+            titles=self._titles_of_passages(),
+            owners=two.passages.owners(two.base.sentence_passage, two.added.sentence_passage),
             names=self._trie,
             display_names=OverlaidNames(self._keys, self._written),
             own_sources=None,
         )
-        return graph_of_both, walk and self._walk(walk, passages, totals, ties, touched)
+        laid.degrees[touched] = laid.passages_of(touched)[2]
+        return laid
 
     def _number(self) -> None:
-        """Number the entities, and after them the edges between chunks."""
+        """Number the entities."""
         names, sources = self._names, self._sources
         names_after = [(key, name) for key, name in names.items() if name.is_there]
         born = sorted(key for key, name in names_after if name.entity < 0)
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
         before = np.array([sources.keys.place(key) for key in born], np.int64)
-        size, edges = len(sources.keys), self._edges.layers
-        self._entities = self._nodes = layers_before(size, gone, before)
-        if len(edges) or edges.base:
-            self._nodes = layers_before(
-                size + edges.base,
-                np.concatenate([gone, size + edges.gone]),
-                np.concatenate([before, size + self._edges.before]),
-            )
+        self._entities = layers_before(len(sources.keys), gone, before)
         self._keys = LayeredKeys(self._entities, sources.keys, born)
         kept_numbers = {
             key: self._entities.number(name.entity) for key, name in names_after if name.entity >= 0
@@ -209,7 +188,7 @@ class _Overlay:
         return base.sentence_passage[sentences].astype(np.int64)
 
     def _of_base(self, rows: Int64) -> _Part:
-        two, sources, numbers = self._two, self._sources, self._nodes.numbers
+        two, sources, numbers = self._two, self._sources, self._entities.numbers
         base = two.base
         sentences, lengths = _sentences_of(base, rows)
         passages = two.passages.numbers(rows).astype(np.int64)
@@ -227,7 +206,8 @@ class _Overlay:
         if self._changes.with_phrases:
             place, code = mentions_in(base.phrases, sentences)
             found = np.stack([number[place], self._phrase_entities[code]])
-        titles = np.repeat(passages, sources.titles.lengths(rows)), numbers(sources.titles.of(rows))
+        titles_of = self._graph.titles
+        titles = np.repeat(passages, titles_of.lengths(rows)), numbers(titles_of.of(rows))
         return _Part(
             passages,
             number,
@@ -244,7 +224,7 @@ class _Overlay:
         phrases = self._sources.phrases
         entity = phrases.entity.astype(np.int64)
         known = entity >= 0
-        entity[known] = self._nodes.numbers(entity[known])
+        entity[known] = self._entities.numbers(entity[known])
         for key, name in self._names.items():
             for code in phrases.of(key):
                 entity[code] = self._numbers[key] if name.is_phrase else -1
@@ -288,9 +268,8 @@ class _Overlay:
 
     def _tied(self, parts: Sequence[_Part]) -> "_Ties":
         """The mentions in some passages, as `assemble` computes them."""
-        size = len(self._nodes)
+        size = len(self._keys)
         mentions: list[Int64] = []
-        counts: list[Int64] = []
         for part in parts:
             place = np.searchsorted(part.passages, part.titles[0])
             lengths = np.bincount(place, minlength=len(part.passages))
@@ -299,23 +278,10 @@ class _Overlay:
             in_title = np.stack([np.repeat(part.sentences, lengths[own]), titled])
             where, linked = self._trie.find_all(part.words)
             links = np.stack([part.sentences[where], linked])[:, self._are_linked(linked)]
-            tagged = distinct(_pairs(np.concatenate([part.tagged, in_title], axis=1), size))
-            found = distinct(_pairs(np.concatenate([part.found, links], axis=1), size))
-            found = without(found, tagged)
-            mentions += [tagged, found]
-            for sentence, entity in (part.tagged, np.divmod(found, size)):
-                owner = part.owner[np.searchsorted(part.sentences, sentence)]
-                counts.append(owner * size + entity)
-            counts.append(_pairs(part.titles, size))
-            edge, end = np.nonzero(np.isin(self._edges.ends, part.passages))
-            ends = self._edges.ends[edge, end].astype(np.int64)
-            counts.append(ends * size + len(self._keys) + edge)
-        pairs, times = np.unique(np.concatenate(counts), return_counts=True)
+            entries = [part.tagged, in_title, part.found, links]
+            mentions.append(distinct(_pairs(np.concatenate(entries, axis=1), size)))
         sentences = np.sort(np.concatenate([part.sentences for part in parts]))
-        passages = np.sort(np.concatenate([part.passages for part in parts]))
-        sentence, entity = np.divmod(np.sort(np.concatenate(mentions)), size)
-        row, node = np.divmod(pairs, size)
-        return _Ties(sentences, sentence, entity, passages, row, node, times.astype(np.float32))
+        return _Ties(sentences, *np.divmod(np.sort(np.concatenate(mentions)), max(size, 1)))
 
     def _are_linked(self, entity: Int32) -> Mask:
         """Mask of the found entities whose name is linked in running text; see `says_enough`."""
@@ -329,15 +295,15 @@ class _Overlay:
         are_linked[is_new] = [says_enough(self._keys[number]) for number in entity[is_new].tolist()]
         return are_linked
 
-    def _touched(self, taken: Mask, node: Int64) -> Int64:
-        """Entities and edges of the analysed passages, before or after the change."""
+    def _touched(self, taken: Mask, entity: Int64) -> Int64:
+        """Entities of the analysed passages, before or after the change, or of changed names."""
         graph, rows = self._graph, np.flatnonzero(taken)
         sentences, _ = _sentences_of(self._two.base, rows)
-        edges = np.flatnonzero(taken[graph.chunk_edges].any(axis=1))
-        known = [graph.mentions.entities.of(sentences), self._sources.titles.of(rows)]
-        old = distinct(np.concatenate([*known, len(graph) + edges]).astype(np.int64))
-        left = self._nodes.numbers(without(old, self._nodes.gone))
-        return distinct(np.concatenate([left, node]))
+        before = [graph.mentions.entities.of(sentences), graph.titles.of(rows)]
+        old = distinct(np.concatenate(before).astype(np.int64))
+        left = self._entities.numbers(without(old, self._entities.gone))
+        named = np.array([*self._numbers.values()], np.int64)
+        return distinct(np.concatenate([left, entity, named]))
 
     def _phrases_only(self) -> Mask:
         was_phrase = self._graph.is_phrase
@@ -348,20 +314,19 @@ class _Overlay:
 
     def _mentions(self, ties: "_Ties", taken: Mask, touched: Int64) -> MentionGraph:
         two, known = self._two, self._graph.mentions
-        place = np.searchsorted(ties.sentences, ties.sentence)
-        lengths = np.bincount(place, minlength=len(ties.sentences))
-        own = PlainLists.from_lengths(lengths, ties.entity.astype(np.int32))
+        position = np.searchsorted(ties.sentences, ties.sentence)
+        patch = PlainLists.from_owners(position, ties.entity, len(ties.sentences))
         by_entity = np.lexsort([ties.sentence, ties.entity])
         return MentionGraph(
             patched_lists(
                 known.sentences,
                 self._entities,
                 two.sentences,
-                touched[touched < len(self._keys)],
+                touched,
                 lost=lambda sentences: taken[two.base.sentence_passage[sentences]],
-                new=(ties.entity[by_entity], ties.sentence[by_entity], None),
+                new=(ties.entity[by_entity], ties.sentence[by_entity]),
             ),
-            PatchedLists(known.entities, two.sentences, self._nodes, ties.sentences, own),
+            PatchedLists(known.entities, two.sentences, self._entities, ties.sentences, patch),
         )
 
     def _written(self, entity: int) -> str:
@@ -376,13 +341,13 @@ class _Overlay:
         if best := max(times.values(), default=0):
             surface = min(spelling for spelling, count in times.items() if count == best)
             return surface.strip()
-        for passage in self._titles.one(entity)[:1].tolist():
+        for passage in self._titled.one(entity)[:1].tolist():
             is_added, row = two.passages.place(passage)
             names = title_names((two.added if is_added else two.base).titles[row])
             return next(name for name in reversed(names) if entity_key(name) == key)
         return key
 
-    def _titled(self) -> PatchedLists:
+    def _with_changed_titles(self) -> PatchedLists:
         two, numbers = self._two, self._numbers
         some = [(numbers[key], self._names[key]) for key in numbers]
         some = [(e, name) for e, name in some if name.lost or name.titled or name.entity < 0]
@@ -393,59 +358,26 @@ class _Overlay:
         patched = np.sort(np.array([entity for entity, _ in some], np.int64))
         known = self._graph.titled
         return patched_lists(
-            known, self._entities, two.passages, patched, lost=gone.__getitem__, new=(*new, None)
+            known,
+            self._entities,
+            two.passages,
+            patched,
+            lost=gone.__getitem__,
+            new=(new[0], new[1]),
         )
 
-    def _walk(
-        self,
-        walk: LocalWalk,
-        passages: PatchedLists,
-        totals: Float64,
-        ties: "_Ties",
-        touched: Int64,
-    ) -> LocalWalk:
-        """The new walk, with weights and shares as in `share_of_mentions` and `local_walk`.
-
-        It shares the buffers of the walk before it.
-        """
-        two, own = self._two, passages.patch
-        weights = own.values * reciprocal(totals[own.items])
-        owner = np.repeat(np.arange(len(touched)), own.sizes)
-        weights *= reciprocal(sums(owner, weights, len(touched)))[owner]
-        shares = PlainLists(own.starts, own.items, weights)
-        onto = PatchedLists(walk.entities.lists, self._nodes, two.passages, touched, shares)
-        beside = self._tied([self._of_base(self._beside(passages, touched, ties.passages))])
-        changed = np.concatenate([ties.passages, beside.passages])
-        order = np.argsort(changed)
-        changed = changed[order]
-        row, node, times = (
-            np.concatenate([getattr(each, name) for each in (ties, beside)])
-            for name in ("row", "node", "times")
+    def _titles_of_passages(self) -> PatchedLists:
+        """The entities of each passage's title; those of the added passages are the patch."""
+        two = self._two
+        keys = [
+            title_keys(title) if self._settings.title_entities else () for title in two.added.titles
+        ]
+        entities = [self._numbers[key] for of_title in keys for key in of_title]
+        lengths = np.array([*map(len, keys)], np.int64)
+        patch = PlainLists.from_lengths(lengths, np.array(entities, np.int32))
+        return PatchedLists(
+            self._graph.titles, two.passages, self._entities, two.passages.added, patch
         )
-        by_passage = np.lexsort([node, row])
-        row, node, times = row[by_passage], node[by_passage], times[by_passage]
-        place = np.searchsorted(changed, row)
-        weights = times * reciprocal(totals[row])
-        whole = reciprocal(sums(place, weights, len(changed)))
-        leads_on = passages.lengths(node) > 1
-        edges = PlainLists.from_lengths(
-            np.bincount(place[leads_on], minlength=len(changed)),
-            node[leads_on].astype(np.int32),
-            (weights * whole[place])[leads_on],
-        )
-        returned = two.passages.lay(walk.returned, np.zeros(len(two.added)))
-        returned[changed] = sums(place[~leads_on], weights[~leads_on], len(changed)) * whole
-        back = PatchedLists(walk.passages.lists, two.passages, self._nodes, changed, edges)
-        return replace(walk, passages=Edges(back), entities=Edges(onto), returned=returned)
-
-    def _beside(self, passages: PatchedLists, touched: Int64, own: Int64) -> Int64:
-        """Rows of the base with an entity that becomes or ceases to be shared by passages."""
-        is_new, rows = self._nodes.split(touched)
-        was_shared = np.zeros(len(touched), bool)
-        was_shared[~is_new] = self._graph.passages.lengths(rows[~is_new]) > 1
-        changed = was_shared != (passages.patch.sizes > 1)
-        found = without(distinct(passages.of(touched[changed]).astype(np.int64)), own)
-        return self._two.passages.split(found)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,18 +387,11 @@ class _Ties:
     Attributes:
         sentences: The passages' sentences, ascending.
         sentence, entity: Sentence and entity of each mention, ascending by both.
-        passages: The passages, ascending.
-        row, node, times: Passage, node (entity or edge between chunks) and count of each pair,
-            ascending by passage and node.
     """
 
     sentences: Int64
     sentence: Int64
     entity: Int64
-    passages: Int64
-    row: Int64
-    node: Int64
-    times: Float32
 
 
 def _sentences_of(corpus: Corpus, rows: Int64) -> tuple[Int64, Int64]:

@@ -1,17 +1,15 @@
-"""What comes and goes with a few passages: names and edges between chunks."""
+"""The names that come and go with a few passages."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import ranges, without
+from wye.backends.numerics import ranges
 from wye.backends.store.snapshot import AnyMentions, TwoCorpora
-from wye.backends.strings import Words, positions
+from wye.backends.strings import Words
 from wye.backends.text import entity_key, title_keys
 from wye.backends.trigraph.assembly import most_passages, recurring, wants_phrases
 from wye.backends.trigraph.graph import TriGraph
@@ -125,7 +123,7 @@ class NameChanges:
         if not self._settings.title_entities:
             return
         for row in two.passages.gone.tolist():
-            for entity in sources.titles.one(row).tolist():
+            for entity in self._graph.titles.one(row).tolist():
                 self._name(sources.keys[entity]).lost.append(row)
         for row, title in zip(two.passages.added.tolist(), two.added.titles, strict=True):
             for key in title_keys(title):
@@ -150,56 +148,6 @@ class NameChanges:
         ):
             found = recurring(np.array([*frequency.values()], np.int64), passages)
             setattr(name, when, bool(found.any()))
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedEdges:
-    """The edges between consecutive chunks of one document, after the change.
-
-    Attributes:
-        rows: Rows of the base that belong to documents that gain or lose passages.
-        before: The edge of the base that each new edge precedes, ascending.
-        layers: Layers of the edges.
-        ends: (j, 2) passages of each edge, by their new numbers.
-    """
-
-    rows: Int64
-    before: Int64
-    layers: Layers
-    ends: Int32 | Int64
-
-
-def changed_edges(two: TwoCorpora, edges: Int32 | Int64) -> ChangedEdges:
-    """Edges of documents that gain or lose passages; `edges` are the base's, as (i, 2) rows."""
-    base, added = two.base, two.added
-    if not (base.chunks.any() or added.chunks.any()):
-        nothing = np.empty(0, np.int64)
-        return ChangedEdges(nothing, nothing, Layers(0, nothing, nothing), edges)
-    names = {base.documents[row] for row in two.passages.gone.tolist()} | {*added.documents}
-    rows = positions(base.documents, names)
-    chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
-    for row in without(rows, two.passages.gone).tolist():
-        chunks[base.documents[row]].append((int(base.chunks[row]), two.passages.number(row)))
-    for number, name, chunk in zip(
-        two.passages.added.tolist(), added.documents, added.chunks.tolist(), strict=True
-    ):
-        chunks[name].append((chunk, number))
-    ends: list[tuple[int, int]] = []
-    before: list[int] = []
-    for name in sorted(names):
-        edge = bisect_left(edges, name, key=lambda pair: base.documents[int(pair[0])])
-        for (chunk, number), (next_chunk, next_number) in pairwise(sorted(chunks[name])):
-            if next_chunk == chunk + 1:
-                ends.append((number, next_number))
-                before.append(edge)
-    is_changed = np.zeros(len(base), bool)
-    is_changed[rows] = True
-    gone = np.flatnonzero(is_changed[edges[:, 0]])
-    layers = layers_before(len(edges), gone, np.array(before, np.int64))
-    new = np.sort(np.array(ends, np.int32).reshape(-1, 2), axis=1)
-    return ChangedEdges(
-        rows, np.array(before, np.int64), layers, layers.lay(two.passages.numbers(edges), new)
-    )
 
 
 def layers_before(base: int, gone: Int64, before: Int64) -> Layers:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wye.backends.numerics import located, sums
+from wye.backends.numerics import distinct, located, sums
 from wye.backends.trigraph.bridging import HUB, Activation
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.seeds import Seed
@@ -24,36 +24,25 @@ class Prior:
 
     Attributes:
         degree: (a,) number of allowed passages that mention each active entity.
-        named: Rows of the allowed passages that mention an active entity or have it as their title;
-            hubs only if `with_hubs`.
+        named: Rows of the allowed passages that mention an active entity or have it as their title.
+            An entity that more than `HUB` passages mention adds none, and nothing to their prior.
     """
 
     def __init__(
         self,
-        settings: "TriGraphSettings",
-        filtered: "FilteredGraph",
-        seeds: Sequence["Seed"],
+        settings: TriGraphSettings,
+        filtered: FilteredGraph,
+        seeds: Sequence[Seed],
         activation: Activation,
-        *,
-        with_hubs: bool,
     ) -> None:
-        """Look up the passages that mention active entities.
-
-        Args:
-            with_hubs: Whether `named` includes the passages of entities that more than `HUB`
-                passages mention. These entities count in the prior in any case.
-        """
+        """Look up the passages that mention active entities."""
         entities, values = activation.entities, activation.value / activation.level
         self._settings = settings
         self._weight = _lexical_weight(settings, filtered, seeds)
         self.degree = filtered.degree(entities)
-        is_hub = np.zeros(len(entities), bool) if with_hubs else self.degree > HUB
-        rows, counts, lengths = filtered.mentions(entities[~is_hub])
-        self._mentioned = rows, np.repeat(values[~is_hub], lengths) * _log_counts(counts)
-        self._of_hubs = [
-            (value, *filtered.mentions(np.array([hub]))[:2])
-            for hub, value in zip(entities[is_hub].tolist(), values[is_hub].tolist(), strict=True)
-        ]
+        telling = self.degree <= HUB
+        rows, counts, lengths = filtered.mentions(entities[telling])
+        self._mentioned = rows, np.repeat(values[telling], lengths) * np.log1p(counts)
         titled_rows, sizes = filtered.titles(entities)
         entity_mass = activation.weight if settings.summed else activation.value
         share = settings.title_weight * entity_mass**2 / np.maximum(sizes, 1)
@@ -63,8 +52,8 @@ class Prior:
             np.repeat(share, sizes),
             np.repeat(~np.isin(entities, doubtful), sizes),
         )
-        named_rows = titled_rows if with_hubs else titled_rows[np.repeat(sizes <= HUB, sizes)]
-        self.named: Int64 = np.concatenate([rows, named_rows]).astype(np.int64)
+        named_rows = titled_rows[np.repeat(sizes <= HUB, sizes)]
+        self.named: Int64 = distinct(np.concatenate([rows, named_rows]))
         self._similarity_range = 0.0, 0.0
         self._best_lexical = 0.0
 
@@ -98,11 +87,7 @@ class Prior:
         """(c,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
         rows, values = self._mentioned
         positions, known = located(rows, passages)
-        bonus = sums(positions[known], values[known], len(passages))
-        for value, hub_rows, counts in self._of_hubs:
-            positions, known = located(passages, hub_rows)
-            bonus[known] += value * _log_counts(counts[positions[known]])
-        return bonus
+        return sums(positions[known], values[known], len(passages))
 
     def _add_titles(self, prior: Float64, passages: Int64, similarity: Float64) -> None:
         """Add the mass that an active title gives to its passages.
@@ -119,19 +104,13 @@ class Prior:
 
 
 def _lexical_weight(
-    settings: "TriGraphSettings", filtered: "FilteredGraph", seeds: Sequence["Seed"]
+    settings: TriGraphSettings, filtered: FilteredGraph, seeds: Sequence[Seed]
 ) -> float:
     """The weight of BM25, which is lower if the question names a title outright."""
     sure = np.array([seed.entity for seed in seeds if seed.value >= 1], np.int64)
     if filtered.titles(sure)[1].any():
         return settings.lexical_weight_titled
     return settings.lexical_weight
-
-
-def _log_counts(counts: Float32) -> Float64:
-    """ln(1 + N) for the number N of times that each passage mentions an entity."""
-    weights: Float64 = np.log1p(counts.astype(np.float64))
-    return weights
 
 
 def _scaled(similar: Float32, low: float, high: float) -> Float64:

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.numerics import distinct, located, ranges, top_rows
-from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.full_walk import Masses
+from wye.backends.numerics import located, top_rows
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float64, Int64
 
 FIRST = 5
@@ -31,16 +30,12 @@ class Promoted(NamedTuple):
         named_in: Row of a passage that was moved up -> row of the one that mentions its title.
     """
 
-    settled: "Masses"
+    settled: Masses
     named_in: Mapping[int, int]
 
 
 def promote(
-    graph: "TriGraph",
-    filtered: "FilteredGraph",
-    corpus: "Corpus",
-    walks: Sequence["Masses"],
-    share: float,
+    graph: TriGraph, filtered: FilteredGraph, walks: Sequence[Masses], share: float
 ) -> list[Promoted]:
     """Promote passages whose titles the first ones mention.
 
@@ -57,7 +52,7 @@ def promote(
     # Names are looked up for all questions at once, since most of the time is that of the calls.
     firsts = [top_rows(mass, FIRST) for _, mass in walks]
     heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
-    position, entities = names_in(graph, corpus, heads)
+    position, entities, _ = graph.entities_of(heads)
     degree = filtered.degree(entities)
     position, entities, degree = (array[degree <= MOST] for array in (position, entities, degree))
     titled, titled_counts = filtered.titles(entities)
@@ -78,23 +73,6 @@ def promote(
         results.append(Promoted((rows, after), dict(pairs)))
         start += len(first)
     return results
-
-
-def names_in(graph: "TriGraph", corpus: "Corpus", rows: Int64) -> tuple[Int64, Int64]:
-    """Entities that passages mention, their own titles among them.
-
-    Returns:
-        (e,) which of the passages, ascending, and (e,) an entity, each pair once.
-    """
-    owners = corpus.sentence_passage
-    begin, end = np.searchsorted(owners, np.stack([rows, rows + 1]).astype(owners.dtype))
-    sentences = ranges(begin, end)
-    position = np.repeat(
-        np.repeat(np.arange(len(rows)), end - begin), graph.mentions.entities.lengths(sentences)
-    )
-    pairs = distinct(position * len(graph) + graph.mentions.entities.of(sentences))
-    owner, entities = np.divmod(pairs, max(len(graph), 1))
-    return owner, entities
 
 
 def reach(share: float, degree: Int64) -> Float64:

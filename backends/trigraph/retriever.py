@@ -16,27 +16,23 @@ from wye.backends.numerics import (
     half_products,
     in_parts,
     located,
-    products,
     products_of,
     ranges,
     require_k,
     require_mask,
     top_rows,
-    without,
 )
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph import full_walk, local_walk
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.full_walk import FullWalk, Masses, build_full_walk, share_of_mentions
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
-from wye.backends.trigraph.local_walk import LocalWalk, Restart, build_local_walk
 from wye.backends.trigraph.prior import Prior
-from wye.backends.trigraph.promotion import Promoted, promote
+from wye.backends.trigraph.promotion import MOST, Promoted, promote
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
+from wye.backends.trigraph.walk import Masses, QuestionGraph
 from wye.backends.types import (
     Float32,
     Float64,
@@ -57,14 +53,8 @@ Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
 """From questions and a mask over the passages to each question's known similarities."""
 
 
-STANDING = 1000
-"""Passages with the best BM25 that get a prior where not all passages do."""
-
-FAR = 1024
-"""Passages from which the least similarity of all is estimated: the least like the mean ..."""
-
-SAMPLE = 8192
-"""... of this many evenly spread passages."""
+HEADS = 10
+"""How many of the candidates with the best prior bring in those whose titles they mention."""
 
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
@@ -80,7 +70,6 @@ class TriGraphRetriever:
         settings: TriGraphSettings,
         lexical: LexicalScores | None = None,
         graph: TriGraph | None = None,
-        walk: LocalWalk | None = None,
         *,
         near: Similarities | None = None,
         scorer: TextScorer | None = None,
@@ -90,10 +79,7 @@ class TriGraphRetriever:
         Args:
             lexical: From a query to (n,) BM25 scores; needed if a lexical weight is not 0.
             graph: The graph of this corpus and these settings; None to build it.
-            walk: The local walk on that graph; None to build it.
-            near: The dense arm's `scores`; None to compare with all passages. If it scores only
-                some passages, then these, those with the best BM25 and those that mention active
-                entities have a prior, and others get one when the walk reaches them.
+            near: The dense arm's `scores`; None to compare with all passages.
             scorer: Scores sets of sentences for "facts" and the clue arm; None to use words and
                 vectors alone.
 
@@ -114,9 +100,6 @@ class TriGraphRetriever:
         self.near = near or DenseRetriever(corpus.ids, corpus.vectors, exact).scores
         self.scorer = scorer
         self.units = Units(corpus, scorer) if settings.activation == "facts" else None
-        # Built now, so that no question waits for it.
-        whole_walk = walk if walk and self.walks_locally else self._walk()
-        self._whole = FilteredGraph(self.graph, whole_walk)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -134,44 +117,11 @@ class TriGraphRetriever:
             RequestError: The mask does not fit this version.
         """
         require_mask(allowed, len(self.corpus))
-        return TriGraphBatch(self, queries, self.filtered(allowed))
+        return TriGraphBatch(self, queries, FilteredGraph(self.graph, allowed))
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         return self.finder.needs_vector(mention)
-
-    def filtered(self, allowed: Mask | None) -> FilteredGraph:
-        """The graph of the allowed passages; None for all."""
-        return self._whole if allowed is None else self._whole.among(allowed)
-
-    @cached_property
-    def far(self) -> Int64:
-        """Rows of an evenly spread sample of passages, the least like its mean first."""
-        vectors = self.corpus.vectors
-        rows = np.arange(0, len(vectors), max(1, len(vectors) // SAMPLE), dtype=np.int64)
-        sample = vectors[rows]
-        return rows[np.argsort(products(sample, sample.mean(axis=0)), kind="stable")]
-
-    @cached_property
-    def far_vectors(self) -> Float32:
-        """Vectors of the first `FAR` rows of `far`."""
-        return self.corpus.vectors[self.far[:FAR]]
-
-    @property
-    def local_walk(self) -> LocalWalk | None:
-        """The walk on the whole graph if walks are local, else None."""
-        return self._whole.walk if isinstance(self._whole.walk, LocalWalk) else None
-
-    @property
-    def walks_locally(self) -> bool:
-        """Whether walks are local, by the settings and the corpus's size."""
-        if self.settings.walk == "auto":
-            return len(self.corpus) >= self.settings.local_from
-        return self.settings.walk == "local"
-
-    def _walk(self) -> FullWalk | LocalWalk:
-        weights = share_of_mentions(self.graph.counts)
-        return build_local_walk(weights) if self.walks_locally else build_full_walk(weights)
 
 
 class TriGraphBatch:
@@ -231,7 +181,8 @@ class TriGraphBatch:
     def _names_in(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
         rows, coverages = np.array(self._arm.corpus.rows(ids), np.int64), []
         for seed in self._seeds_in_words(position):
-            mentioned, titled = self.filtered.passages_of(seed.entity)
+            entity = np.array([seed.entity])
+            mentioned, titled = self.filtered.mentions(entity)[0], self.filtered.titles(entity)[0]
             coverages.append(
                 NameCoverage(
                     mention=seed.mention,
@@ -311,53 +262,61 @@ class TriGraphBatch:
         if lexical is None or not settings.weighs_lexical:
             lexical = self._lexical(query)
         seeds = self._seeds_of(position) if self._arm.units is None else ()
-        rows = similarity.rows
-        standing = None if rows is None else self._standing_out(rows, lexical)
-        activation = self._activate(query, seeds, standing)
-        prior = Prior(settings, filtered, seeds, activation, with_hubs=standing is None)
-        reached = None
-        if rows is None or standing is None:
-            passages, similar = self._passages, similarity.values[self._taking_part]
-            bm25 = lexical[self._taking_part]
-            prior.scale(similar, bm25)
-        else:
-            vectors = self._arm.corpus.vectors
-            passages = distinct(np.concatenate([standing, prior.named]))
-            others = without(passages, rows)
-            similar = np.empty(len(passages), np.float32)
-            similar[np.searchsorted(passages, rows)] = similarity.values
-            similar[np.searchsorted(passages, others)] = products_of(vectors, others, query.vector)
-            far = products(self._far_vectors, query.vector)
-            bm25 = lexical[passages]
-            prior.scale(np.append(far, similar), bm25)
+        text = self._text_hits(similarity, lexical)
+        activation = self._activate(query, seeds, text)
+        prior = Prior(settings, filtered, seeds, activation)
+        vectors = self._arm.corpus.vectors
 
-            def reached(late: Int64) -> Float64:
-                return prior.of(late, products_of(vectors, late, query.vector), lexical[late])
+        def similar(rows: Int64) -> Float32:
+            if similarity.rows is None:
+                return similarity.values[rows]
+            return products_of(vectors, rows, query.vector)
 
+        def prior_of(rows: Int64) -> Float64:
+            return prior.of(rows, similar(rows), lexical[rows])
+
+        prior.scale(similar(text), lexical[text])
+        passages = self._candidates(text, prior.named, prior_of)
         mass = activation.weight if settings.summed else activation.value
         divisor = np.maximum(prior.degree, 1) ** settings.degree_power
         restart = np.where(prior.degree > 0, mass / divisor, 0)
-        restart_mass = prior.of(passages, similar, bm25)
-        return Trace(seeds, activation, passages, restart_mass, restart, reached)
+        return Trace(seeds, activation, passages, prior_of(passages), restart)
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
-        """For each trace, the passages on which mass settles, ascending, and the mass."""
-        walk, settings = self.filtered.walk, self._settings
-        if isinstance(walk, LocalWalk):
-            restarts = [
-                Restart(t.passages, t.prior, t.activation.entities, t.restart, t.reached)
-                for t in traces
-            ]
-            settled = local_walk.personalized_pagerank(walk, restarts, damping=settings.damping)
-            return [(own.passages, own.mass) for own in settled]
-        prior = np.zeros((len(self._arm.corpus), len(traces)), order="F")
-        for column, trace in enumerate(traces):
-            prior[trace.passages, column] = trace.prior
-        restart = [(trace.activation.entities, trace.restart) for trace in traces]
-        swept = full_walk.personalized_pagerank(
-            walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
-        )
-        return [(self._passages, own[self._taking_part]) for own in swept.T]
+        """For each trace its candidates, and the mass that settles on them."""
+        graph, corpus, damping = self._arm.graph, self._arm.corpus, self._settings.damping
+        return [
+            (
+                trace.passages,
+                QuestionGraph.of(graph, corpus, trace.passages).walk(
+                    trace.prior, (trace.activation.entities, trace.restart), damping
+                ),
+            )
+            for trace in traces
+        ]
+
+    def _candidates(self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]) -> Int64:
+        """Rows of the passages among which a question's walk takes place, ascending.
+
+        A small share of a large graph ranks as the whole does, if it has what the walk would
+        reach: the text hits, passages of active entities, and those whose titles the best mention.
+
+        Args:
+            text: The text hits.
+            named: Passages that mention active entities.
+            prior_of: From rows, ascending, to their prior.
+        """
+
+        def best(rows: Int64, most: int) -> Int64:
+            return rows[top_rows(prior_of(rows), most)]
+
+        most, filtered = self._settings.candidates, self.filtered
+        if not most:
+            return text
+        passages = distinct(np.concatenate([text, best(named, 2 * most)]))
+        entities = distinct(self._arm.graph.entities_of(np.sort(best(passages, HEADS)))[1])
+        titled, _ = filtered.titles(entities[filtered.degree(entities) <= MOST])
+        return distinct(np.concatenate([passages, best(distinct(titled.astype(np.int64)), most)]))
 
     @cached_property
     def _passages(self) -> Int64:
@@ -366,25 +325,16 @@ class TriGraphBatch:
             return np.arange(len(self._arm.corpus), dtype=np.int64)
         return np.flatnonzero(self.filtered.allowed)
 
-    @property
-    def _taking_part(self) -> slice | Int64:
-        """As `_passages`, for indexing: a slice avoids a copy if all passages are allowed."""
-        return slice(None) if self.filtered.allowed is None else self._passages
-
-    @cached_property
-    def _far_vectors(self) -> Float32:
-        """Vectors of allowed passages that are far from most questions."""
-        arm, allowed = self._arm, self.filtered.allowed
-        if allowed is None:
-            return arm.far_vectors
-        return arm.corpus.vectors[arm.far[allowed[arm.far]][:FAR]]
-
-    def _standing_out(self, near: Int64, lexical: Float32) -> Int64:
-        """Rows of the near passages and of those with the best BM25, ascending."""
-        allowed = self.filtered.allowed
-        allowed_scores = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
-        best = top_rows(allowed_scores, STANDING)
-        return distinct(np.concatenate([near, best[allowed_scores[best] > 0]]))
+    def _text_hits(self, similarity: Scores, lexical: Float32) -> Int64:
+        """Rows of the allowed passages with the best similarity or BM25, ascending."""
+        most, allowed = self._settings.candidates, self.filtered.allowed
+        if not most:
+            return self._passages
+        near = self._passages if similarity.rows is None else similarity.rows
+        values = similarity.values if similarity.rows is not None else similarity.values[near]
+        scores = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
+        best = top_rows(scores, most)
+        return distinct(np.concatenate([near[top_rows(values, most)], best[scores[best] > 0]]))
 
     def _seeds_in_words(self, position: int) -> tuple[Seed, ...]:
         if position not in self._in_words:
@@ -409,11 +359,11 @@ class TriGraphBatch:
 
     def _promoted(self, traces: Sequence[Trace], settled: Sequence[Masses]) -> list[Promoted]:
         """The walks from some entity after promotion; others do not rank by their mass."""
-        arm, share = self._arm, self._settings.promotion
+        share = self._settings.promotion
         results = [Promoted(own, {}) for own in settled]
         with_entities = [n for n, trace in enumerate(traces) if len(trace.activation.entities)]
         walks = [settled[number] for number in with_entities]
-        promoted = promote(arm.graph, self.filtered, arm.corpus, walks, share)
+        promoted = promote(self._arm.graph, self.filtered, walks, share)
         for number, own in zip(with_entities, promoted, strict=True):
             results[number] = own
         return results
@@ -427,15 +377,13 @@ class TriGraphBatch:
         hits = RowHits(corpus.ids, rows[best], score[best])
         return Ranking(self._arm.name, hits, candidates, why)
 
-    def _activate(
-        self, query: Query, seeds: tuple[Seed, ...], standing: Int64 | None
-    ) -> Activation:
+    def _activate(self, query: Query, seeds: tuple[Seed, ...], text: Int64) -> Activation:
         corpus, allowed = self._arm.corpus, self.filtered.allowed
 
-        def standing_sentences() -> Int64:
+        def text_sentences() -> Int64:
             owners = corpus.sentence_passage
-            own = np.zeros(0, owners.dtype) if standing is None else standing.astype(owners.dtype)
-            return ranges(np.searchsorted(owners, own), np.searchsorted(owners, own, "right"))
+            rows = text.astype(owners.dtype)
+            return ranges(np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right"))
 
         def similarity(sentences: NDArray[np.int64]) -> Float32:
             near = half_products(corpus.sentence_vectors, sentences, query.vector)
@@ -459,5 +407,5 @@ class TriGraphBatch:
             steps=settings.steps,
             threshold=settings.threshold,
             sentences_per_entity=settings.sentences_per_entity,
-            within=None if standing is None else standing_sentences,
+            within=text_sentences,
         )

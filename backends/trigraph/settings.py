@@ -74,11 +74,9 @@ class TriGraphSettings:
         promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
             the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
-        tolerance: Largest relative error of a full walk.
-        walk: "full" iterates over the whole graph; "local" expands only where the mass is, at a
-            cost that hardly grows with the corpus; "auto" is local in a large corpus.
-        local_from: Passages from which "auto" is local; with fewer, a batch of full walks takes
-            no longer.
+        candidates: The walk takes place among so many passages with the best similarity, with the
+            best BM25, twice as many of those that mention an active entity, and as many whose
+            title the first of these mention. 0 takes all passages, as LinearRAG does.
     """
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)
@@ -96,9 +94,7 @@ class TriGraphSettings:
     title_weight: float = 4.0
     promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
     damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    tolerance: float = 1e-3
-    walk: Literal["auto", "full", "local"] = "auto"
-    local_from: int = 20_000
+    candidates: Annotated[int, Field(ge=0)] = 100
 
     @property
     def weighs_lexical(self) -> bool:
@@ -119,6 +115,7 @@ PUBLISHED = TriGraphSettings(
     degree_power=0.0,
     title_weight=0.0,
     promotion=0.0,
+    candidates=0,
 )
 
 PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}

@@ -13,7 +13,8 @@ from tests.hashing import HashAnalyser
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.snapshot import Corpus, read_corpus
-from wye.backends.types import Float32, Passage
+from wye.backends.trigraph.graph import TriGraph
+from wye.backends.types import Float32, Float64, Mask, Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
@@ -119,3 +120,31 @@ def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]
             yield before, read_corpus(index)
 
     return make
+
+
+def counts_of(graph: TriGraph, corpus: Corpus, allowed: Mask | None = None) -> Float64:
+    """(n, e + j) how often each allowed passage mentions each entity, then the chunk edges."""
+    n, e = len(corpus), len(graph)
+    rows = range(n) if allowed is None else np.flatnonzero(allowed).tolist()
+    counts = np.zeros((n, e))
+    for row in rows:
+        counts[row, graph.titles.one(row)] += 1
+        for sentence in np.flatnonzero(corpus.sentence_passage == row).tolist():
+            counts[row, graph.mentions.entities_of(sentence)] += 1
+    pairs = [
+        [one, other]
+        for one in rows
+        for other in rows
+        if corpus.documents[one] == corpus.documents[other]
+        and corpus.chunks[one] + 1 == corpus.chunks[other]
+    ]
+    edges = np.zeros((n, len(pairs)))
+    for column, pair in enumerate(pairs):
+        edges[pair, column] = 1
+    return np.hstack([counts, edges])
+
+
+def shares_of(counts: Float64) -> Float64:
+    """Each count as a share of all in its row."""
+    totals = counts.sum(axis=1, keepdims=True)
+    return np.asarray(counts / np.where(totals > 0, totals, 1), np.float64)

@@ -43,14 +43,10 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.store.snapshot.LISTED": 0,
     "wye.backends.trigraph.bridging.HUB": 3,
     "wye.backends.trigraph.prior.HUB": 3,
-    "wye.backends.trigraph.retriever.FAR": 20,
-    "wye.backends.trigraph.retriever.SAMPLE": 100,
-    "wye.backends.trigraph.retriever.STANDING": 20,
 }
 _GRAPH_PRESETS = "wye.backends.trigraph.settings.PRESETS"
-_PUSHED = {"most": 20}
 COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
-# What must have run then: the local walk, codes, derived files, and layers on a derived base.
+# What must have run then: codes, derived files, and layers on a derived base.
 ONLY_IF_LARGE = (
     "wye.backends.dense:_Codes.nearest",
     "wye.backends.dense:_nearest_of_both",
@@ -64,12 +60,8 @@ ONLY_IF_LARGE = (
     "wye.backends.store.snapshot:_stored",
     "wye.backends.trigraph.bridging:_among",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
-    "wye.backends.trigraph.lists:PatchedLists.valued",
+    "wye.backends.trigraph.lists:PatchedLists.of",
     "wye.backends.trigraph.overlay:overlay",
-    "wye.backends.trigraph.local_walk:FilteredEdges.follow",
-    "wye.backends.trigraph.local_walk:LocalWalk.among",
-    "wye.backends.trigraph.local_walk:LocalWalk.from_arrays",
-    "wye.backends.trigraph.local_walk:_settle_far",
     "wye.backends.strings:FurtherWords.find",
     "wye.backends.strings:StringTable.find",
 )
@@ -154,13 +146,11 @@ def served(index: Path, **more: str) -> Iterator[TestClient]:
 def as_if_large() -> Iterator[None]:
     """Let this process treat every index as a large one; `COMPRESSED` is needed too."""
     presets = resolve_name(_GRAPH_PRESETS)
-    pushed = resolve_name("wye.backends.trigraph.local_walk:personalized_pagerank").__kwdefaults__
     with ExitStack() as changed:
         for name, value in AS_IF_LARGE.items():
             changed.enter_context(patch(name, value))
-        local = replace(presets["default"], walk="local")
-        changed.enter_context(patch.dict(presets, default=local))
-        changed.enter_context(patch.dict(pushed, _PUSHED))
+        few = replace(presets["default"], candidates=20)
+        changed.enter_context(patch.dict(presets, default=few))
         yield
 
 

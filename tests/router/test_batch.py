@@ -17,7 +17,6 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.trigraph import retriever as trigraph
 from wye.backends.trigraph.seeds import SeedFinder
-from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Passage
 from wye.featurizer.types import EntityMention, NounPhrase, Parse
 from wye.router.batch import Batch
@@ -120,8 +119,7 @@ def test_nothing_is_computed_twice_for_a_question(
 ) -> None:
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
-    walk: Literal["full", "local"] = "full" if kind == "exact" else "local"
-    settings = Settings(dense=DenseSettings(kind=kind), graph=TriGraphSettings(walk=walk))
+    settings = Settings(dense=DenseSettings(kind=kind))
     snapshot = Snapshot(index, settings)
     gateway = Gateway(lambda: snapshot, Hashed, FusionSettings(), ToFusion)
     calls: Counter[str] = Counter()
@@ -143,14 +141,14 @@ def test_nothing_is_computed_twice_for_a_question(
     counted(LexicalRetriever, "score")
     counted(trigraph, "bridge")
     counted(trigraph.TriGraphBatch, "run_pagerank")
-    counted(trigraph.TriGraphRetriever, "filtered")
+    counted(trigraph, "FilteredGraph")
     gateway.search(["Where is Stari Most?"], Ask(Route.FUSION, 3))  # builds the arms
     calls.clear()
     questions = ["Where is Stari Most?", "Does the Neretva reach Mostar?", "Who crosses London?"]
     replies = gateway.search(questions[:count], Ask(route, 3, filter_, explain=True))
     assert all(reply.explanation and reply.explanation.seeds for reply in replies)
     each = ("find", "similarities" if kind == "exact" else "_proposed", "score", "bridge")
-    once = ("run_pagerank", "filtered")
+    once = ("run_pagerank", "FilteredGraph")
     assert calls == {**dict.fromkeys(each, count), **dict.fromkeys(once, 1)}
 
 

@@ -24,7 +24,6 @@ from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.deriving import LOCK, derive, start_deriving
@@ -167,7 +166,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted((folder / "derived").rglob("*.arrays"))
 
 
-LOCAL = Settings(graph=TriGraphSettings(walk="local"), dense=DenseSettings(kind="compressed"))
+COMPRESSED = Settings(dense=DenseSettings(kind="compressed"))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -177,7 +176,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
 ) -> None:
     """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
     monkeypatch.setattr(wye.backends.store.snapshot, "_MOST", 0.5)
-    chance, settings = random.Random(seed), LOCAL if local else Settings()
+    chance, settings = random.Random(seed), COMPRESSED if local else Settings()
     index = twenty(tmp_path / "index", chance)
     before: Snapshot | None = None
     layered = 0
@@ -210,7 +209,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
     ("settings", "parts"),
     [
         (Settings(), ["graph", "lexical", "passages.arrays"]),
-        (LOCAL, ["dense.arrays", "graph", "lexical", "passages.arrays", "walk"]),
+        (COMPRESSED, ["dense.arrays", "graph", "lexical", "passages.arrays"]),
     ],
 )
 def test_what_is_mapped_answers_as_what_was_built(
@@ -242,20 +241,15 @@ def test_what_is_mapped_answers_as_what_was_built(
     assert caplog.text.count("is rebuilt") == len(files)
 
 
-LAYOUTS = {3: "d309c2760de2b80c270a78652d2f7501"}
+LAYOUTS = {4: "6e9b8a319508addfa8dab1b5954dc6b2"}
 """Digest of what is kept of an index, by the layout; another digest needs another layout."""
 
 
 def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) -> None:
     index = twenty(tmp_path, random.Random(3))
-    answers(Snapshot(index, LOCAL))
-    assembly = LOCAL.graph.assembly
-    parts = {
-        "passages": None,
-        "lexical": LOCAL.lexical,
-        "graph": assembly,
-        "walk": assembly,
-    }
+    answers(Snapshot(index, COMPRESSED))
+    assembly = COMPRESSED.graph.assembly
+    parts = {"passages": None, "lexical": COMPRESSED.lexical, "graph": assembly}
     digest = hashlib.blake2b(digest_size=16)
     for part, own in parts.items():
         arrays = index.derived.read(part, own)
@@ -395,22 +389,22 @@ def test_a_base_that_cannot_be_made_is_told(
 
     monkeypatch.setattr(Snapshot, "derive", full)
     (index.path / "derived").mkdir(exist_ok=True)
-    derive(index.path, LOCAL)
+    derive(index.path, COMPRESSED)
     assert "no space left on device" in caplog.text
 
 
-@pytest.mark.parametrize("whole", range(4))
+@pytest.mark.parametrize("whole", range(3))
 def test_a_base_of_which_parts_are_missing_is_none(
     tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
-    """Its process was killed; dense codes, the graph, its walk and BM25 come before passages."""
+    """Its process was killed; dense codes, the graph and BM25 come before passages."""
     chance = random.Random(whole)
     index = twenty(tmp_path, chance)
-    before = Snapshot(index, LOCAL)
+    before = Snapshot(index, COMPRESSED)
     answers(before)
     ingest(index, [passage(99, chance)], HASHES)
     index.refresh()
-    expected = answers(Snapshot(index, LOCAL, before))
+    expected = answers(Snapshot(index, COMPRESSED, before))
     written: list[str] = []
 
     def write(files: DerivedFiles, part: str, *given: object) -> None:
@@ -422,15 +416,15 @@ def test_a_base_of_which_parts_are_missing_is_none(
     original = DerivedFiles.write
     monkeypatch.setattr(DerivedFiles, "write", write)
     with pytest.raises(KeyboardInterrupt):
-        Snapshot.derive(index, LOCAL)
+        Snapshot.derive(index, COMPRESSED)
     monkeypatch.setattr(DerivedFiles, "write", original)
     assert "passages" not in written
     for earlier in (before, None):
-        later = Snapshot(index, LOCAL, earlier)
+        later = Snapshot(index, COMPRESSED, earlier)
         assert later.base.version == before.version
         assert answers(later) == expected
-    Snapshot.derive(index, LOCAL)
-    assert Snapshot(index, LOCAL, before).base.version == index.version
+    Snapshot.derive(index, COMPRESSED)
+    assert Snapshot(index, COMPRESSED, before).base.version == index.version
     assert {file.parent.name for file in files_in(tmp_path)} == {index.derived.folder.name}
 
 

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, many_passages
+from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages, shares_of
 from tests.backends.trigraph.test_retriever import NO_LEXICAL, VARIANTS, questions, random_vectors
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
 from wye.backends.papers.units import OVERLAP_SHARE, Units
 from wye.backends.store.snapshot import Corpus
 from wye.backends.text import content_terms
-from wye.backends.trigraph.full_walk import share_of_mentions
+from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Mask, Passage, Query
 
@@ -32,14 +32,13 @@ CLUES = st.builds(
     units=st.booleans(),
     updating=st.booleans(),
 )
-EXACT = replace(NO_LEXICAL, tolerance=1e-10)
 
 
 def graph_of(
     corpus_of: CorpusOf, passages: list[Passage], of: list[Passage] | None = None
 ) -> TriGraphRetriever:
     vectors = random_vectors(of or passages)
-    return TriGraphRetriever(corpus_of(*passages, vectors=vectors, dimension=8), EXACT)
+    return TriGraphRetriever(corpus_of(*passages, vectors=vectors, dimension=8), NO_LEXICAL)
 
 
 class Slow:
@@ -77,8 +76,8 @@ class Slow:
 
     def search(self, query: Query) -> Float64:
         clues, graph = self.clues, self.graph
-        filtered = graph.filtered(None if self.allowed.all() else self.allowed)
-        counts = filtered.counts
+        filtered = FilteredGraph(graph.graph, None if self.allowed.all() else self.allowed)
+        counts = counts_of(graph.graph, graph.corpus, self.allowed)
         anchors = set[int]()
         if clues.names:
             seeds = graph.finder.find(query, filtered.degree)
@@ -109,9 +108,13 @@ class Slow:
         prior = np.zeros(len(near))
         for row, gain in gains.items():
             prior[row] = np.exp(SHARPNESS * (gain + near[row]))
-        shares = share_of_mentions(counts).toarray()
-        restart = np.zeros(shares.shape[1])
-        return reference.personalized_pagerank(shares, prior, restart, 0.5)[0]
+        # The walk takes place among these and the passages that mention what was reached.
+        reached = sorted(anchors.union(*(self.sentences[s] for units in followed for s in units)))
+        counts[(prior == 0) & ~counts[:, reached].any(axis=1)] = 0
+        chunk_edges = counts[:, len(graph.graph) :]
+        chunk_edges[:, np.count_nonzero(chunk_edges, axis=0) < 2] = 0
+        restart = np.zeros(counts.shape[1])
+        return reference.personalized_pagerank(shares_of(counts), prior, restart, 0.5)[0]
 
 
 @given(clues=CLUES, seed=st.integers(0, 5), share=st.sampled_from([1.0, 0.6]))
@@ -183,7 +186,7 @@ def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
         Passage("c", "Como", "[Como] is on a lake."),
         Passage("d", "Dee", "[Dee] likes [Eve]."),
     ]
-    graph = TriGraphRetriever(corpus_of(*passages), EXACT)
+    graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
     query = Query("Where was the husband of Ada born?", graph.corpus.vectors[:1][0])
     arm = ClueRetriever(graph, ClueSettings(units=False))
     (found,) = arm.search([query], 3)
@@ -229,7 +232,7 @@ def test_the_settings_of_the_graph_do_not_matter_but_for_its_damping(corpus_of: 
     corpus = corpus_of(*passages, vectors=random_vectors(passages), dimension=8)
     asked = questions(6)
     one, other = (
-        TriGraphRetriever(corpus, replace(EXACT, title_weight=weight)) for weight in (0, 4)
+        TriGraphRetriever(corpus, replace(NO_LEXICAL, title_weight=weight)) for weight in (0, 4)
     )
     assert ClueRetriever(one).search(asked, 5) == ClueRetriever(other).search(asked, 5)
     assert "facts" in VARIANTS

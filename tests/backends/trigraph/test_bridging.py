@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from tests.backends import reference
 from wye.backends.trigraph.bridging import Activation, Similarity, bridge, equation_5
@@ -18,10 +17,9 @@ VALUES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 def graph_of(sentences: Sequence[Sequence[int]], entities: int) -> MentionGraph:
-    mentions = np.zeros((len(sentences), entities), np.float32)
-    for row, members in enumerate(sentences):
-        mentions[row, list(members)] = 1
-    return MentionGraph.of(sparse.csr_array(mentions))
+    pairs = sorted({(row, entity) for row, members in enumerate(sentences) for entity in members})
+    sentence, entity = np.array(pairs, np.int64).reshape(-1, 2).T
+    return MentionGraph.of(sentence, entity, (len(sentences), entities))
 
 
 def looked_up(values: Sequence[float]) -> Similarity:

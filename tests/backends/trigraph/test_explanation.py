@@ -33,7 +33,6 @@ SETTINGS = TriGraphSettings(
     assembly=AssemblySettings(noun_phrases="on"),
     lexical_weight=0,
     lexical_weight_titled=0,
-    tolerance=1e-12,
 )
 QUERY = Query(
     "Where was the husband of Ada Lind born?",
@@ -166,7 +165,8 @@ def test_only_allowed_passages_are_counted(retriever: TriGraphRetriever) -> None
     _, explanation = explained(retriever, allowed=allowed)
     graph, hidden = retriever.graph, 0
     for note in explanation.entities:
-        mentioned = graph.passages.one(graph.keys.find(entity_key(note.entity)))
+        entity = np.array([graph.keys.find(entity_key(note.entity))])
+        mentioned, _, _ = graph.passages_of(entity)
         assert note.passages == allowed[mentioned].sum()
         hidden += len(mentioned) - note.passages
     assert hidden

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wye.backends.store.snapshot
-from tests.backends.conftest import many_passages, unmarked
+from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.snapshot import Corpus
 from wye.backends.text import tokenise
 from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
@@ -24,8 +24,15 @@ CorpusOf = Callable[..., Corpus]
 
 
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
-    """How often each passage mentions each entity, by id and key; chunk edges are left out."""
-    dense = graph.counts.toarray()
+    """How often each passage mentions each entity, by id and key, as each method says it."""
+    dense = counts_of(graph, corpus)
+    for position, entity, count in zip(*graph.entities_of(np.arange(len(corpus))), strict=True):
+        assert dense[position, entity] == count
+    rows, times, lengths = graph.passages_of(np.arange(len(graph)))
+    owners = np.repeat(np.arange(len(graph)), lengths)
+    assert dense[rows, owners].tolist() == times.tolist()
+    assert np.count_nonzero(dense[:, : len(graph)]) == len(rows)
+    assert graph.degrees.tolist() == lengths.tolist()
     return {
         id_: {key: float(dense[row, e]) for e, key in enumerate(graph.keys) if dense[row, e]}
         for row, id_ in enumerate(corpus.ids)
@@ -41,14 +48,6 @@ def mentions(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
     }
 
 
-def chunk_edges(graph: TriGraph, corpus: Corpus) -> list[list[str]]:
-    dense = graph.counts.toarray()[:, len(graph) :]
-    assert set(dense.ravel().tolist()) <= {0.0, 1.0}
-    return sorted(
-        [corpus.ids[row] for row in np.flatnonzero(column).tolist()] for column in dense.T
-    )
-
-
 def titled(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
     found = {
         key: [corpus.ids[row] for row in graph.titled.one(e).tolist()]
@@ -57,7 +56,7 @@ def titled(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
     return {key: ids for key, ids in found.items() if ids}
 
 
-def test_tagged_mentions_count_as_often_as_they_stand(corpus_of: CorpusOf) -> None:
+def test_mentions_count_once_a_sentence(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(
         Passage("a", "", "[Ada] wrote to [Ada]'s friend [Bo Ek].\n[ADA] slept."),
         Passage("b", "", "[bo  ek’s] house."),  # noqa: RUF001
@@ -66,18 +65,18 @@ def test_tagged_mentions_count_as_often_as_they_stand(corpus_of: CorpusOf) -> No
     assert list(graph.keys) == ["ada", "bo ek"]
     assert [graph.keys.find(key) for key in ("ada", "ad", "bo ek", "z")] == [0, -1, 1, -1]
     assert len(graph) == 2
-    assert counts(graph, corpus) == {"a": {"ada": 3, "bo ek": 1}, "b": {"bo ek": 1}}
+    assert counts(graph, corpus) == {"a": {"ada": 2, "bo ek": 1}, "b": {"bo ek": 1}}
     assert mentions(graph, corpus) == {
         "Ada wrote to Ada's friend Bo Ek.": ["ada", "bo ek"],
         "ADA slept.": ["ada"],
         "bo  ek’s house.": ["bo ek"],  # noqa: RUF001
     }
-    assert graph.passages_of.tolist() == [1, 2]
+    assert graph.degrees.tolist() == [1, 2]
     assert graph.is_phrase.tolist() == [False, False]
     assert not graph.titled.sizes.any()
 
 
-def test_a_title_is_an_entity_of_its_passage_once_and_of_each_of_its_sentences(
+def test_a_title_is_an_entity_of_its_passage_and_of_each_of_its_sentences(
     corpus_of: CorpusOf,
 ) -> None:
     corpus = corpus_of(
@@ -87,8 +86,8 @@ def test_a_title_is_an_entity_of_its_passage_once_and_of_each_of_its_sentences(
     graph = assemble(corpus, replace(BARE, title_entities=True))
     assert list(graph.keys) == ["ada", "bo", "reef", "reef (film"]
     assert counts(graph, corpus) == {
-        "a": {"ada": 1, "reef": 2, "reef (film": 1},
-        "b": {"bo": 1, "reef": 1},
+        "a": {"ada": 1, "reef": 3, "reef (film": 3},
+        "b": {"bo": 1, "reef": 2},
     }
     assert mentions(graph, corpus) == {
         "Shot by Ada.": ["ada", "reef", "reef (film"],
@@ -191,22 +190,6 @@ def test_by_default_noun_phrases_are_taken_where_names_are_rare(
     assert ("salt" in graph.keys, "sand" in graph.keys) == (taken, taken)
 
 
-def test_edges_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf) -> None:
-    chunks = [("d", 0), ("d", 1), ("d", 2), ("d", 10), ("d", 11), ("e", 0), ("e", 2), ("f", 0)]
-    corpus = corpus_of(
-        *(Passage(f"{d}#{n}", f"{d}{n}", f"[Nr{d}{n}].", {}, d, n) for d, n in chunks),
-        Passage("g", "G", "[Gus] is alone."),
-    )
-    graph = assemble(corpus, AssemblySettings())
-    tied = [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
-    assert chunk_edges(graph, corpus) == tied
-    # Nothing else ties neighbours in the file together, and such an edge is no entity.
-    assert np.count_nonzero(np.triu((graph.counts @ graph.counts.T).toarray(), 1)) == len(tied)
-    of_entities = (graph.passages_of, graph.is_phrase, graph.display_names.all())
-    assert {len(values) for values in of_entities} == {len(graph)}
-    assert graph.counts.shape == (9, len(graph) + len(tied))
-
-
 def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(
         Passage("a", "Mercury (planet)", "[ADA] and [Ada] and [Ada's] and [Ada's].\n[bo] [Bo]."),
@@ -232,7 +215,7 @@ def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
     for settings in (BARE, AssemblySettings(noun_phrases="on")):
         graph = assemble(corpus_of(), settings)
         assert (list(graph.keys), graph.display_names.all(), len(graph)) == ([], [], 0)
-        assert graph.counts.shape == (0, 0)
+        assert graph.degrees.shape == (0,)
         assert len(graph.titled) == 0
         assert graph.names.find(["Ada"]) == []
 
@@ -257,9 +240,9 @@ def test_a_corpus_of_hardly_an_entity(
 
 def same(one: TriGraph, other: TriGraph) -> bool:
     def arrays(graph: TriGraph) -> tuple[object, ...]:
-        lists = graph.passages, graph.titled, graph.mentions.sentences, graph.mentions.entities
-        plain = [(own.starts, own.items, own.values) for own in (each.plain() for each in lists)]
-        return (*chain(*plain), graph.passages_of, graph.totals, graph.is_phrase)
+        lists = graph.titles, graph.titled, graph.mentions.sentences, graph.mentions.entities
+        plain = [(own.starts, own.items) for own in (each.plain() for each in lists)]
+        return (*chain(*plain), graph.degrees, graph.is_phrase, graph.owners)
 
     def named(graph: TriGraph) -> tuple[object, ...]:
         return list(graph.keys), graph.display_names.all()
@@ -274,7 +257,6 @@ def test_the_order_of_the_file_changes_nothing(corpus_of: CorpusOf) -> None:
     settings = AssemblySettings(noun_phrases="on")
     straight = assemble(corpus_of(*passages), settings)
     assert straight.is_phrase.any()
-    assert straight.counts.shape[1] > len(straight)
     for seed in range(2):
         random.Random(seed).shuffle(passages)
         assert same(assemble(corpus_of(*passages), settings), straight)
@@ -311,12 +293,12 @@ def test_a_graph_laid_over_another_is_the_same(
     for corpus, alone in versions_of(*states):
         fresh = assemble(alone, settings)
         assert same(assemble(corpus, settings), fresh)
-        found = overlay(corpus.two, base, None, settings) if corpus.two and base else None
+        found = overlay(corpus.two, base, settings) if corpus.two and base else None
         if found is None:
             base = base if corpus.two else fresh
             continue
-        assert same(found[0], fresh)
+        assert same(found, fresh)
         for text in alone.sentence_texts(range(len(alone.sentence_passage))):
-            assert found[0].names.find(tokenise(text)) == fresh.names.find(tokenise(text))
+            assert found.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
         laid += 1
     assert laid > 3

@@ -14,10 +14,7 @@ from wye.backends.strings import Strings
 from wye.backends.text import tokenise
 from wye.backends.trigraph import assembly
 from wye.backends.trigraph.assembly import assemble
-from wye.backends.trigraph.full_walk import share_of_mentions
-from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.lists import Lists
-from wye.backends.trigraph.local_walk import LocalWalk, build_local_walk
 from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.settings import AssemblySettings
 
@@ -92,13 +89,9 @@ def two_of(before: State, after: State) -> TwoCorpora:
     return TwoCorpora(base, added, passages, sentences)
 
 
-def walk_of(graph: TriGraph) -> LocalWalk:
-    return build_local_walk(share_of_mentions(graph.counts))
-
-
 def check_lists(one: Lists, other: Lists, chance: np.random.Generator) -> None:
     plain = one.plain(), other.plain()
-    for name in ("starts", "items", "values"):
+    for name in ("starts", "items"):
         assert np.array_equal(*(getattr(each, name) for each in plain)), name
     assert np.array_equal(one.sizes, other.sizes)
     for size in (0, 1, 5) if len(one) else ():
@@ -113,19 +106,17 @@ def check(before: State, after: State, chosen: AssemblySettings) -> bool:
     two = two_of(before, after)
     base = assemble(two.base, chosen)
     expected = assemble(MarkedCorpus(after), chosen)
-    found = overlay(two, base, walk_of(base), chosen)
-    if found is None:
+    graph = overlay(two, base, chosen)
+    if graph is None:
         return False
-    graph, walk = found
-    assert walk is not None
-    whole, chance = walk_of(expected), np.random.default_rng(0)
+    chance = np.random.default_rng(0)
     assert [*graph.keys] == [*expected.keys]
     for key in ["york", "new york", "salt", "ann's cat", "nobody", *expected.keys]:
         assert graph.keys.find(key) == expected.keys.find(key)
     assert graph.display_names.all() == expected.display_names.all()
     assert graph.is_phrase.tolist() == expected.is_phrase.tolist()
-    assert graph.totals.tobytes() == expected.totals.tobytes()
-    assert np.array_equal(graph.chunk_edges, expected.chunk_edges)
+    assert graph.degrees.tolist() == expected.degrees.tolist()
+    assert graph.owners.tolist() == expected.owners.tolist()
     for text in [*NAMED, *MarkedCorpus(after).lines]:
         links = expected.names.find(tokenise(text))
         assert graph.names.find(tokenise(text)) == links
@@ -133,15 +124,12 @@ def check(before: State, after: State, chosen: AssemblySettings) -> bool:
         fewer = expected.names.without(hidden[:1]).without(hidden[1:]).find(tokenise(text))
         assert graph.names.without(hidden[:1]).without(hidden[1:]).find(tokenise(text)) == fewer
     for one, other in (
-        (graph.passages, expected.passages),
+        (graph.titles, expected.titles),
         (graph.titled, expected.titled),
         (graph.mentions.sentences, expected.mentions.sentences),
         (graph.mentions.entities, expected.mentions.entities),
-        (walk.passages.lists, whole.passages.lists),
-        (walk.entities.lists, whole.entities.lists),
     ):
         check_lists(one, other, chance)
-    assert walk.returned.tobytes() == whole.returned.tobytes()
     return True
 
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import promotion
-from wye.backends.trigraph.full_walk import Masses
-from wye.backends.trigraph.promotion import Promoted, names_in, promote, promoted, reach
+from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.promotion import Promoted, promote, promoted, reach
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
+from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
@@ -45,7 +46,7 @@ def masses(arm: TriGraphRetriever, **given: float) -> Masses:
 def one(
     arm: TriGraphRetriever, settled: Masses, share: float, allowed: Mask | None = None
 ) -> Promoted:
-    (found,) = promote(arm.graph, arm.filtered(allowed), arm.corpus, [settled], share)
+    (found,) = promote(arm.graph, FilteredGraph(arm.graph, allowed), [settled], share)
     return found
 
 
@@ -95,7 +96,7 @@ def test_a_passage_that_a_filter_keeps_out_promotes_nothing_and_is_not_promoted(
 
 def test_a_passage_does_not_name_itself(arm: TriGraphRetriever) -> None:
     rows = np.array(arm.corpus.rows(["letter", "ada"]), np.int64)
-    by, entities = names_in(arm.graph, arm.corpus, rows)
+    by, entities, _ = arm.graph.entities_of(rows)
     keys = [arm.graph.keys[entity] for entity in entities.tolist()]
     assert [*zip(by.tolist(), keys, strict=True)] == [
         (0, "ada"),
@@ -159,7 +160,7 @@ def test_a_question_is_promoted_alike_alone_and_with_others(arm: TriGraphRetriev
     generator = np.random.default_rng(0)
     rows = [np.sort(generator.permutation(4)[:size]) for size in (4, 1, 3, 2, 4, 4) * 3]
     walks = [(own, generator.random(len(own))) for own in rows]
-    together = promote(arm.graph, arm.filtered(None), arm.corpus, walks, 0.5)
+    together = promote(arm.graph, FilteredGraph(arm.graph), walks, 0.5)
     moved = 0
     for settled, ((own, mass), named_in) in zip(walks, together, strict=True):
         alone = one(arm, settled, 0.5)
@@ -167,4 +168,4 @@ def test_a_question_is_promoted_alike_alone_and_with_others(arm: TriGraphRetriev
         assert named_in == alone.named_in
         moved += len(named_in)
     assert moved > 2
-    assert promote(arm.graph, arm.filtered(None), arm.corpus, [], 0.5) == []
+    assert promote(arm.graph, FilteredGraph(arm.graph), [], 0.5) == []

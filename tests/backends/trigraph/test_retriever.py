@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
+from tests.backends.conftest import (
+    NAMES,
+    PHRASES,
+    counts_of,
+    many_passages,
+    shares_of,
+    unmarked,
+)
 from wye.backends.numerics import RequestError
 from wye.backends.papers.units import ENTITIES, Units, best_facts
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import bridging, prior
-from wye.backends.trigraph import retriever as trigraph
-from wye.backends.trigraph.full_walk import Masses
 from wye.backends.trigraph.prior import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import (
@@ -120,9 +125,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     """
     graph, corpus, chosen = retriever.graph, retriever.corpus, retriever.settings
     size, n = len(graph), len(corpus)
-    counts = graph.counts.toarray().astype(np.float64)
-    counts[~allowed] = 0
-    counts[:, size:] *= (counts[:, size:] > 0).sum(axis=0) == 2
+    counts = counts_of(graph, corpus, allowed)
     degree = (counts > 0).sum(axis=0)
     seeds = {s.entity: s.value for s in retriever.finder.find(query, lambda own: degree[own])}
     owners = corpus.sentence_passage.tolist()
@@ -180,10 +183,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     prior[~allowed] = 0
     if not value:
         return prior, False
-    totals = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.where(totals > 0, totals, 1)
-    assert n == len(shares)
-    passages, _ = reference.personalized_pagerank(shares, prior, restart, chosen.damping)
+    passages, _ = reference.personalized_pagerank(shares_of(counts), prior, restart, chosen.damping)
     mentioned: list[set[int]] = [set() for _ in range(n)]
     for owner, own in zip(owners, sentences, strict=True):
         mentioned[owner].update(own)
@@ -215,8 +215,7 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
 ) -> None:
     bridged = 0
     for seed in range(3):
-        settings = replace(VARIANTS[variant], tolerance=1e-9)
-        retriever = make(corpus_of, many_passages(24, seed), settings)
+        retriever = make(corpus_of, many_passages(24, seed), VARIANTS[variant])
         allowed = np.random.default_rng(seed).random(24) < share
         allowed[seed] = True
         asked = questions(8, seed)
@@ -240,9 +239,8 @@ def knowing(retriever: TriGraphRetriever, share: float) -> TriGraphRetriever:
             found.append(Scores(own, values[own]))
         return found
 
-    own = replace(retriever.settings, walk="local")
     corpus, graph = retriever.corpus, retriever.graph
-    return TriGraphRetriever(corpus, own, lexical_over(corpus.ids), graph, near=near)
+    return TriGraphRetriever(corpus, retriever.settings, lexical_over(corpus.ids), graph, near=near)
 
 
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v not in ("facts", "equation 5")])
@@ -253,8 +251,7 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
 ) -> None:
     for module in (bridging, prior):
         monkeypatch.setattr(module, "HUB", hub)
-    settings = replace(VARIANTS[variant], walk="local")
-    whole = make(corpus_of, many_passages(60, 3), settings)
+    whole = make(corpus_of, many_passages(60, 3), VARIANTS[variant])
     told = knowing(whole, 1)
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
     asked = questions(15)
@@ -272,30 +269,37 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
-def test_some_passages_have_the_priors_that_they_have_among_all(
-    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, share: float
-) -> None:
-    monkeypatch.setattr(trigraph, "STANDING", 3)
-    settings = TriGraphSettings(threshold=0.01, walk="local")
-    whole = make(corpus_of, many_passages(60, 3), settings)
-    told = knowing(whole, 0.1)
+def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: float) -> None:
+    """The text hits, passages that mention active entities, and those whose titles they mention."""
+    whole = make(corpus_of, many_passages(60, 3), TriGraphSettings(candidates=0))
+    few = make(corpus_of, many_passages(60, 3), TriGraphSettings(candidates=3))
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
     asked = questions(15)
-    fewer = 0
-    for place in range(len(asked)):
-        one, other = (arm.batch(asked, mask).trace(place) for arm in (whole, told))
-        where = np.isin(one.passages, other.passages)
-        assert one.passages[where].tolist() == other.passages.tolist()
-        np.testing.assert_allclose(one.prior[where], other.prior, rtol=1e-12)
-        assert other.reached is not None
-        np.testing.assert_allclose(other.reached(one.passages), one.prior, rtol=1e-12)
-        fewer += len(other.passages) < len(one.passages)
-    assert fewer > 5
-    together = told.search(asked, 5, mask)
-    assert together == [told.search([query], 5, mask)[0] for query in asked]
-    if mask is not None:
-        allowed = {id_ for id_, own in zip(whole.corpus.ids, mask, strict=True) if own}
-        assert all(hit.id in allowed for ranking in together for hit in ranking.hits)
+    alike = 0
+    for position, query in enumerate(asked):
+        every, trace = (arm.batch(asked, mask).trace(position) for arm in (whole, few))
+        assert every.passages.tolist() == (
+            list(range(60)) if mask is None else np.flatnonzero(mask).tolist()
+        )
+        assert len(trace.passages) <= 5 * 3
+        assert set(trace.passages.tolist()) <= set(every.passages.tolist())
+        near = np.asarray(whole.corpus.vectors)[every.passages] @ query.vector
+        assert every.passages[near.argmax()] in trace.passages
+        alike += trace.activation.entities.tolist() == every.activation.entities.tolist()
+    assert alike > 10
+    together = few.search(asked, 5, mask)
+    assert together == [few.search([query], 5, mask)[0] for query in asked]
+    firsts = zip(together, whole.search(asked, 5, mask), strict=True)
+    assert sum(one.hits[0].id == other.hits[0].id for one, other in firsts) > 7
+
+
+def test_enough_candidates_are_all_passages(corpus_of: CorpusOf) -> None:
+    arms = [
+        make(corpus_of, many_passages(40), TriGraphSettings(candidates=most)) for most in (0, 40)
+    ]
+    asked = questions(12)
+    for every, some in zip(*(arm.search(asked, 40) for arm in arms), strict=True):
+        assert [hit.id for hit in every.hits] == [hit.id for hit in some.hits]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -355,7 +359,6 @@ HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.floa
 # Nothing but the walk: no titles, no similarity.
 BARE = replace(
     NO_LEXICAL,
-    tolerance=1e-9,
     assembly=PUBLISHED.assembly,
     similarity_weight=0,
     title_weight=0,
@@ -435,8 +438,7 @@ def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
 def test_a_corpus_of_one_passage_or_none(
     corpus_of: CorpusOf, variant: str, texts: list[str]
 ) -> None:
-    settings = replace(VARIANTS[variant], tolerance=1e-9)
-    retriever = make(corpus_of, [Passage("a", "", text) for text in texts], settings)
+    retriever = make(corpus_of, [Passage("a", "", text) for text in texts], VARIANTS[variant])
     asked = questions(6)
     for query, found in zip(asked, retriever.search(asked, 3), strict=True):
         if texts:
@@ -495,60 +497,10 @@ def test_seeds_say_how_much_of_what_a_filter_leaves_they_point_at(
 ASKED = questions(12)
 
 
-@pytest.fixture
-def walks(corpus_of: CorpusOf) -> Callable[..., TriGraphRetriever]:
-    """The same corpus under other settings of the walk."""
-    passages = many_passages(40)
-    corpus = corpus_of(*passages, vectors=random_vectors(passages), dimension=8)
-
-    def make(**changes: object) -> TriGraphRetriever:
-        return TriGraphRetriever(corpus, replace(NO_LEXICAL, threshold=0.01, **changes))  # type: ignore[arg-type]
-
-    return make
-
-
-def laid_out(settled: Sequence[Masses], size: int) -> Float64:
-    """(n, b) mass on all passages."""
-    found = np.zeros((size, len(settled)))
-    for column, (rows, mass) in enumerate(settled):
-        found[rows, column] = mass
-    return found
-
-
-@pytest.mark.parametrize("filtered", [False, True])
-def test_local_walks_score_a_little_lower_and_never_higher(
-    walks: Callable[..., TriGraphRetriever], filtered: bool
-) -> None:
-    allowed = np.arange(40) % 3 > 0 if filtered else None
-    full, local = walks(walk="full", tolerance=1e-9), walks(walk="local")
-    batch = full.batch(ASKED, allowed)
-    traces = [batch.trace(place) for place in range(len(ASKED))]
-    swept = laid_out(batch.run_pagerank(traces), 40)
-    pushed = laid_out(local.batch(ASKED, allowed).run_pagerank(traces), 40)
-    missing = swept - pushed
-    assert missing.min() >= -1e-9
-    assert 0 < missing.sum(axis=0).max() < 0.2
-    if allowed is not None:
-        assert not pushed[~allowed].any()
-    found = local.search(ASKED, 5, allowed)
-    for one, other in zip(full.search(ASKED, 5, allowed), found, strict=True):
-        assert one.hits[0].id == other.hits[0].id
-        assert one.degraded == other.degraded
-    assert found == [local.search([query], 5, allowed)[0] for query in ASKED]
-
-
-@pytest.mark.parametrize(("local_from", "same_as"), [(40, "local"), (41, "full")])
-def test_auto_is_local_in_a_large_corpus(
-    walks: Callable[..., TriGraphRetriever], local_from: int, same_as: str
-) -> None:
-    found = walks(walk="auto", local_from=local_from).search(ASKED, 9)
-    assert found == walks(walk=same_as).search(ASKED, 9)
-
-
 def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
-    walks: Callable[..., TriGraphRetriever], monkeypatch: pytest.MonkeyPatch
+    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retriever = walks()
+    retriever = make(corpus_of, many_passages(40), TriGraphSettings())
     expected = retriever.search(ASKED, 9)
     for cells in (5 * 40, 1):
         monkeypatch.setattr("wye.backends.numerics.CELLS", cells)

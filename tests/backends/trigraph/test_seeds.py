@@ -49,7 +49,7 @@ class Asker:
         self, text: str, *mentions: Mention, without: Sequence[str] = ()
     ) -> list[tuple[str, float, str, str]]:
         """Leave these keys without any passage, as a filter may."""
-        usable = self.graph.passages_of.astype(np.int64)
+        usable = self.graph.degrees.astype(np.int64)
         usable[[self.graph.keys.find(key) for key in without]] = 0
         query = Query(text, np.zeros(4, np.float32), mentions=mentions)
         seeds = self.finder.find(query, lambda entities: usable[entities])

@@ -1,0 +1,79 @@
+"""The walk on the graph of a question, against a dense solver."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.backends import reference
+from tests.backends.conftest import counts_of, many_passages, shares_of
+from wye.backends.store.snapshot import Corpus
+from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.trigraph.walk import TOLERANCE, QuestionGraph
+from wye.backends.types import Passage
+
+
+@settings(max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.tuples(st.integers(1, 9), st.integers(1, 12)),
+    damping=st.sampled_from([0.0, 0.5, 0.85, 0.99]),
+)
+def test_masses_are_those_of_a_direct_solution(
+    seed: int, size: tuple[int, int], damping: float
+) -> None:
+    """With, often, passages or entities that have no edge, or a single one."""
+    chance = np.random.default_rng(seed)
+    counts = np.where(chance.random(size) < 0.3, chance.integers(1, 5, size), 0).astype(np.float64)
+    of_passages = chance.random(size[0]) * (chance.random(size[0]) < 0.5)
+    of_entities = chance.random(size[1]) * (chance.random(size[1]) < 0.3)
+    of_entities[counts.sum(axis=0) == 0] = 0  # an entity without passages has no part in it
+    passage, node = np.nonzero(counts)
+    graph = QuestionGraph(np.arange(size[1]), passage, node, counts[passage, node], size)
+    entities = np.flatnonzero(of_entities)
+    mass = graph.walk(of_passages, (entities, of_entities[entities]), damping)
+    expected, _ = reference.personalized_pagerank(
+        shares_of(counts), of_passages, of_entities, damping
+    )
+    assert np.abs(mass - expected).sum() <= TOLERANCE / (1 - damping)
+    assert mass.any() == (of_passages.any() or of_entities.any())
+
+
+@pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
+def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
+    nothing = np.empty(0, np.int64)
+    graph = QuestionGraph(nothing, nothing, nothing, np.empty(0), (0, 0))
+    with pytest.raises(ValueError, match="damping must be in"):
+        graph.walk(np.empty(0), (nothing, np.empty(0)), damping)
+
+
+def test_a_few_passages_have_the_edges_that_they_have_among_all(
+    corpus_of: Callable[..., Corpus],
+) -> None:
+    corpus = corpus_of(*many_passages(30, 3))
+    graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
+    for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):
+        allowed = np.isin(np.arange(30), rows)
+        own = QuestionGraph.of(graph, corpus, rows)
+        dense = np.zeros(own.sizes)
+        dense[own.passage, own.node] = own.count
+        expected = counts_of(graph, corpus, allowed)[rows]
+        e = len(own.entities)
+        assert dense[:, :e].tolist() == expected[:, own.entities].tolist()
+        assert np.count_nonzero(expected[:, : len(graph)]) == np.count_nonzero(dense[:, :e])
+        assert sorted(dense[:, e:].T.tolist()) == sorted(expected[:, len(graph) :].T.tolist())
+
+
+def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Corpus]) -> None:
+    chunks = [("d", 0), ("d", 1), ("d", 2), ("d", 10), ("d", 11), ("e", 0), ("e", 2), ("f", 0)]
+    corpus = corpus_of(
+        *(Passage(f"{d}#{n}", f"{d}{n}", f"[Nr{d}{n}].", {}, d, n) for d, n in chunks),
+        Passage("g", "G", "[Gus] is alone."),
+    )
+    graph = QuestionGraph.of(assemble(corpus, AssemblySettings()), corpus, np.arange(9))
+    tied = np.sort(graph.passage[graph.node >= len(graph.entities)].reshape(-1, 2), axis=1)
+    names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in tied.tolist())
+    assert names == [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
