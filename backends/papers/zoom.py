@@ -30,7 +30,7 @@ from wye.backends.numerics import (
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, Ranking
@@ -193,7 +193,7 @@ def shared_graph(
 
     n = len(corpus)
     rows = _allowed_rows(filtered.allowed, n)
-    passage, entity, _ = graph.entities_of(rows)
+    passage, entity, _ = counted(*graph.entities_of(rows), len(graph))
     entities = len(distinct(entity))
     ones = np.ones(len(entity))
     _rescale(ones, len(rows) * entities)

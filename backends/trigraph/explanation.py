@@ -9,7 +9,7 @@ import numpy as np
 from wye.backends.numerics import located
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.bridging import Activation, Bridge
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float64, Int64, Ranking
@@ -147,7 +147,7 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     # The active entities, highest weight first, that each passage mentions.
     order = np.lexsort((activation.entities, -activation.weight))
     strength = {entity: n for n, entity in enumerate(activation.entities[order].tolist())}
-    position, entities, _ = graph.entities_of(rows)
+    position, entities, _ = counted(*graph.entities_of(rows), len(graph))
     mentioned: list[list[int]] = [[] for _ in range(len(rows))]
     for at, entity in zip(position.tolist(), entities.tolist(), strict=True):
         if entity in strength:

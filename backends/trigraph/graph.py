@@ -112,15 +112,15 @@ class TriGraph:
         owner = np.concatenate(
             [np.repeat(which, lists.lengths(entities)) for lists in (sentences, titled)]
         )
-        position, passages, counts = _counted(owner, rows, len(self.titles))
+        position, passages, counts = counted(owner, rows, len(self.titles))
         return passages, counts, np.bincount(position, minlength=len(entities))
 
-    def entities_of(self, passages: Int64) -> tuple[Int64, Int64, Int64]:
+    def entities_of(self, passages: Int64) -> tuple[Int64, Int64]:
         """Entities that some passages mention.
 
         Returns:
-            For each mention its passage, as a position in `passages`, ascending; the entity,
-            ascending for each passage; and how often the passage mentions it.
+            For each mention its passage, as a position in `passages`, and the entity. A passage
+            mentions an entity once for each sentence that does, and once for its title.
         """
         bounds = np.stack([passages, passages + 1]).astype(self.owners.dtype)
         begin, end = np.searchsorted(self.owners, bounds)
@@ -132,7 +132,7 @@ class TriGraph:
         entities = np.concatenate(
             [self.mentions.entities.of(sentences), self.titles.of(passages)], dtype=np.int64
         )
-        return _counted(np.concatenate([in_sentences, in_titles]), entities, len(self))
+        return np.concatenate([in_sentences, in_titles]), entities
 
     def to_arrays(self) -> Arrays:
         """All fields as arrays, for `from_arrays`."""
@@ -219,7 +219,7 @@ def _left(lengths: Int64, is_left: Mask) -> Int64:
     return np.bincount(owners, minlength=len(lengths))
 
 
-def _counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
+def counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
     """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
     pairs, counts = np.unique(owners * max(size, 1) + items, return_counts=True)
     return *np.divmod(pairs, max(size, 1)), counts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wye.backends.numerics import located, top_rows
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
 from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float64, Int64
 
@@ -52,7 +52,7 @@ def promote(
     # Names are looked up for all questions at once, since most of the time is that of the calls.
     firsts = [top_rows(mass, FIRST) for _, mass in walks]
     heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
-    position, entities, _ = graph.entities_of(heads)
+    position, entities, _ = counted(*graph.entities_of(heads), len(graph))
     degree = filtered.degree(entities)
     position, entities, degree = (array[degree <= MOST] for array in (position, entities, degree))
     titled, titled_counts = filtered.titles(entities)

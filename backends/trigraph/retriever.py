@@ -314,7 +314,7 @@ class TriGraphBatch:
         if not most:
             return text
         passages = distinct(np.concatenate([text, best(named, 2 * most)]))
-        entities = distinct(self._arm.graph.entities_of(np.sort(best(passages, HEADS)))[1])
+        entities = distinct(self._arm.graph.entities_of(best(passages, HEADS))[1])
         titled, _ = filtered.titles(entities[filtered.degree(entities) <= MOST])
         return distinct(np.concatenate([passages, best(distinct(titled.astype(np.int64)), most)]))
 

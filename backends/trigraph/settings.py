@@ -94,7 +94,7 @@ class TriGraphSettings:
     title_weight: float = 4.0
     promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
     damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    candidates: Annotated[int, Field(ge=0)] = 100
+    candidates: Annotated[int, Field(ge=0)] = 200
 
     @property
     def weighs_lexical(self) -> bool:

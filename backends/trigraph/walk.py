@@ -17,7 +17,7 @@ import numpy as np
 
 from wye.backends.numerics import located, sums
 from wye.backends.store.snapshot import Corpus
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.types import Float64, Int64
 
 Masses = tuple[Int64, Float64]
@@ -50,8 +50,10 @@ class QuestionGraph:
     @classmethod
     def of(cls, graph: TriGraph, corpus: Corpus, passages: Int64) -> "QuestionGraph":
         """The graph of some passages: their rows, ascending."""
-        passage, entity, count = graph.entities_of(passages)
-        entities, node = np.unique(entity, return_inverse=True)
+        passage, entity = graph.entities_of(passages)
+        entity, passage, count = counted(entity, passage, len(passages))
+        is_first = np.diff(entity, prepend=-1) > 0
+        entities, node = entity[is_first], np.cumsum(is_first) - 1
         chunks = _consecutive_chunks(corpus, passages)
         pairs = np.repeat(np.arange(len(chunks)), 2) + len(entities)
         return cls(
@@ -82,9 +84,11 @@ class QuestionGraph:
         # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
         shares = self.count / by_passage[self.passage]
         back = shares / sums(self.node, shares, e)[self.node]
-
-        def spread(mass: Float64) -> Float64:
-            return sums(self.passage, back * mass[self.node], c)
+        # What a passage sends to an entity of its own comes back at once.
+        is_shared = np.bincount(self.node, minlength=e)[self.node] > 1
+        returned = sums(self.passage[~is_shared], shares[~is_shared], c)
+        passage, node, onward = self.passage[is_shared], self.node[is_shared], shares[is_shared]
+        back_shared = back[is_shared]
 
         position, known = located(entity_restart[0], self.entities)
         entity_mass = np.zeros(e)
@@ -92,11 +96,14 @@ class QuestionGraph:
         total = float(restart.sum() + entity_mass.sum())
         if total <= 0:
             return np.zeros(c)
-        source = (1 - damping) * (restart + damping * spread(entity_mass)) / total
-        mass = source
+        reached = sums(self.passage, back * entity_mass[self.node], c)
+        source = (1 - damping) * (restart + damping * reached) / total
+        gain = 1 / (1 - damping**2 * returned)
+        mass = gain * source
         for _ in range(math.ceil(math.log(TOLERANCE) / math.log(damping**2)) if damping else 0):
-            moved = spread(sums(self.node, shares * mass[self.passage], e))
-            mass = source + damping**2 * moved
+            on_entities = sums(node, onward * mass[passage], e)
+            moved = sums(passage, back_shared * on_entities[node], c)
+            mass = gain * (source + damping**2 * moved)
         return mass
 
 

@@ -336,7 +336,7 @@ SLOW = ("training_network",)
 
 def _train(kind: str) -> list[str]:
     words = "train --questions demo --index index --models models --cache cache --name demo"
-    words += f" --success better-ndcg@10 --simple dense --kind {kind} {UNTIMED} --steps-weight 0"
+    words += f" --success better-ndcg@10 --simple lexical --kind {kind} {UNTIMED} --steps-weight 0"
     return words.split()
 
 

@@ -14,7 +14,7 @@ from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.snapshot import Corpus
 from wye.backends.text import tokenise
 from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
@@ -26,7 +26,8 @@ CorpusOf = Callable[..., Corpus]
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
     """How often each passage mentions each entity, by id and key, as each method says it."""
     dense = counts_of(graph, corpus)
-    for position, entity, count in zip(*graph.entities_of(np.arange(len(corpus))), strict=True):
+    mentions = counted(*graph.entities_of(np.arange(len(corpus))), len(graph))
+    for position, entity, count in zip(*mentions, strict=True):
         assert dense[position, entity] == count
     rows, times, lengths = graph.passages_of(np.arange(len(graph)))
     owners = np.repeat(np.arange(len(graph)), lengths)

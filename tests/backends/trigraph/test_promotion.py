@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph import promotion
-from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.graph import FilteredGraph, counted
 from wye.backends.trigraph.promotion import Promoted, promote, promoted, reach
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
@@ -96,7 +96,7 @@ def test_a_passage_that_a_filter_keeps_out_promotes_nothing_and_is_not_promoted(
 
 def test_a_passage_does_not_name_itself(arm: TriGraphRetriever) -> None:
     rows = np.array(arm.corpus.rows(["letter", "ada"]), np.int64)
-    by, entities, _ = arm.graph.entities_of(rows)
+    by, entities, _ = counted(*arm.graph.entities_of(rows), len(arm.graph))
     keys = [arm.graph.keys[entity] for entity in entities.tolist()]
     assert [*zip(by.tolist(), keys, strict=True)] == [
         (0, "ada"),

@@ -285,7 +285,7 @@ def test_a_server_ends_and_the_next_begins_while_a_job_pauses(
         with inside(build(settings, {"default": open_})) as client:
             job = job or send(client, 12)
             until(partial(reason, client, job))
-        assert state_of(folder, job) == "queued"
+        assert state_of(folder, job) in ("queued", "running")  # the next goes on
     full("")
     with inside(build(settings, {"default": open_})) as client:
         assert wait_for(client, job)["added"] == 12
