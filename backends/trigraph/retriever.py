@@ -95,7 +95,7 @@ class TriGraphRetriever:
         self.corpus = corpus
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
-        self.lexical = lexical
+        self.lexical = lexical if settings.weighs_lexical else None
         exact = DenseSettings(kind="exact")
         self.near = near or DenseRetriever(corpus.ids, corpus.vectors, exact).scores
         self.scorer = scorer
@@ -259,7 +259,7 @@ class TriGraphBatch:
         query, filtered, settings = self._queries[position], self.filtered, self._settings
         if similarity is None:
             (similarity,) = self._arm.near([query], filtered.allowed)
-        if lexical is None or not settings.weighs_lexical:
+        if lexical is None or self._arm.lexical is None:
             lexical = self._lexical(query)
         seeds = self._seeds_of(position) if self._arm.units is None else ()
         text = self._text_hits(similarity, lexical)
@@ -353,7 +353,7 @@ class TriGraphBatch:
         return self._seeds[position]
 
     def _lexical(self, query: Query) -> Float32:
-        if self._arm.lexical is None or not self._settings.weighs_lexical:
+        if self._arm.lexical is None:
             return np.zeros(len(self._arm.corpus), np.float32)
         return self._arm.lexical(query)
 

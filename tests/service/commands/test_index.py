@@ -102,7 +102,7 @@ def test_ctrl_c_is_answered_at_once_and_says_what_is_kept(
 
     def pressed(self: FakeAnalyser, passages: Sequence[Passage]) -> object:
         yield from analyse(self, passages[:1])
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(FakeAnalyser, "analyse", pressed)
     code, out, err = wye("index", folder, "--index", tmp_path / "i")
