@@ -28,7 +28,7 @@ from wye.router.steps import InnerResult, StepsResult, step_through
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
 
 if TYPE_CHECKING:
-    from wye.backends.store.snapshot import Corpus
+    from wye.backends.store.corpus import Corpus
     from wye.router.snapshot import Snapshot
 
 EMPTY_INDEX = "the index is empty"

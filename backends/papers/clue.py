@@ -222,7 +222,7 @@ class ClueRetriever:
     ) -> set[_Way]:
         """The units closest to `residual` from each entity, with that entity."""
         corpus, chosen = self._corpus, set[_Way]()
-        lists = [self._graph.graph.mentions.sentences_of(entity) for entity in entities]
+        lists = [self._graph.graph.mentions.sentences.one(entity) for entity in entities]
         if not lists:
             return chosen
         rows = np.concatenate(lists).astype(np.int64)

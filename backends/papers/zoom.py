@@ -27,7 +27,7 @@ from wye.backends.numerics import (
     require_k,
     top_rows,
 )
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted

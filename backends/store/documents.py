@@ -15,12 +15,12 @@ from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.derived import most_on_top
 from wye.backends.store.extracted import ExtractedStore
-from wye.backends.store.index import PassageStore, fragments_by_size
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
-from wye.backends.store.locks import writing
 from wye.backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from wye.backends.store.snapshot import changed_since
 from wye.backends.store.versions import reading
+from wye.backends.store.writer import fragments_by_size, writing
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
 

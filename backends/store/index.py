@@ -4,36 +4,28 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
 import lance
 import pyarrow as pa
-import pyarrow.compute as pc
-from lance.fragment import write_fragments
-from lance.optimize import Compaction
 
 from wye.backends.errors import (
-    BackendError,
     IndexDamagedError,
     IndexMismatchError,
     IndexNotFoundError,
 )
 from wye.backends.store.derived import FOLDER as DERIVED
-from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, latest_kept
+from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
-from wye.backends.store.extracted import ExtractedStore, content_key
-from wye.backends.store.locks import LOCK, NOTE, uninterrupted, writer_lock
 from wye.backends.store.schema import (
     SCHEMA_VERSION,
-    any_of,
     dimension_of,
     fingerprint_of,
     passage_schema,
@@ -50,11 +42,9 @@ from wye.backends.store.versions import (
     damaged,
     digest_of,
     flush,
-    flush_files,
     manifest_name,
     newest_mark,
     newest_whole,
-    numbers_in,
     open_whole,
     read_record,
     reading,
@@ -62,21 +52,9 @@ from wye.backends.store.versions import (
     sizes_of,
     why_changed,
 )
+from wye.backends.store.writer import LOCK, NOTE, Writer, writer_lock
 
 log = logging.getLogger(__name__)
-
-# Fragments of this size are not merged further, so that writes never wait long for a merge. With a
-# million rows, larger ones make questions no faster, and a write less than 0.1 s faster.
-ROWS_PER_FRAGMENT = 8_192
-# A write merges fragments below one of these sizes, and leaves larger ones alone. So rows that are
-# written one by one are each rewritten only a few times.
-TIERS = (1_024, ROWS_PER_FRAGMENT)
-KEEP_VERSIONS = timedelta(hours=1)
-# A process that follows an index holds some kilobytes for each: with many small writes, an hour of
-# versions would take megabytes.
-MOST_VERSIONS = 1_000
-_LEAST_DROPPED = 0.25
-"""Versions are dropped only if at least this share of them can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +274,7 @@ class PassageStore:
         return open_whole(self.path, version, read_record(self.path), open_)
 
     @contextmanager
-    def writer(self) -> Iterator["Writer"]:
+    def writer(self) -> Iterator[Writer]:
         """Hold the write lock, and write on top of the newest version.
 
         This store stays at its version until `refresh`.
@@ -313,221 +291,6 @@ class PassageStore:
             torn = [f"{PASSAGES}/{manifest_name(number)}" for number in newest.torn]
             set_aside(self.path, torn, aside_folder(self.path))
             yield Writer(self.path, newest.dataset, newest.record, self.surfaces)
-
-
-class Writer:
-    """Writes to an index, whose lock is held for as long as the `with` block runs.
-
-    Attributes:
-        dataset: The newest version, including this writer's commits, for reading.
-    """
-
-    def __init__(
-        self, folder: Path, dataset: lance.LanceDataset, record: Record, surfaces: EntityVectorCache
-    ) -> None:
-        """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
-        self.folder = folder
-        self.dataset = dataset
-        self._record = record
-        self.surfaces = surfaces
-
-    @property
-    def version(self) -> int:
-        """Number of the newest version."""
-        return int(self.dataset.version)
-
-    def content_keys(self) -> dict[str, str]:
-        """Id -> `content_key` of every passage of the newest version."""
-        with reading(self.folder):
-            batches = self.dataset.to_batches(columns=["id", "title", "text"])
-            rows = (row for batch in batches for row in batch.to_pylist())
-            return {row["id"]: content_key(row["title"], row["text"]) for row in rows}
-
-    def upsert(
-        self, rows: pa.RecordBatch, stale: Sequence[str] = (), replaced: Sequence[str] | None = None
-    ) -> int:
-        """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
-
-        Args:
-            replaced: Those of the rows' ids that are stored; None to look them up, which reads all
-                ids.
-
-        Returns:
-            The number of deleted passages, without the replaced ones.
-
-        Raises:
-            ValueError: An id occurs twice in `rows`, or in both arguments.
-        """
-        if not rows.num_rows:
-            return self.delete(stale)
-        ids = rows.column("id").to_pylist()
-        if len({*ids, *stale}) != len(ids) + len(stale):
-            raise ValueError("An id may occur only once in the rows to write and the stale ids")
-        # Lance's own merge also reads the ids of all passages where every row is a new one.
-        gone = [*(ids if replaced is None else replaced), *stale]
-        with reading(self.folder, also=()):
-            written = write_fragments(
-                pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
-            )
-        new = cast(lance.LanceOperation.Append, written.operation).fragments
-        stored, updated, emptied = self._without(gone)
-        self._commit(
-            lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
-        )
-        self._forget(stale, rows)
-        return len(stored.difference(ids))
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete passages by id; unknown ids are ignored.
-
-        Returns:
-            The number of deleted passages; if it is 0, there is no new version.
-        """
-        if not ids:
-            return 0
-        stored, updated, emptied = self._without(ids)
-        if stored:
-            condition = any_of("id", ids)
-            self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
-        self._forget(ids)
-        return len(stored)
-
-    def _without(
-        self, ids: Sequence[str]
-    ) -> tuple[set[str], list[lance.FragmentMetadata], list[int]]:
-        """Delete ids from fragments, without a commit.
-
-        Returns:
-            Those that are stored, the fragments that keep other rows, and the numbers of those
-            that keep none.
-        """
-        if not ids:
-            return set(), [], []
-        condition = any_of("id", ids)
-        updated, emptied = [], []
-        with reading(self.folder, also=()):
-            # A scan of all fragments is as fast as one of a single fragment.
-            matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
-            holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
-            for fragment in self.dataset.get_fragments():
-                if fragment.fragment_id in holding:
-                    left = fragment.delete(condition)
-                    if left is None:
-                        emptied.append(fragment.fragment_id)
-                    else:
-                        updated.append(left)
-            return {*matches["id"].to_pylist()}, updated, emptied
-
-    def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
-        """Delete what a language model extracted from passages that were deleted or changed."""
-        store = ExtractedStore(self.folder, {})
-        if not store.path.exists():
-            return
-        names = ("id", "title", "text")
-        columns = [changed.column(name).to_pylist() for name in names] if changed else [[]] * 3
-        contents = {id_: content_key(*texts) for id_, *texts in zip(*columns, strict=True)}
-        try:
-            store.forget(gone, contents)
-        except BackendError as error:  # the commit stands; the next `wye refine` deletes it
-            log.warning("Extracted items of deleted passages could not be deleted: %s", error)
-
-    def _commit(
-        self,
-        change: lance.LanceOperation.BaseOperation,
-        fragments: Sequence[lance.FragmentMetadata],
-    ) -> None:
-        """Commit a version; its files are synced before its manifest names them."""
-        flush_files(self.folder, fragments)
-        with uninterrupted(), reading(self.folder, also=()):
-            self.dataset = lance.LanceDataset.commit(
-                self.dataset, change, read_version=self.version
-            )
-        self._flush()
-
-    def _flush(self) -> None:
-        self._record = flush(self.folder, self.dataset, self._record)
-
-    def crowded(self, fragments: int) -> int:
-        """The size in rows to `compact` to, if so many fragments of about one size are smaller.
-
-        0 if there are not so many.
-        """
-        crowds = fragments_by_size(self.dataset)
-        return max((rows for rows, count in crowds.items() if count >= fragments), default=0)
-
-    def compact(
-        self,
-        keep: timedelta = KEEP_VERSIONS,
-        rows: int = ROWS_PER_FRAGMENT,
-        groups: int | None = None,
-    ) -> None:
-        """Merge fragments of fewer rows, and drop versions that nobody should still read.
-
-        A version is dropped once it was superseded longer than `keep` ago, or by more than
-        `MOST_VERSIONS` others. A reader that calls `PassageStore.refresh` more often than that
-        keeps its files.
-
-        Args:
-            rows: Size to merge fragments to.
-            groups: Most groups of fragments to merge, so that other writers do not wait for long;
-                each group becomes one fragment. None for all.
-        """
-        passages = self.folder / PASSAGES
-        with reading(self.folder, also=()):
-            plan = Compaction.plan(self.dataset, {"target_rows_per_fragment": rows})
-            done = [task.execute(self.dataset) for task in plan.tasks[:groups]]
-            if done:
-                flush_files(self.folder, [new for each in done for new in each.new_fragments])
-                with uninterrupted():
-                    Compaction.commit(self.dataset, done)
-            self._flush()  # before versions are dropped
-            # The newest base stays, since later versions are layered on it.
-            _drop_superseded(passages, self.dataset, keep, latest_kept(self.folder))
-            drop_derived(self.folder, {*numbers_in(passages)})
-        digests = self._record.digests.items()
-        remaining = {name: digest for name, digest in digests if (passages / name).exists()}
-        self._record = Record(self.version, remaining)
-        self._flush()
-        surfaces = self.surfaces.dataset()
-        if surfaces is not None:
-            # A surface takes at most an eighth of a passage's space.
-            surfaces.optimize.compact_files(target_rows_per_fragment=8 * ROWS_PER_FRAGMENT)
-            _drop_superseded(self.folder / SURFACES, surfaces, keep)
-
-
-def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
-    """Size in rows to merge to -> number of fragments of that tier."""
-    sizes = [fragment.metadata.num_rows for fragment in dataset.get_fragments()]
-    return {
-        most: sum(least <= size < most for size in sizes) for least, most in pairwise((0, *TIERS))
-    }
-
-
-def _drop_superseded(
-    folder: Path, dataset: lance.LanceDataset, keep: timedelta, held: int = 0
-) -> None:
-    """Delete versions superseded longer than `keep` ago, except `held`, and files nobody needs.
-
-    Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
-    was the newest until a second ago and which every reader still holds. Since Lance reads the
-    manifests of all versions, a few are not worth dropping.
-    """
-    horizon = (datetime.now(UTC) - keep).timestamp()
-    numbers = numbers_in(folder)
-    superseded = [
-        number
-        for age, (successor, number) in enumerate(pairwise(numbers), start=1)
-        if age >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
-        if number != held
-    ]
-    if len(superseded) >= _LEAST_DROPPED * len(numbers):
-        dataset.cleanup_old_versions(
-            versions=superseded,
-            # Versions that were tagged with Lance's own tools are kept, without an error.
-            error_if_tagged_old_versions=False,
-            # Also deletes files of killed writers; we hold the lock, so no writer is active.
-            delete_unverified=True,
-        )
 
 
 def _has_versions(folder: Path) -> bool:

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
 from wye.backends.progress import Progress, Silent
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.corpus import Corpus
+from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import any_of, content_hash, to_analyses, to_batch
-from wye.backends.store.snapshot import Corpus
 from wye.backends.store.source import IndexSource, source_of, stored_analyses
 from wye.backends.store.versions import reading
+from wye.backends.store.writer import Writer
 from wye.backends.text import title_names
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser
 

@@ -12,7 +12,6 @@ from lance.file import LanceFileReader
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import open_surfaces
-from wye.backends.store.locks import writer_lock
 from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
 from wye.backends.store.versions import (
     PASSAGES,
@@ -33,6 +32,7 @@ from wye.backends.store.versions import (
     sizes_of,
     why_changed,
 )
+from wye.backends.store.writer import writer_lock
 
 
 @dataclass(frozen=True, slots=True)

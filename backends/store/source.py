@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from wye.backends.errors import SourceError
 from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.extracted import ExtractedStore
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
 from wye.backends.store.versions import PASSAGES, reading
+from wye.backends.store.writer import Writer
 from wye.backends.types import Metadata, Passage
 
 _ROWS_AT_ONCE = 2_048

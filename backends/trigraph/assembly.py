@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from wye.backends.numerics import distinct, without
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.strings import Strings, ascending, places
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
 from wye.backends.trigraph.graph_sources import GraphSources, NameStarts, Spellings

@@ -173,7 +173,7 @@ def _compare_sentences(
     if not entities:
         return
     # Entities share few sentences: comparing some twice costs less than finding duplicates.
-    lists = [graph.sentences_of(entity) for entity in entities]
+    lists = [graph.sentences.one(entity) for entity in entities]
     if within is not None and any(len(rows) > HUB for rows in lists):
         near = within()
         lists = [_among(rows, near) if len(rows) > HUB else rows for rows in lists]

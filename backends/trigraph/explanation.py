@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from wye.backends.numerics import located
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.trigraph.seeds import Seed

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.numerics import ranges
+from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays
-from wye.backends.store.snapshot import Corpus
 from wye.backends.trigraph.graph_sources import GraphSources, Keys
 from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
 from wye.backends.trigraph.names import DisplayNames, NameTrie
@@ -43,10 +43,6 @@ class MentionGraph:
             PlainLists.from_owners(entity[by_entity], sentence[by_entity], sizes[1]),
             PlainLists.from_owners(sentence, entity, sizes[0]),
         )
-
-    def sentences_of(self, entity: int) -> Numbers:
-        """Rows of the sentences that mention an entity."""
-        return self.sentences.one(entity)
 
     def entities_of(self, sentence: int) -> list[int]:
         """Entities that a sentence mentions."""

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from wye.backends.numerics import ragged
-from wye.backends.store.derived import Arrays
-from wye.backends.store.growing import GrowingArray
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
+from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
 from wye.backends.text import entity_key, is_informative, title_keys, title_names, tokenise
 from wye.backends.types import Int32, Int64, Mask

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.numerics import distinct, ranges, without
-from wye.backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
+from wye.backends.store.corpus import AnyMentions, Corpus, TwoCorpora
 from wye.backends.strings import FurtherWords, SentenceWords
 from wye.backends.text import entity_key, title_keys, title_names
 from wye.backends.trigraph.graph import MentionGraph, TriGraph

@@ -8,7 +8,7 @@ import numpy as np
 
 from wye.backends.layers import Layers
 from wye.backends.numerics import ranges
-from wye.backends.store.snapshot import AnyMentions, TwoCorpora
+from wye.backends.store.corpus import AnyMentions, TwoCorpora
 from wye.backends.strings import Words
 from wye.backends.text import entity_key, title_keys
 from wye.backends.trigraph.assembly import most_passages, recurring, wants_phrases

@@ -23,7 +23,7 @@ from wye.backends.numerics import (
     top_rows,
 )
 from wye.backends.papers.units import Units, activate, best_facts
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk

@@ -8,7 +8,7 @@ from operator import methodcaller
 import numpy as np
 
 from wye.backends.errors import BackendError
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key, starts_like_a_name, stretch, tokenise
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.names import Degree, allowed_names

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wye.backends.numerics import located, sums
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.types import Float64, Int64
 

@@ -21,7 +21,7 @@ from tests.backends.conftest import corpus_of, many_passages
 from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
 from wye.backends.papers.zoom import ZoomRetriever, ZoomSettings, decoupled_walk
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.types import RankedHit, Ranking
 

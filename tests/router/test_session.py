@@ -20,10 +20,10 @@ from tests.stored import fetch
 from wye.backends.dense import DenseSettings
 from wye.backends.errors import IndexDamagedError
 from wye.backends.lexical import LexicalSettings
+from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.snapshot import Corpus
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.deriving import LOCK, derive, start_deriving

@@ -15,7 +15,7 @@ from tests.backends.trigraph.test_retriever import NO_LEXICAL, VARIANTS, questio
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
 from wye.backends.papers.units import OVERLAP_SHARE, Units
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.backends import reference
 from wye.backends.papers.units import FACTS, QUESTION, Units, activate, best_facts
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import MentionGraph
 from wye.backends.trigraph.lists import PlainLists
 from wye.backends.types import Passage, Query

@@ -12,12 +12,13 @@ import pytest
 from tests.hashing import HashAnalyser
 from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
 from wye.backends.papers.units import refine
+from wye.backends.store.corpus import Corpus
 from wye.backends.store.documents import take_inventory
 from wye.backends.store.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import StoredSentence
-from wye.backends.store.snapshot import Corpus, read_corpus
+from wye.backends.store.snapshot import read_corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Float32, Passage
@@ -92,7 +93,7 @@ def test_units_stand_in_the_place_of_sentences(index: PassageStore) -> None:
     np.testing.assert_array_equal(refined.vectors, corpus.vectors)
     graph = assemble(refined, AssemblySettings())
     rome = graph.keys.find("rome")
-    assert graph.mentions.sentences_of(rome).tolist() == [first, first + 2]
+    assert graph.mentions.sentences.one(rome).tolist() == [first, first + 2]
 
 
 def test_what_has_changed_or_is_of_another_analyser_counts_as_absent(index: PassageStore) -> None:

@@ -273,7 +273,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
 def test_many_versions_are_not_all_kept(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(wye.backends.store.writer, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(plain(f"new {number}"))
@@ -286,7 +286,7 @@ def test_many_versions_are_not_all_kept(
 def test_versions_are_dropped_some_at_a_time(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "MOST_VERSIONS", 6)
+    monkeypatch.setattr(wye.backends.store.writer, "MOST_VERSIONS", 6)
     kept = []
     with index.writer() as writer:
         for number in range(12):

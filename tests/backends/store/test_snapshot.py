@@ -16,10 +16,11 @@ import wye.backends.store.index
 import wye.backends.store.snapshot
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
+from wye.backends.store.corpus import AnyMentions, Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import to_batch
-from wye.backends.store.snapshot import AnyMentions, Corpus, changed_since, kept_corpus, read_corpus
+from wye.backends.store.snapshot import changed_since, kept_corpus, read_corpus
 from wye.backends.types import Passage
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]

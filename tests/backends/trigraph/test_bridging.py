@@ -202,4 +202,4 @@ def test_adjacency_lists_mirror_the_matrix() -> None:
     sentences: list[list[int]] = [[2, 0], [], [1, 2]]
     graph = graph_of(sentences, 4)
     assert [graph.entities_of(row) for row in range(3)] == [[0, 2], [], [1, 2]]
-    assert [graph.sentences_of(entity).tolist() for entity in range(4)] == [[0], [2], [0, 2], []]
+    assert [graph.sentences.one(entity).tolist() for entity in range(4)] == [[0], [2], [0, 2], []]

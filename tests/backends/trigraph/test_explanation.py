@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key
 from wye.backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever

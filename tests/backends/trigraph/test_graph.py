@@ -11,7 +11,7 @@ import pytest
 
 import wye.backends.store.snapshot
 from tests.backends.conftest import counts_of, many_passages, unmarked
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import tokenise
 from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
 from wye.backends.trigraph.graph import TriGraph, counted

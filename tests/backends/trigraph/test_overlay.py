@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
 from wye.backends.layers import Layers
-from wye.backends.store.snapshot import Corpus, Mentions, TwoCorpora
+from wye.backends.store.corpus import Corpus, Mentions, TwoCorpora
 from wye.backends.strings import Strings
 from wye.backends.text import tokenise
 from wye.backends.trigraph import assembly

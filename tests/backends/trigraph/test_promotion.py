@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph import promotion
 from wye.backends.trigraph.graph import FilteredGraph, counted
 from wye.backends.trigraph.promotion import Promoted, promote, promoted, reach

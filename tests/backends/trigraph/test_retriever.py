@@ -19,7 +19,7 @@ from tests.backends.conftest import (
 )
 from wye.backends.numerics import RequestError
 from wye.backends.papers.units import ENTITIES, Units, best_facts
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph import bridging, prior
 from wye.backends.trigraph.prior import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wye.backends.errors import BackendError
-from wye.backends.store.snapshot import Corpus
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import AssemblySettings, SeedSettings

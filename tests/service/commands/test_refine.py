@@ -15,7 +15,7 @@ from tests.docs.examples import ROOT
 from tests.fakes import speaking
 from tests.hashing import FakeAnalyser
 from wye.backends.store.extracted import ExtractedStore, Kind
-from wye.backends.store.locks import writer_lock
+from wye.backends.store.writer import writer_lock
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route

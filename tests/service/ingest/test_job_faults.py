@@ -23,8 +23,9 @@ from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.errors import IndexDamagedError
 from wye.backends.store import index as index_module
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
+from wye.backends.store.writer import Writer
 from wye.router.session import Session
 from wye.service.app import build
 from wye.service.ingest.job import Job, State
