@@ -119,6 +119,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     finally:
         running.send_signal(signal.SIGKILL)
         running.communicate()
+    time.sleep(1)  # for what was sent before the kill to arrive
     done = kept.read_bytes().count(b"\n")
     with kept.open("ab") as file:
         file.write(b'{"key": "half a li')
