@@ -21,6 +21,7 @@ from wye.backends.numerics import (
     require_k,
     require_mask,
     top_rows,
+    without,
 )
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
@@ -276,11 +277,11 @@ class TriGraphBatch:
             return prior.of(rows, similar(rows), lexical[rows])
 
         prior.scale(similar(text), lexical[text])
-        passages = self._candidates(text, prior.named, prior_of)
+        passages, restart_mass = self._candidates(text, prior.named, prior_of)
         mass = activation.weight if settings.summed else activation.value
         divisor = np.maximum(prior.degree, 1) ** settings.degree_power
         restart = np.where(prior.degree > 0, mass / divisor, 0)
-        return Trace(seeds, activation, passages, prior_of(passages), restart)
+        return Trace(seeds, activation, passages, restart_mass, restart)
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
         """For each trace its candidates, and the mass that settles on them."""
@@ -295,28 +296,37 @@ class TriGraphBatch:
             for trace in traces
         ]
 
-    def _candidates(self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]) -> Int64:
-        """Rows of the passages among which a question's walk takes place, ascending.
+    def _candidates(
+        self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]
+    ) -> Masses:
+        """The passages among which a question's walk takes place, and the prior of each.
 
         A small share of a large graph ranks as the whole does, if it has what the walk would
         reach: the text hits, passages of active entities, and those whose titles the best mention.
 
         Args:
-            text: The text hits.
-            named: Passages that mention active entities.
+            text: Rows of the text hits, ascending.
+            named: Rows of the passages that mention active entities, ascending.
             prior_of: From rows, ascending, to their prior.
         """
-
-        def best(rows: Int64, most: int) -> Int64:
-            return rows[top_rows(prior_of(rows), most)]
-
         most, filtered = self._settings.candidates, self.filtered
         if not most:
-            return text
-        passages = distinct(np.concatenate([text, best(named, 2 * most)]))
-        entities = distinct(self._arm.graph.entities_of(best(passages, HEADS))[1])
+            return text, prior_of(text)
+        rows = distinct(np.concatenate([text, named]))
+        prior = prior_of(rows)
+        positions = np.searchsorted(rows, named)
+        best = positions[top_rows(prior[positions], 2 * most)]
+        chosen = distinct(np.concatenate([np.searchsorted(rows, text), best]))
+        rows, prior = rows[chosen], prior[chosen]
+        heads = rows[top_rows(prior, HEADS)]
+        entities = distinct(self._arm.graph.entities_of(heads)[1])
         titled, _ = filtered.titles(entities[filtered.degree(entities) <= MOST])
-        return distinct(np.concatenate([passages, best(distinct(titled.astype(np.int64)), most)]))
+        more = without(distinct(titled.astype(np.int64)), rows)
+        more_prior = prior_of(more)
+        best = top_rows(more_prior, most)
+        rows, prior = np.append(rows, more[best]), np.append(prior, more_prior[best])
+        order = np.argsort(rows)
+        return rows[order], prior[order]
 
     @cached_property
     def _passages(self) -> Int64:

@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from wye.backends.numerics import located, sums
 from wye.backends.store.corpus import Corpus
@@ -23,7 +24,7 @@ from wye.backends.types import Float64, Int64
 Masses = tuple[Int64, Float64]
 """Distinct nodes of one side, entities or passages, ascending, and the mass on each."""
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 """Share of the mass that is not followed any further."""
 
 
@@ -83,27 +84,26 @@ class QuestionGraph:
         by_passage = sums(self.passage, self.count, c)
         # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
         shares = self.count / by_passage[self.passage]
-        back = shares / sums(self.node, shares, e)[self.node]
-        # What a passage sends to an entity of its own comes back at once.
-        is_shared = np.bincount(self.node, minlength=e)[self.node] > 1
-        returned = sums(self.passage[~is_shared], shares[~is_shared], c)
-        passage, node, onward = self.passage[is_shared], self.node[is_shared], shares[is_shared]
-        back_shared = back[is_shared]
-
+        by_node = sums(self.node, shares, e)
         position, known = located(entity_restart[0], self.entities)
         entity_mass = np.zeros(e)
         entity_mass[position[known]] = entity_restart[1][known]
         total = float(restart.sum() + entity_mass.sum())
         if total <= 0:
             return np.zeros(c)
-        reached = sums(self.passage, back * entity_mass[self.node], c)
+        reached = sums(self.passage, shares * (entity_mass / by_node)[self.node], c)
         source = (1 - damping) * (restart + damping * reached) / total
+        # What a passage sends to an entity of its own comes back at once.
+        is_shared = np.bincount(self.node, minlength=e)[self.node] > 1
+        returned = sums(self.passage[~is_shared], shares[~is_shared], c)
+        edges = shares[is_shared], (self.node[is_shared], self.passage[is_shared])
+        onward = sparse.csr_array(edges, shape=(e, c))
+        back = onward.T
         gain = 1 / (1 - damping**2 * returned)
         mass = gain * source
         for _ in range(math.ceil(math.log(TOLERANCE) / math.log(damping**2)) if damping else 0):
-            on_entities = sums(node, onward * mass[passage], e)
-            moved = sums(passage, back_shared * on_entities[node], c)
-            mass = gain * (source + damping**2 * moved)
+            on_nodes = np.asarray(onward @ mass) / by_node
+            mass = gain * (source + damping**2 * np.asarray(back @ on_nodes))
         return mass
 
 
