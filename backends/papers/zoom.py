@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.numerics import (
-    distinct,
-    products_of_all,
-    query_matrix,
-    rank_rows,
-    require_k,
-    top_rows,
-)
+from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
@@ -194,7 +187,7 @@ def shared_graph(
     n = len(corpus)
     rows = _allowed_rows(filtered.allowed, n)
     passage, entity, _ = counted(*graph.entities_of(rows), len(graph))
-    entities = len(distinct(entity))
+    entities = len(np.unique(entity))
     ones = np.ones(len(entity))
     _rescale(ones, len(rows) * entities)
     mentioned = sparse.csc_array((ones, (rows[passage], entity)), shape=(n, len(graph)))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wye.backends.layers import Layers
 from wye.backends.numerics import distinct, ranges, without
 from wye.backends.store.corpus import AnyMentions, Corpus, TwoCorpora
 from wye.backends.strings import FurtherWords, SentenceWords
@@ -29,7 +30,6 @@ from wye.backends.trigraph.overlay_changes import (
     NameChanges,
     OverlaidNames,
     OverlaidTrie,
-    layers_before,
     mentions_in,
 )
 from wye.backends.trigraph.settings import AssemblySettings
@@ -121,7 +121,8 @@ class _Overlay:
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
         before = np.array([sources.keys.place(key) for key in born], np.int64)
-        self._entities = layers_before(len(sources.keys), gone, before)
+        before -= np.searchsorted(gone, before)
+        self._entities = Layers(len(sources.keys), gone, before + np.arange(len(before)))
         self._keys = LayeredKeys(self._entities, sources.keys, born)
         kept_numbers = {
             key: self._entities.number(name.entity) for key, name in names_after if name.entity >= 0
@@ -298,9 +299,7 @@ class _Overlay:
     def _touched(self, taken: Mask, entity: Int64) -> Int64:
         """Entities of the analysed passages, before or after the change, or of changed names."""
         graph, rows = self._graph, np.flatnonzero(taken)
-        sentences, _ = _sentences_of(self._two.base, rows)
-        before = [graph.mentions.entities.of(sentences), graph.titles.of(rows)]
-        old = distinct(np.concatenate(before).astype(np.int64))
+        old = distinct(graph.entities_of(rows)[1])
         left = self._entities.numbers(without(old, self._entities.gone))
         named = np.array([*self._numbers.values()], np.int64)
         return distinct(np.concatenate([left, entity, named]))

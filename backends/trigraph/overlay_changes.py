@@ -150,12 +150,6 @@ class NameChanges:
             setattr(name, when, bool(found.any()))
 
 
-def layers_before(base: int, gone: Int64, before: Int64) -> Layers:
-    """Layers of a base, without `gone`, and of rows that each precede row `before` of the base."""
-    left = before - np.searchsorted(gone, before)
-    return Layers(base, gone, left + np.arange(len(left)))
-
-
 class OverlaidTrie(NameTrie):
     """Finds the longest name of two tries: the base's, without some names, and one of new names."""
 
