@@ -137,7 +137,7 @@ encoded, for an open plan, or for the answer."""
 
 
 @dataclass(slots=True)
-class _Course:
+class _PlanState:
     """The state of one question while its plan is carried out.
 
     Attributes:
@@ -397,14 +397,15 @@ def step_through(
         is_late: Whether to stop; checked before each round. The results so far are used.
     """
     courses = {
-        question: _Course(question, plan, whole, passages, settings)
+        question: _PlanState(question, plan, whole, passages, settings)
         for question, plan in plans.items()
     }
     results: dict[SubQuestion, InnerResult] = {}
     rounds = [
-        partial(_Course.phrases, level=level, results=results) for level in range(settings.levels)
+        partial(_PlanState.phrases, level=level, results=results)
+        for level in range(settings.levels)
     ]
-    for next_searches in (*rounds, partial(_Course.questions, results=results)):
+    for next_searches in (*rounds, partial(_PlanState.questions, results=results)):
         searches = [sub for course in courses.values() for sub in next_searches(course)]
         if searches and not is_late():
             results.update(zip(searches, search(searches), strict=True))

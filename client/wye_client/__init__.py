@@ -9,6 +9,8 @@
 `wye_client.llama_index` and `wye_client.haystack` have retrievers for those frameworks.
 """
 
+from collections.abc import Mapping
+
 from wye_client.client import (
     Answer,
     AnswerOptions,
@@ -38,3 +40,16 @@ __all__ = [
     "Written",
     "WyeError",
 ]
+
+COMPARISONS: Mapping[str, str] = {
+    "==": "eq",
+    "!=": "ne",
+    ">": "gt",
+    ">=": "gte",
+    "<": "lt",
+    "<=": "lte",
+    "in": "in",
+    "nin": "nin",
+    "not in": "nin",
+}
+"""Comparison operators of LlamaIndex and Haystack, with Wye's names for them."""

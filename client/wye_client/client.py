@@ -13,19 +13,6 @@ import httpx2
 
 T = TypeVar("T")
 
-COMPARISONS: Mapping[str, str] = {
-    "==": "eq",
-    "!=": "ne",
-    ">": "gt",
-    ">=": "gte",
-    "<": "lt",
-    "<=": "lte",
-    "in": "in",
-    "nin": "nin",
-    "not in": "nin",
-}
-"""Comparison operators of LlamaIndex and Haystack, with Wye's names for them."""
-
 _Came = httpx2.Response | httpx2.TransportError
 _BUSY = (429, 503)
 _PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`

@@ -6,7 +6,8 @@ from typing import Any, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
 
-from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOptions
+from wye_client import COMPARISONS
+from wye_client.client import AsyncClient, Client, Hits, SearchOptions
 
 
 @component

@@ -6,7 +6,8 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterCondition, MetadataFilter, MetadataFilters
 
-from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOptions
+from wye_client import COMPARISONS
+from wye_client.client import AsyncClient, Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
