@@ -22,7 +22,7 @@ from tests.live import inside, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.errors import IndexDamagedError
-from wye.backends.store import index as index_module
+from wye.backends.store import writer as writer_module
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.writer import Writer
@@ -47,10 +47,10 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (HashAnalyser, "analyse_in_steps"),
     (wye.service.ingest.writer, "ingest"),
     (PassageStore, "writer"),
-    (index_module, "write_fragments"),
+    (writer_module, "write_fragments"),
     (Writer, "_commit"),
     (lance.LanceDataset, "commit"),
-    (index_module, "flush"),
+    (writer_module, "flush"),
     (PassageStore, "refresh"),
 )
 """What a job calls, from the outside to the inside."""
