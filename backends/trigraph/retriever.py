@@ -340,8 +340,10 @@ class TriGraphBatch:
         most, allowed = self._settings.candidates, self.filtered.allowed
         if not most:
             return self._passages
-        near = self._passages if similarity.rows is None else similarity.rows
-        values = similarity.values if similarity.rows is not None else similarity.values[near]
+        near, values = similarity.rows, similarity.values
+        if near is None:
+            near = self._passages
+            values = values if allowed is None else values[near]
         scores = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
         best = top_rows(scores, most)
         return distinct(np.concatenate([near[top_rows(values, most)], best[scores[best] > 0]]))
