@@ -99,7 +99,7 @@ def ingest(
                 writer, analyser, clock, progress, entity_vectors=entity_vectors, corpus=corpus
             )
             try:
-                for window in _whole_documents(clock.timed("read", passages), batch_passages):
+                for window in whole_documents(clock.timed("read", passages), batch_passages):
                     run.add(window)
                 run.finish()
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
@@ -372,7 +372,7 @@ def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
     return {document: length for document, length in lengths.items() if length}
 
 
-def _whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+def whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
     """Split passages into windows of `size`, or more, so that none ends within a document."""
     window: list[Passage] = []
     for passage in passages:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from wye.service.api.common import CollectionName
 from wye.service.http.auth import READ, WRITE
-from wye.service.ingest.job import Job, State
+from wye.service.ingest.jobs import Job, State
 from wye.service.service import Served
 
 

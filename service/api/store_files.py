@@ -19,7 +19,7 @@ from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attribute
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, read_file, with_metadata
-from wye.service.ingest.job import Job, State
+from wye.service.ingest.jobs import Job, State
 from wye.service.ingest.staged import Attachment, StagedFile, StagedFiles
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection

@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 
 from wye.backends.store.ingest import IngestReport
-from wye.service.ingest.job import Job, State
+from wye.service.ingest.jobs import Job, State
 
 _TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.25, 0.5, 1, 2.5, 5, 10)
 _SCORES = tuple(step / 20 for step in range(1, 21))

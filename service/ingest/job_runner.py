@@ -2,27 +2,31 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic, time
+from typing import TypeVar
 
 import pyarrow as pa
+from filelock import Timeout
 
 from wye.backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
+from wye.backends.store.ingest import whole_documents
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.service.errors import ServiceError
 from wye.service.http.auth import ASKING
 from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, reason_of
-from wye.service.ingest.job import Job, State
-from wye.service.ingest.jobs import JobStore
+from wye.service.ingest.jobs import Job, JobStore, State
 from wye.service.ingest.writer import CollectionWriter, StoppedError
 from wye.service.logs import LOG
 from wye.service.search import Collection
 from wye.service.settings import DocumentSettings
+
+T = TypeVar("T")
 
 # Seconds between two looks for jobs that another process accepted but does not run.
 _LOOK = 1.0
@@ -38,7 +42,7 @@ _REPORTED_AFTER = 3_600.0
 _ANOTHER_TRY = "another try, since the last one failed: "
 # No document causes these: the disk, the memory, the index or the models do. `SourceError`, which
 # is a `BackendError`, is the exception.
-_PASSING = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowException)
+_TRANSIENT = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowException)
 
 
 @dataclass(slots=True)
@@ -86,8 +90,8 @@ class JobRunner:
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._stopping = threading.Event()
-        self._faults: dict[str, str] = {}
-        self._tries: dict[str, _Tries] = {}
+        self._faults: dict[str, str] = {}  # by collection
+        self._tries: dict[str, _Tries] = {}  # by job
 
     def start(self) -> None:
         """Begin to run jobs, including those that an earlier process left."""
@@ -115,27 +119,23 @@ class JobRunner:
 
     async def faults(self) -> dict[str, str]:
         """Collection -> the fault of its jobs, for those with one."""
-
-        def look() -> dict[str, str]:
-            return {each.collection.name: self._fault(each.jobs) for each in self._loaded()}
-
-        ours = {name: fault for name, fault in self._faults.items() if fault}
-        faults = {**await asyncio.to_thread(look), **ours}
+        faults = {}
+        for writer in self._loaded():
+            name = writer.collection.name
+            stored = await asyncio.to_thread(self._stored_fault, writer.jobs)
+            faults[name] = self._faults.get(name) or stored
         return {name: fault for name, fault in faults.items() if fault}
 
-    def _fault(self, jobs: JobStore) -> str:
-        """What is wrong with the jobs of one index; "" for nothing."""
-        stuck = {id_: each for id_, each in self._tries.items() if each.seconds > _REPORTED_AFTER}
-        waiting: list[Job] = []
+    def _stored_fault(self, jobs: JobStore) -> str:
+        """Which jobs of an index are damaged, or have been tried for long; "" for none."""
+        faults = [jobs.fault] if jobs.fault else []
         with suppress(OSError):  # `_work` reports it
-            waiting = jobs.unfinished() if stuck else []
-        stalled = [
-            f"Job {job.id} has been tried for {stuck[job.id].seconds / 3600:.0f} h: "
-            f"{stuck[job.id].reason}"
-            for job in waiting
-            if job.id in stuck
-        ]
-        return " ".join(filter(None, (jobs.fault, *stalled)))
+            for job in jobs.unfinished():
+                tries = self._tries.get(job.id)
+                if tries is not None and tries.seconds > _REPORTED_AFTER:
+                    hours = f"{tries.seconds / 3600:.0f} h"
+                    faults.append(f"Job {job.id} has been tried for {hours}: {tries.reason}")
+        return " ".join(faults)
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
         """Jobs of one loaded collection or, for None, of all; newest first.
@@ -143,13 +143,11 @@ class JobRunner:
         Raises:
             Problem: 503 if they cannot be read.
         """
-        writers = [each for each in self._seen() if collection in (None, each.collection)]
-        result: list[Job] = []
+        writers = [each for each in self._visible() if collection in (None, each.collection)]
+        jobs: list[Job] = []
         for each in writers:
-            with _problem():
-                stored = await each.off_loop(each.jobs.jobs)
-            result += map(self._with_reason, reversed(stored))
-        return result if len(writers) == 1 else sorted(result, key=lambda job: -job.created)
+            jobs += map(self._with_reason, reversed(await self._stored(each, each.jobs.jobs)))
+        return jobs if len(writers) == 1 else sorted(jobs, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
         """A job by id; a `Problem` 404 if there is none, 503 if jobs cannot be read."""
@@ -166,8 +164,7 @@ class JobRunner:
         job, writer = await self._find(id_)
         if job.state.has_ended:
             return job
-        with _problem():
-            await writer.off_loop(lambda: writer.jobs.cancel(job))
+        await self._stored(writer, partial(writer.jobs.cancel, job))
         self._wake.set()
         job = await self.job(id_)
         if job.state.has_ended:
@@ -175,9 +172,8 @@ class JobRunner:
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
-        for writer in self._seen():
-            with _problem():
-                job = await asyncio.to_thread(writer.jobs.job, id_)
+        for writer in self._visible():
+            job = await self._stored(writer, partial(writer.jobs.job, id_))
             if job is not None:
                 return self._with_reason(job), writer
         raise Problem(
@@ -187,6 +183,19 @@ class JobRunner:
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
+    async def _stored(self, writer: CollectionWriter, work: Callable[[], T]) -> T:
+        """Read or change stored jobs; a `Problem` 503 if that fails."""
+        try:
+            return await writer.off_loop(work)
+        except OSError as error:
+            raise Problem(
+                503,
+                "jobs-unavailable",
+                f"The jobs cannot be read or written now: {reason_of(error)}. Ask again later; "
+                "/ready and the log of the server say more.",
+                retry_after=30,
+            ) from error
+
     def _with_reason(self, job: Job) -> Job:
         """A job with the reason why it does not go on, which a full disk may not have stored."""
         tries = self._tries.get(job.id)
@@ -195,7 +204,7 @@ class JobRunner:
             return job
         return replace(job, state=State.QUEUED, waits_for=_ANOTHER_TRY + reason)
 
-    def _seen(self) -> list[CollectionWriter]:
+    def _visible(self) -> list[CollectionWriter]:
         """Writers of the collections whose jobs the asking key may see; none if it has a filter."""
         key = ASKING.get()
         loaded = [] if key.filter else self._loaded()
@@ -205,38 +214,37 @@ class JobRunner:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]
 
     async def _work(self) -> None:
-        swept = monotonic() - _SWEEP
+        swept = dict.fromkeys(self._writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
-            is_time = monotonic() - swept >= _SWEEP
-            loaded = self._loaded()
-            for writer in loaded:
+            for writer in self._loaded():
                 name, fault = writer.collection.name, ""
                 try:
-                    await self._work_off(writer)
-                    if is_time:
-                        await self._sweep(writer)
+                    await self._run_jobs(writer)
+                    if monotonic() - swept[name] >= _SWEEP:
+                        keep = self._settings.keep_seconds
+                        await writer.off_loop(partial(writer.jobs.sweep, keep))
+                        swept[name] = monotonic()
                 except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
                     fault = f"Jobs cannot run ({reason_of(error)})."
                     if fault != self._faults.get(name):
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
                 self._faults[name] = fault
-            swept = monotonic() if is_time and loaded else swept
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
                     await self._wake.wait()
             if not self._stopping.is_set():
                 self._wake.clear()
 
-    async def _work_off(self, writer: CollectionWriter) -> None:
+    async def _run_jobs(self, writer: CollectionWriter) -> None:
         """Run a collection's unfinished jobs, unless another process does."""
         if not await writer.off_loop(writer.jobs.unfinished):
             return
-        with writer.jobs.claim() as is_ours:
-            while is_ours and not self._stopping.is_set():
+        with suppress(Timeout), writer.jobs.claim():
+            while not self._stopping.is_set():
                 job = await writer.off_loop(partial(self._next, writer.jobs))
                 if job is None:
                     break
-                await self._do(writer, job)
+                await self._run(writer, job)
 
     def _next(self, jobs: JobStore) -> Job | None:
         """The first job that may run: behind one that pauses, none about the same documents."""
@@ -251,15 +259,7 @@ class JobRunner:
             pausing.append(job)
         return None
 
-    async def _sweep(self, writer: CollectionWriter) -> None:
-        """Delete jobs that ended long ago, and what killed processes left."""
-        if await writer.off_loop(writer.jobs.has_any):
-            with writer.jobs.claim() as is_ours:
-                if is_ours:
-                    keep = self._settings.keep_seconds
-                    await writer.off_loop(lambda: writer.jobs.sweep(keep))
-
-    async def _do(self, writer: CollectionWriter, job: Job) -> None:
+    async def _run(self, writer: CollectionWriter, job: Job) -> None:
         """Run a job from where it was left.
 
         It fails by what its documents cause; if something else does not work, it is put back.
@@ -267,49 +267,45 @@ class JobRunner:
         # A process that has begun it before and lives was not ended by it.
         attempts = 1 if job.id in self._tries else job.attempts + 1
         self._tries.setdefault(job.id, _Tries())
-        begun = replace(job, state=State.RUNNING, started=job.started or time(), attempts=attempts)
-        job = await self._save(writer, begun)
+        job = replace(job, state=State.RUNNING, started=job.started or time(), attempts=attempts)
+        await self._save(writer, job)
         try:
-            if await writer.off_loop(lambda: writer.jobs.is_cancelled(begun)):
+            if await writer.off_loop(partial(writer.jobs.is_cancelled, job)):
                 raise StoppedError
-            if job.attempts > _ATTEMPTS:
+            if attempts > _ATTEMPTS:
                 raise ServiceError(
                     f"The process that wrote it ended {_ATTEMPTS} times at the same passage; the "
                     "server's log may say why. Send smaller parts."
                 )
-            groups = self._groups(writer.jobs.passages(job))
+            groups = whole_documents(writer.jobs.passages(job), self._settings.group_passages)
             while group := await writer.off_loop(lambda: next(groups, None)):
                 job = await self._write(writer, job, group)
                 self._tries[job.id], self._faults[job.collection] = _Tries(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
-        except IndexMismatchError as error:  # made again; a server with its models goes on
+        except Exception as error:
             reason = writer.reason_of(error)
-            await self._save(writer, replace(job, state=State.QUEUED, attempts=0, waits_for=reason))
-            raise
-        except Exception as error:  # noqa: BLE001 - the job reports it
+            put_back = replace(job, state=State.QUEUED, attempts=0)
             if self._stopping.is_set():  # the next process goes on
                 await self._save(writer, replace(job, attempts=0))
                 return
-            job = self._after(writer, job, error)
+            if isinstance(error, IndexMismatchError):  # a server with the index's models goes on
+                await self._save(writer, replace(put_back, waits_for=reason))
+                raise
+            if isinstance(error, StoppedError):
+                job = replace(job, state=State.CANCELLED)
+            elif isinstance(error, _TRANSIENT) and not isinstance(error, SourceError):
+                LOG.warning("job put back", exc_info=error, extra={"job": job.id})
+                self._tries[job.id].put_back(reason)
+                job = replace(put_back, waits_for=_ANOTHER_TRY + reason)
+            else:
+                LOG.error("job failed", exc_info=error, extra={"job": job.id})
+                job = replace(job, state=State.FAILED, error=reason)
         if job.state.has_ended:
             job = replace(job, finished=time(), waits_for="")
         await self._save(writer, job)
         if job.state.has_ended:
             self._ended(job)
-
-    def _after(self, writer: CollectionWriter, job: Job, error: Exception) -> Job:
-        """A job after an error that ended its work: put back, cancelled or failed."""
-        if isinstance(error, StoppedError):
-            return replace(job, state=State.CANCELLED)
-        reason = writer.reason_of(error)
-        if isinstance(error, _PASSING) and not isinstance(error, SourceError):
-            LOG.warning("job put back", exc_info=error, extra={"job": job.id})
-            self._tries[job.id].put_back(reason)
-            waits = _ANOTHER_TRY + reason
-            return replace(job, state=State.QUEUED, attempts=0, waits_for=waits)
-        LOG.error("job failed", exc_info=error, extra={"job": job.id})
-        return replace(job, state=State.FAILED, error=reason)
 
     def _ended(self, job: Job) -> None:
         self._tries.pop(job.id, None)
@@ -326,54 +322,26 @@ class JobRunner:
         index, analyser = await writer.analyse(group, is_stopped)
         while True:
             try:
-                report = await writer.write_group(index, group, analyser)
+                report = await writer.commit(index, group, analyser, analyser.check, None)
                 break
             except IndexLockedError as error:
                 if job.waits_for != (reason := writer.reason_of(error)):
-                    job = await self._save(writer, replace(job, waits_for=reason))
+                    job = replace(job, waits_for=reason)
+                    await self._save(writer, job)
                 await asyncio.sleep(_PAUSE)
-        return await self._save(
-            writer,
-            replace(
-                job,
-                attempts=0,
-                waits_for="",
-                done=job.done + len(group),
-                added=job.added + report.added,
-                updated=job.updated + report.updated,
-                unchanged=job.unchanged + report.unchanged,
-                removed=job.removed + report.removed,
-                index_version=report.version,
-            ),
+        job = replace(
+            job,
+            attempts=0,
+            waits_for="",
+            done=job.done + len(group),
+            added=job.added + report.added,
+            updated=job.updated + report.updated,
+            unchanged=job.unchanged + report.unchanged,
+            removed=job.removed + report.removed,
+            index_version=report.version,
         )
-
-    async def _save(self, writer: CollectionWriter, job: Job) -> Job:
-        await writer.off_loop(lambda: writer.jobs.save(job))
+        await self._save(writer, job)
         return job
 
-    def _groups(self, passages: Iterator[Passage]) -> Iterator[list[Passage]]:
-        """Group passages by `group_passages`, without splitting documents."""
-        group: list[Passage] = []
-        for passage in passages:
-            full = len(group) >= self._settings.group_passages
-            if full and passage.document != group[-1].document:
-                yield group
-                group = []
-            group.append(passage)
-        if group:
-            yield group
-
-
-@contextmanager
-def _problem() -> Iterator[None]:
-    """Turn an `OSError` of the jobs' database into a problem 503."""
-    try:
-        yield
-    except OSError as error:
-        raise Problem(
-            503,
-            "jobs-unavailable",
-            f"The jobs cannot be read or written now: {reason_of(error)}. Ask again later; /ready "
-            "and the log of the server say more.",
-            retry_after=30,
-        ) from error
+    async def _save(self, writer: CollectionWriter, job: Job) -> None:
+        await writer.off_loop(partial(writer.jobs.save, job))

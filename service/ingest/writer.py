@@ -30,8 +30,7 @@ from wye.featurizer.types import Steps
 from wye.service.batching import Batcher, unless_gone
 from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, Room, closing, not_writable, reason_of
-from wye.service.ingest.job import Job
-from wye.service.ingest.jobs import JobStore
+from wye.service.ingest.jobs import Job, JobStore
 from wye.service.refresh import Refresher
 from wye.service.search import Collection
 from wye.service.settings import ServiceSettings
@@ -131,14 +130,14 @@ class CollectionWriter:
         async with self._change("write"):
             analysed = self.analyse(first, self._stopping.is_set)
             index, analyser = await unless_gone(gone(), analysed)
-
-            def write() -> IngestReport:
-                self._leave_jobs_alone(documents)
-                return self._ingest(index, first, analyser, len(first))
-
-            report = await self._in_turn(write)
+            report = await self.commit(
+                index,
+                first,
+                analyser,
+                lambda: self._refuse_documents_of_jobs(documents),
+                self._settings.wait_seconds,
+            )
         self._metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
-        self._metrics.wrote(self.collection.name, report)
         return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
@@ -155,11 +154,12 @@ class CollectionWriter:
 
         def work() -> tuple[list[str], int]:
             chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
-            self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks}, removal.filter)
+            documents = {*removal.documents, *removal.ids, *chunks}
+            self._refuse_documents_of_jobs(documents, removal.filter)
             return remove(self.collection.session.folder, removal)
 
         async with self._change("delete"):
-            ids, version = await self._in_turn(work)
+            ids, version = await self._in_turn(work, self._settings.wait_seconds)
         self._metrics.passages.labels(self.collection.name, "deleted").inc(len(ids))
         return ids, version
 
@@ -192,42 +192,40 @@ class CollectionWriter:
         await analyser.prepare(new)
         return index, analyser
 
-    async def write_group(
-        self, index: PassageStore, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
-    ) -> IngestReport:
-        """Write a part of a job when it is its turn.
-
-        Raises:
-            StoppedError: The work was told to stop.
-            IndexLockedError: Another process is writing.
-        """
-
-        def work() -> IngestReport:
-            analyser.check()
-            return self._ingest(index, passages, analyser, self._settings.group_passages)
-
-        async with self._turn:
-            started = perf_counter()
-            report = await self.off_loop(work)
-        self._committed(started)
-        self._metrics.wrote(self.collection.name, report)
-        return report
-
-    def _ingest(
+    async def commit(
         self,
         index: PassageStore,
         passages: Sequence[Passage],
         analyser: "InterleavedAnalyser",
-        batch: int,
+        check: Callable[[], None],
+        patience: float | None,
     ) -> IngestReport:
-        return ingest(
-            index,
-            passages,
-            analyser,
-            batch_passages=batch,
-            entity_vectors=self._entity_vectors,
-            corpus=self.collection.session.snapshot.corpus,
-        )
+        """Write analysed passages in one commit when it is their turn.
+
+        Args:
+            index: As `analyse` returned it, like `analyser`.
+            check: Called in their turn; an error of it keeps them from being written.
+            patience: Seconds to wait for another process that is writing; None for a job, which
+                asks again.
+
+        Raises:
+            IndexLockedError: Another process is writing.
+        """
+
+        def work() -> IngestReport:
+            check()
+            return ingest(
+                index,
+                passages,
+                analyser,
+                batch_passages=len(passages),
+                entity_vectors=self._entity_vectors,
+                corpus=self.collection.session.snapshot.corpus,
+            )
+
+        report = await self._in_turn(work, patience)
+        self._metrics.wrote(self.collection.name, report)
+        return report
 
     def reason_of(self, error: Exception) -> str:
         """An error's reason for readers, with the collection's name instead of its folder."""
@@ -278,32 +276,30 @@ class CollectionWriter:
         except StoppedError:
             raise closing() from None
 
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        """Run a change when it is its turn and no other process writes."""
-        queued = perf_counter()
+    async def _in_turn(self, work: Callable[[], T], patience: float | None) -> T:
+        """Run a change when it is its turn and no other process writes; see `commit`."""
+        name, queued = self.collection.name, perf_counter()
         async with self._turn:
-            patience = monotonic() + self._settings.wait_seconds
+            until = monotonic() + (patience or 0.0)
             while True:
                 started = perf_counter()
                 try:
-                    done = await self.off_loop(work)
-                    waited = self._metrics.change_wait_seconds.labels(self.collection.name)
-                    waited.observe(started - queued)
-                    self._committed(started)
+                    result = await self.off_loop(work)
                     break
                 except IndexLockedError:
-                    if monotonic() > patience:
+                    if monotonic() >= until:
                         raise
                 await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+            if patience is not None:
+                self._metrics.change_wait_seconds.labels(name).observe(started - queued)
+            self._metrics.commit_seconds.labels(name).observe(perf_counter() - started)
+            self._refresher.written()
             await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
-            return done
+            return result
 
-    def _committed(self, started: float) -> None:
-        spent = perf_counter() - started
-        self._metrics.commit_seconds.labels(self.collection.name).observe(spent)
-        self._refresher.written()
-
-    def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
+    def _refuse_documents_of_jobs(
+        self, documents: Iterable[str], filter_: object | None = None
+    ) -> None:
         """Refuse a change that an unfinished job would undo."""
         match = self.jobs.writing(documents)
         if match is None and filter_ is not None:

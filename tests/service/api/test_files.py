@@ -19,7 +19,7 @@ from wye.backends.documents import HeadedDocument, document_of
 from wye.service.collections import IndexCollection
 from wye.service.http.auth import Scope, new_key
 from wye.service.ingest import bodies
-from wye.service.ingest.job import State
+from wye.service.ingest.jobs import State
 from wye.service.ingest.staged import MOST_FILES
 from wye.service.settings import ServeSettings
 

@@ -28,20 +28,18 @@ from wye.backends.store.ingest import ingest
 from wye.backends.store.writer import Writer
 from wye.router.session import Session
 from wye.service.app import build
-from wye.service.ingest.job import Job, State
-from wye.service.ingest.job_database import JobDatabase
 from wye.service.ingest.job_runner import JobRunner
-from wye.service.ingest.jobs import JobStore
+from wye.service.ingest.jobs import Job, JobStore, State
 from wye.service.ingest.writer import CollectionWriter
 from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 STEPS: tuple[tuple[Any, str], ...] = (
-    (JobDatabase, "claim"),
-    (JobDatabase, "rows"),
-    (JobDatabase, "change"),
+    (JobStore, "claim"),
+    (JobStore, "rows"),
+    (JobStore, "transaction"),
     (JobStore, "save"),
     (CollectionWriter, "analyse"),
-    (CollectionWriter, "write_group"),
+    (CollectionWriter, "commit"),
     (PassageStore, "open"),
     (Session, "passages"),
     (HashAnalyser, "analyse_in_steps"),
@@ -141,13 +139,13 @@ def state_of(folder: Path, job: str) -> str:
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Open it to have jobs run."""
     gate = threading.Event()
-    work_off = JobRunner._work_off
+    run_jobs = JobRunner._run_jobs
 
     async def wait(self: JobRunner, writer: CollectionWriter) -> None:
         if gate.is_set():
-            await work_off(self, writer)
+            await run_jobs(self, writer)
 
-    monkeypatch.setattr(JobRunner, "_work_off", wait)
+    monkeypatch.setattr(JobRunner, "_run_jobs", wait)
     return gate
 
 
@@ -256,10 +254,10 @@ def test_a_job_that_pauses_can_be_cancelled(
     """Also if the disk was too full to store that it was put back."""
     save = JobStore.save
 
-    def refuse(self: JobStore, job: Job, more: str = "") -> None:
+    def refuse(self: JobStore, job: Job) -> None:
         if job.state == State.QUEUED and job.waits_for:
             raise KINDS["disk full"]()
-        save(self, job, more)
+        save(self, job)
 
     full("Town3.")
     with monkeypatch.context() as patched:

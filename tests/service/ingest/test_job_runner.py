@@ -27,7 +27,6 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.router.session import Session
 from wye.service.doctor import examine
-from wye.service.ingest.job_database import insert_passages
 from wye.service.ingest.jobs import JobStore
 from wye.service.settings import ServeSettings, ServiceSettings
 
@@ -259,12 +258,12 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Pa
 
 def test_an_upload_that_a_killed_process_left_is_deleted(start: Serve, folder: Path) -> None:
     with closing(JobStore(folder, "default")) as store:
-        with store.change() as database:
-            database.execute("INSERT INTO jobs (id) VALUES ('job-00000000000000aaaaaa')")
-            insert_passages(database, "job-00000000000000aaaaaa", enumerate(BRIDGES))
+        store.submit(BRIDGES)
+        with store.transaction() as database:  # as if it was killed before it accepted them
+            database.execute("UPDATE passages SET job = 'job-00000000000000aaaaaa'")
+            database.execute("DELETE FROM jobs")
         start()
         until(lambda: store.rows("SELECT count(*) FROM passages") == [(0,)])
-        until(lambda: not store.rows("SELECT * FROM jobs"))
 
 
 def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_models(
@@ -351,7 +350,7 @@ def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder
 def test_a_database_that_somebody_locks_is_waited_for(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wye.service.ingest.job_database._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("wye.service.ingest.jobs._PATIENCE_SECONDS", 0.2)
     (folder / "jobs").mkdir(exist_ok=True)
     goes_on(client)
     with closing(sqlite3.connect(folder / "jobs" / "jobs.sqlite3")) as database:
