@@ -1,21 +1,43 @@
-"""OpenAI's files: uploads that can become documents."""
+"""OpenAI's files: uploads that can become documents, on the disk beside an index.
+
+Every file is complete: its content is on the disk before the entry that names it, and the entry
+before the reply. A file belongs to the key that sent it, and is deleted by age.
+"""
 
 import asyncio
-from typing import Annotated, Any, Literal
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, cast, get_args
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
+from fastapi import Path as PathParameter
 from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
+from wye.backends.files import sync, write_atomically
 from wye.backends.sources import ROWS, SUFFIXES
-from wye.service.http.auth import ASKING, READ, WRITE
-from wye.service.http.problems import Problem
+from wye.service.http.auth import ASKING, READ, WRITE, Key
+from wye.service.http.problems import Problem, not_writable
 from wye.service.ingest.bodies import base_name, form_of, suffix_of
-from wye.service.ingest.staged import StagedFile, StagedFiles
 from wye.service.service import Served, Service
+from wye.service.settings import DocumentSettings
 
 Purpose = Literal["assistants", "user_data"]
+PURPOSES = get_args(Purpose)
+Entry = TypeVar("Entry", bound=BaseModel)
+
+FOLDER = "files"
+MOST_FILES = 256
+# A key may keep as many bytes as so many uploads of the greatest length.
+_UPLOADS = 4
+_SPARE_SECONDS = 3_600
+_ID = re.compile(r"file-[0-9a-f]{24}")
 
 
 class FileObject(BaseModel):
@@ -29,6 +51,19 @@ class FileObject(BaseModel):
     filename: str
     purpose: Purpose
     status: Literal["processed"] = "processed"
+
+
+class Attachment(BaseModel):
+    """The result of attaching a file to a collection as a document.
+
+    Attributes:
+        job: The job that writes it; "" if it was written at once.
+        error: Why it cannot be a document, or "".
+    """
+
+    attributes: dict[str, str | float | bool]
+    job: str = ""
+    error: str = ""
 
 
 class FileList(BaseModel):
@@ -50,11 +85,10 @@ class FileDeleted(BaseModel):
 
 
 ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
-PURPOSES = ("assistants", "user_data")
 
 router = APIRouter(prefix="/v1/files", tags=["openai"])
 
-Id = Annotated[str, Path(max_length=64)]
+Id = Annotated[str, PathParameter(max_length=64)]
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -112,8 +146,8 @@ async def create(request: Request, service: Served) -> FileObject:
                     "it to /v1/documents.",
                 )
             size = upload.size or 0
-            add = asyncio.to_thread(staged.add, name, purpose, upload.file, size)
-            return _value(staged, await add)
+            kind = cast("Purpose", purpose)
+            return await asyncio.to_thread(staged.add, name, kind, upload.file, size)
 
 
 @router.get("", dependencies=READ, summary="List files", operation_id="list_files")
@@ -125,14 +159,13 @@ async def listed(
     purpose: Purpose | None = None,
 ) -> FileList:
     """Lists the files that the asking key uploaded, by default the newest first."""
-    staged = staged_files(service)
-    files = await asyncio.to_thread(staged.files)
+    files = await asyncio.to_thread(staged_files(service).files)
     files = [file for file in files if purpose in (None, file.purpose)]
     if order == "desc":
         files.reverse()
     ids = [file.id for file in files]
     start = ids.index(after) + 1 if after in ids else 0
-    page = [_value(staged, file) for file in files[start : start + limit]]
+    page = files[start : start + limit]
     return FileList(
         data=page,
         has_more=start + limit < len(files),
@@ -144,8 +177,7 @@ async def listed(
 @router.get("/{file}", dependencies=READ, summary="Describe a file", operation_id="retrieve_file")
 async def retrieve(file: Id, service: Served) -> FileObject:
     """Describes an uploaded file."""
-    staged = staged_files(service)
-    return _value(staged, await file_of(staged, file))
+    return await file_of(staged_files(service), file)
 
 
 @router.get(
@@ -161,7 +193,7 @@ async def content(file: Id, service: Served) -> FileResponse:
     staged = staged_files(service)
     stored = await file_of(staged, file)
     return FileResponse(
-        staged.content(stored), media_type="application/octet-stream", filename=stored.name
+        staged.content(stored), media_type="application/octet-stream", filename=stored.filename
     )
 
 
@@ -173,13 +205,118 @@ async def delete(file: Id, service: Served) -> FileDeleted:
     return FileDeleted(id=file)
 
 
+class StagedFiles:
+    """The uploads of one key; all methods block on the disk.
+
+    Those that write raise a `Problem` 503 if the disk cannot be written.
+    """
+
+    def __init__(self, index: Path, key: Key, settings: DocumentSettings) -> None:
+        """Keep the folder of an index; nothing is created before the first file."""
+        self._all = index / FOLDER
+        self._folder = self._all / (key.digest[:32] or "anybody")
+        self._settings = settings
+
+    def add(self, name: str, purpose: Purpose, content: BinaryIO, size: int) -> FileObject:
+        """Store a file; it is on the disk when this returns.
+
+        Raises:
+            Problem: 422 if the key has too many files or bytes.
+        """
+        self._sweep()
+        stored = self.files()
+        most = _UPLOADS * self._settings.upload_bytes
+        if len(stored) >= MOST_FILES or sum(file.bytes for file in stored) + size > most:
+            raise Problem(
+                422,
+                "too-many-files",
+                f"A key can keep {MOST_FILES} uploaded files and {most:,} bytes. Delete some; "
+                "documents that were made from them stay.",
+            )
+        now = time.time()
+        file = FileObject(
+            id=f"file-{int(now * 1e6):014x}{secrets.token_hex(5)}",  # sorts by time
+            bytes=size,
+            created_at=int(now),
+            expires_at=int(now) + int(self._settings.keep_seconds),
+            filename=name,
+            purpose=purpose,
+        )
+        with _writing():
+            if not self._folder.exists():
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sync(self._all)
+                sync(self._all.parent)
+            with write_atomically(self.content(file)) as target:
+                shutil.copyfileobj(content, target)
+        self._write(f"{file.id}.json", file)
+        return file
+
+    def files(self) -> list[FileObject]:
+        """All files, oldest first."""
+        paths = sorted(self._folder.glob("file-*.json"))
+        return [file for path in paths if (file := self.file(path.stem))]
+
+    def file(self, id_: str) -> FileObject | None:
+        """A file by id; None if there is none, it has expired, or its content is incomplete."""
+        file = self._read(id_, "json", FileObject)
+        if file is None or time.time() >= file.expires_at:
+            return None
+        with suppress(FileNotFoundError):
+            return file if self.content(file).stat().st_size == file.bytes else None
+        return None
+
+    def content(self, file: FileObject) -> Path:
+        """Path of a file's bytes."""
+        return self._folder / f"{file.id}.content"
+
+    def delete(self, file: FileObject) -> None:
+        """Delete a file; documents made of it stay."""
+        with _writing():
+            for path in (self._folder / f"{file.id}.json", self.content(file)):
+                path.unlink(missing_ok=True)
+
+    def attach(self, id_: str, store: str, attachment: Attachment) -> None:
+        """Store the result of attaching a file."""
+        self._write(f"{id_}.{store}.attached", attachment)
+
+    def attachment(self, id_: str, store: str) -> Attachment | None:
+        """The result of attaching a file; None if unknown."""
+        return self._read(id_, f"{store}.attached", Attachment)
+
+    def detach(self, id_: str, store: str) -> None:
+        """Delete the result of attaching a file; an id that is no upload's is ignored."""
+        if _ID.fullmatch(id_):
+            with _writing():
+                (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
+
+    def _write(self, name: str, entry: BaseModel) -> None:
+        with _writing(), write_atomically(self._folder / name) as file:
+            file.write(entry.model_dump_json().encode())
+
+    def _read(self, id_: str, suffix: str, kind: type[Entry]) -> Entry | None:
+        with suppress(FileNotFoundError, ValueError):
+            if _ID.fullmatch(id_):
+                path = self._folder / f"{id_}.{suffix}"
+                return kind.model_validate_json(path.read_bytes())
+        return None
+
+    def _sweep(self) -> None:
+        """Delete expired files of all keys."""
+        before = time.time() - self._settings.keep_seconds - _SPARE_SECONDS
+        for path in self._all.glob("*/*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    path.unlink()
+
+
 def staged_files(service: Service) -> StagedFiles:
     """The uploads of the asking key, stored beside the first index that it may see."""
     folder = service.collection(None).session.folder
     return StagedFiles(folder, ASKING.get(), service.settings.documents)
 
 
-async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
+async def file_of(staged: StagedFiles, id_: str) -> FileObject:
     """An upload of the key by id, or a `Problem` 404."""
     stored = await asyncio.to_thread(staged.file, id_)
     if stored is None:
@@ -191,12 +328,10 @@ async def file_of(staged: StagedFiles, id_: str) -> StagedFile:
     return stored
 
 
-def _value(staged: StagedFiles, file: StagedFile) -> FileObject:
-    return FileObject(
-        id=file.id,
-        bytes=file.bytes,
-        created_at=file.created,
-        expires_at=staged.expires(file),
-        filename=file.name,
-        purpose=file.purpose,  # type: ignore[arg-type]
-    )
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn an `OSError` into a problem that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise not_writable("No file can be kept here", error) from error

@@ -14,13 +14,12 @@ from wye.backends.store.documents import Removal, StoredDocument
 from wye.backends.types import Metadata, Passage
 from wye.service.api.common import Strict
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
-from wye.service.api.files import file_of, staged_files
+from wye.service.api.files import Attachment, FileObject, StagedFiles, file_of, staged_files
 from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attributes_of
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, read_file, with_metadata
 from wye.service.ingest.jobs import Job, State
-from wye.service.ingest.staged import Attachment, StagedFile, StagedFiles
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
 from wye.service.service import Served, Service, gone
@@ -180,19 +179,19 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
     staged, writer = staged_files(service), service.writers[target.name]
     metadata = clean_metadata(body.attributes)
     file = await file_of(staged, body.file_id)
-    attachment = Attachment(body.attributes or {})
+    attachment = Attachment(attributes=body.attributes or {})
     outcome: Job | WriteResult | None = None
     try:
         passages = await _passages(service, staged, file, metadata)
     except Problem as problem:
         if problem.status != 422:
             raise
-        attachment = replace(attachment, error=problem.detail)
+        attachment.error = problem.detail
     else:
         outcome = await writer.store(iter(passages), partial(gone, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
-        attachment = replace(attachment, job=outcome.id)
+        attachment.job = outcome.id
     await asyncio.to_thread(staged.attach, file.id, target.name, attachment)
     if isinstance(outcome, WriteResult):
         await service.refresher.catch_up(target, outcome.report.version)
@@ -200,10 +199,10 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
 
 
 async def _passages(
-    service: Service, staged: StagedFiles, file: StagedFile, metadata: Metadata
+    service: Service, staged: StagedFiles, file: FileObject, metadata: Metadata
 ) -> list[Passage]:
     """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    read = await read_file(staged.content(file), file.name, service.sandbox)
+    read = await read_file(staged.content(file), file.filename, service.sandbox)
 
     def work() -> list[Passage]:
         (whole,) = read
@@ -235,7 +234,7 @@ async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
         status=status,
         usage_bytes=0,
         vector_store_id=target.name,
-        attributes=dict(known.attributes),
+        attributes=known.attributes,
         last_error=failed,
     )
 

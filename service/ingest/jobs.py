@@ -284,11 +284,12 @@ class JobStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction, which is on the disk when the block ends without error."""
-        with self._open() as database, database:
-            database.execute("BEGIN IMMEDIATE")
-            yield database
-        if self._file() != self._opened:
-            raise OSError(f"{DATABASE} was set aside by another process")
+        with self._open() as database:
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+            if self._file() != self._opened:
+                raise OSError(f"{DATABASE} was set aside by another process")
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""

@@ -16,11 +16,11 @@ from starlette.testclient import TestClient
 from tests.live import Live
 from tests.service.fakes import Serve
 from wye.backends.documents import HeadedDocument, document_of
+from wye.service.api.files import MOST_FILES
 from wye.service.collections import IndexCollection
 from wye.service.http.auth import Scope, new_key
 from wye.service.ingest import bodies
 from wye.service.ingest.jobs import State
-from wye.service.ingest.staged import MOST_FILES
 from wye.service.settings import ServeSettings
 
 NOTES = b"# The Iron Bridge\n\nThomas Pritchard designed the Iron Bridge. It was cast in 1779.\n"
