@@ -106,7 +106,7 @@ class Service:
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
-        self.sandbox = FileReader(settings.documents.limits)
+        self.reader = FileReader(settings.documents.limits)
         self.reranks = Room(
             RERANKS,
             f"{RERANKS} requests to rerank are being processed, which is the limit. Try again.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -110,7 +110,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COLUMNS = ("_id", "id", "title", "text", "metadata")
 
 
-def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Number, from 1, and content of each line that is not blank.
 
     Raises:
@@ -123,7 +123,7 @@ def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def read_lines(
-    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+    file: Iterable[bytes], on_bad: OnBad, once: Callable[[Passage], Passage]
 ) -> Iterator[Passage]:
     """One document per line of JSON.
 
@@ -141,7 +141,7 @@ def read_lines(
 
 
 def read_parquet(
-    file: BinaryIO, on_bad: OnBad, once: Callable[[Passage], Passage]
+    file: Iterable[bytes], on_bad: OnBad, once: Callable[[Passage], Passage]
 ) -> Iterator[Passage]:
     """One document per row; arguments as of `read_lines`.
 

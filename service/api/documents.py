@@ -229,7 +229,7 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.sandbox, service.uploads) as sent:
+    async with documents_of(request, settings, service.reader, service.uploads) as sent:
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
         done = await service.writers[target.name].store(passages, partial(gone, request))

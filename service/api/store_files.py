@@ -18,7 +18,7 @@ from wye.service.api.files import Attachment, FileObject, StagedFiles, file_of, 
 from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attributes_of
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import cut, read_file, with_metadata
+from wye.service.ingest.bodies import cut, with_metadata
 from wye.service.ingest.jobs import Job, State
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
@@ -202,7 +202,7 @@ async def _passages(
     service: Service, staged: StagedFiles, file: FileObject, metadata: Metadata
 ) -> list[Passage]:
     """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    read = await read_file(staged.content(file), file.filename, service.sandbox)
+    read = await service.reader.read(staged.content(file), file.filename)
 
     def work() -> list[Passage]:
         (whole,) = read

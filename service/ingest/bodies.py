@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -137,7 +136,7 @@ def suffix_of(name: str) -> str:
 
 
 class FileReader:
-    """Reads uploaded files in processes with limits."""
+    """Reads uploaded files; all but text and lines in processes with limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -146,20 +145,31 @@ class FileReader:
             _AT_ONCE + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
 
-    async def read(self, path: Path, suffix: str, name: str) -> Iterator[Draft]:
-        """Read a file's documents with `wye.backends.readers.sandbox.Sandbox.read`.
+    async def read(self, path: Path, name: str) -> Iterator[Passage]:
+        """Read the documents in a file; one that is a single document has the file's name as id.
+
+        Consume them in another thread: a document is cleaned when it is reached.
 
         Raises:
-            Problem: 422 if the file cannot be read, 503 if too many files wait.
+            Problem: 422 if the file cannot be read, for bad text, a bad line or row not before that
+                is reached; 503 if too many files wait.
         """
+        suffix = suffix_of(name)
+        if suffix in LINES:
+            return _lines(path, name)
+        if not path.stat().st_size:
+            raise bad_file(name, "is empty")
+        if suffix == TEXT:
+            return _text(path, name)
         try:
             with self._room.taken():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
                     with Sandbox(self._limits) as sandbox, path.open("rb") as file:
-                        return await asyncio.to_thread(sandbox.read, file, suffix)
+                        drafts = await asyncio.to_thread(sandbox.read, file, suffix)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
+        return _drafted(drafts, name)
 
 
 def bad_file(name: str, reason: str) -> Problem:
@@ -167,45 +177,36 @@ def bad_file(name: str, reason: str) -> Problem:
     return Problem(422, "bad-file", f"'{name:.80}' {reason}.")
 
 
-async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passage]:
-    """Read the documents in a file of any kind; a file that is one document has its name as id.
-
-    Consume them in another thread: a document is cleaned when it is reached.
-
-    Raises:
-        Problem: 422 if it cannot be read; for a bad line or row, not before that is reached.
-    """
-    suffix = suffix_of(name)
-    if not path.stat().st_size:
-        raise bad_file(name, "is empty")
-    if suffix in LINES:
-        return await asyncio.to_thread(_lines, path, name)
-    if suffix != TEXT:
-        return _passages(await reader.read(path, suffix, name), name)
+def _text(path: Path, name: str) -> Iterator[Passage]:
+    """The only document of a text file."""
     try:
-        return [await asyncio.to_thread(lambda: text_document(name, path.read_bytes()))]
+        yield text_document(name, path.read_bytes())
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
 
-def _passages(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
+def _drafted(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
+    """The documents that a reader of files drafted."""
+    row = ""
     try:
         for draft in drafts:
-            try:
-                yield document_of(draft, name)
-            except SourceError as error:
-                at = f"cannot be read: row {draft.line}: " if draft.line else ""
-                raise bad_file(name, f"{at}{error}") from error
+            row = f"cannot be read: row {draft.line}: " if draft.line else ""
+            yield document_of(draft, name)
+    except SourceError as error:
+        raise bad_file(name, f"{row}{error}") from error
     except BadFileError as error:
         raise bad_file(name, str(error)) from error
 
 
 def _lines(path: Path, name: str) -> Iterator[Passage]:
+    """The documents of a file with a JSON object on each line."""
+
     def refuse(bad: BadLine) -> None:
         raise bad_file(name, f"cannot be read: line {bad.line}: {bad.reason}")
 
-    number = 0
-    with path.open("rb") as file:
+    def bounded() -> Iterator[bytes]:
+        """The lines, each of which may be parsed."""
+        number = 0
         while line := file.readline(_LONGEST_LINE + 1):
             number += 1
             if len(line) > _LONGEST_LINE:
@@ -216,14 +217,12 @@ def _lines(path: Path, name: str) -> Iterator[Passage]:
                 raise bad_file(
                     name, f"cannot be read: line {number} has more than {MOST_VALUES:,} values"
                 )
-    if not number:
-        raise bad_file(name, "is empty")
+            yield line
 
-    def documents() -> Iterator[Passage]:
-        with path.open("rb") as file:
-            yield from read_lines(file, refuse, partial(Ids().once, source=name))
-
-    return documents()
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            raise bad_file(name, "is empty")
+        yield from read_lines(bounded(), refuse, partial(Ids().once, source=name))
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -237,7 +236,7 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentDocuments:
     """A request's documents, which can be read only while it is open, and its parameters."""
 
     documents: Iterable[Passage]
@@ -274,7 +273,7 @@ class UploadSpace:
 @asynccontextmanager
 async def documents_of(
     request: Request, settings: DocumentSettings, reader: FileReader, space: UploadSpace
-) -> AsyncIterator[Sent]:
+) -> AsyncIterator[SentDocuments]:
     """Read the documents of a body of any kind; its temporary files go at the end of the block.
 
     Raises:
@@ -293,7 +292,7 @@ async def documents_of(
                 with path.open("wb") as file:
                     async for block in request.stream():
                         file.write(block)
-                sent = Sent(_lines(path, "The body"))
+                sent = SentDocuments(_lines(path, "The body"))
             elif kind == "multipart/form-data":
                 folder = stack.enter_context(space.taken(request, 2))
                 async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
@@ -320,17 +319,17 @@ def passage_of(id_: str, body: DocumentBody) -> Passage:
         raise Problem(422, "bad-document", f"Document '{id_:.80}': {error}.") from error
 
 
-async def _json(request: Request) -> Sent:
+async def _json(request: Request) -> SentDocuments:
     try:
-        wanted = DocumentsRequest.model_validate_json(await request.body())
+        body = DocumentsRequest.model_validate_json(await request.body())
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
-    passages = (passage_of(value.id, value) for value in wanted.values())
-    return Sent(passages, wanted.collection, wanted.chunk_words)
+    passages = (passage_of(value.id, value) for value in body.values())
+    return SentDocuments(passages, body.collection, body.chunk_words)
 
 
-async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> Sent:
+async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> SentDocuments:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     if unknown := sorted({*fields} - {*_FIELDS}):
         raise Problem(
@@ -342,47 +341,40 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     metadata = _metadata(fields.get("metadata", "{}"))
     names = [base_name(upload.filename) for upload in uploads]
     id_ = fields.get("id")
-    if id_ is not None and (len(names) > 1 or suffix_of(names[0]) in ROWS):
-        raise Problem(422, "form", "`id` is for a single file that is one document.")
-    streams: list[Iterable[Passage]] = []
-    ids = Ids()
+    if id_ is not None:
+        if len(names) > 1 or suffix_of(names[0]) in ROWS:
+            raise Problem(422, "form", "`id` is for a single file that is one document.")
+        try:
+            id_ = parse_record({"id": id_, "text": "any"}).id
+        except SourceError as error:
+            raise bad_file(names[0], f"cannot be stored under that id: {error}") from error
+    files: list[tuple[str, Iterator[Passage]]] = []
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
         if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
             raise bad_file(name, f"has more than {characters:,} characters; split it")
         # Never under its own name, which the client chose.
         path = folder / str(number)
         await asyncio.to_thread(_copy, upload.file, path)
-        documents = await read_file(path, name, reader)
-        if id_ is not None:
-            documents = map(partial(_renamed, id_), documents)
-        streams.append(_once(documents, name, ids))
-    return Sent(
-        (with_metadata(document, metadata) for document in chain.from_iterable(streams)),
-        fields.get("collection"),
-        _chunk_words(fields.get("chunk_words")),
-    )
+        files.append((name, await reader.read(path, name)))
+
+    def documents() -> Iterator[Passage]:
+        ids = Ids()
+        for name, stream in files:
+            for document in stream:
+                named = document if id_ is None else replace(document, id=id_, document=id_)
+                try:
+                    ids.claim(named.id, name)
+                except SourceError as error:
+                    raise bad_file(name, f"cannot be stored: {error}") from error
+                yield with_metadata(named, metadata)
+
+    chunk_words = _chunk_words(fields.get("chunk_words"))
+    return SentDocuments(documents(), fields.get("collection"), chunk_words)
 
 
 def _copy(source: BinaryIO, path: Path) -> None:
     with path.open("wb") as file:
         shutil.copyfileobj(source, file)
-
-
-def _once(documents: Iterable[Passage], name: str, ids: Ids) -> Iterator[Passage]:
-    """The documents of a file; one whose id a document of another file has is refused."""
-    for document in documents:
-        try:
-            yield ids.once(document, name)
-        except SourceError as error:
-            raise bad_file(name, f"cannot be stored: {error}") from error
-
-
-def _renamed(id_: str, document: Passage) -> Passage:
-    try:
-        checked = parse_record({"id": id_, "text": document.text}).id
-    except SourceError as error:
-        raise bad_file(document.id, f"cannot be stored under that id: {error}") from error
-    return replace(document, id=checked, document=checked)
 
 
 def _metadata(text: str) -> Mapping[str, object]:
@@ -419,14 +411,14 @@ def cut(
         Problem: 422 for a document that is too long, comes twice or cannot be stored.
     """
     characters = settings.characters
-    met: set[str] = set()
+    ids: set[str] = set()
     try:
         for document in documents:
             if len(document.id) > LONGEST_ID:
                 raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
-            if document.id in met:
+            if document.id in ids:
                 raise _refused(document, "occurs twice in the request; send it once")
-            met.add(document.id)
+            ids.add(document.id)
             if len(document.text) > characters:
                 raise _refused(
                     document,
