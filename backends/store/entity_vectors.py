@@ -23,7 +23,7 @@ from wye.backends.store.schema import (
     vector_array,
     version_of,
 )
-from wye.backends.store.versions import check_sizes, read_record, reading, sizes_of
+from wye.backends.store.versions import check_files, read_record, reading, sizes_of
 from wye.backends.types import Float32, Int32
 
 FOLDER = "entities.lance"
@@ -121,6 +121,6 @@ def open_surfaces(folder: Path) -> lance.LanceDataset:
         dataset = lance.dataset(folder / FOLDER)
         if dataset.version < newest:
             raise IndexDamagedError(f"{FOLDER} lacks version {newest}")
-        check_sizes(folder / FOLDER, sizes_of(dataset))
+        check_files(folder / FOLDER, sizes_of(dataset))
         dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
     return dataset

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
@@ -32,25 +32,25 @@ from wye.backends.store.schema import (
     version_of,
 )
 from wye.backends.store.versions import (
+    HINT,
     PASSAGES,
+    RECORD,
     VERSIONS,
     FoundVersion,
     Mark,
     Record,
+    Survey,
     aside_folder,
-    check_sizes,
+    check_files,
     damaged,
     digest_of,
     flush,
     manifest_name,
     newest_mark,
-    newest_whole,
-    open_whole,
     read_record,
     reading,
     set_aside,
     sizes_of,
-    why_changed,
 )
 from wye.backends.store.writer import LOCK, NOTE, Writer, writer_lock
 
@@ -137,7 +137,7 @@ class PassageStore:
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        newest = newest_whole(folder, lambda n: lance.dataset(folder / PASSAGES, version=n))
+        newest = Survey(folder, partial(lance.dataset, folder / PASSAGES)).newest_whole()
         _check_version(folder, newest.dataset.schema)
         index = cls(folder, newest.dataset, newest.mark, newest.fault)
         if fingerprint is not None:
@@ -201,14 +201,15 @@ class PassageStore:
         """Whether no version was added or removed since the last refresh."""
         return self._mark is not None and self._mark == newest_mark(self.path)
 
-    def check_files(self) -> None:
-        """Check that the current version's files exist at their full length.
+    def check_files(self, digests: Mapping[str, str] | None = None) -> None:
+        """Check the lengths of the current version's files, and their digests if given.
 
         Raises:
-            IndexDamagedError: Names one that does not.
+            IndexDamagedError: Names a file that is not as it was.
         """
+        manifest = {manifest_name(self.version): None} if digests is not None else {}
         try:
-            check_sizes(self.path / PASSAGES, self._sizes)
+            check_files(self.path / PASSAGES, {**manifest, **self._sizes}, digests)
         except IndexDamagedError as error:
             raise damaged(self.path, str(error)) from None
 
@@ -220,10 +221,7 @@ class PassageStore:
         """
         if self.fault:
             raise IndexDamagedError(self.fault)
-        record = read_record(self.path)
-        for name in (manifest_name(self.version), *self._sizes):
-            if why := why_changed(self.path, name, record):
-                raise damaged(self.path, why)
+        self.check_files(read_record(self.path).digests)
 
     @cached_property
     def _sizes(self) -> dict[str, int | None]:
@@ -231,7 +229,7 @@ class PassageStore:
             return sizes_of(self._dataset)
 
     def _find(self) -> FoundVersion:
-        newest = newest_whole(self.path, self._dataset.checkout_version)
+        newest = Survey(self.path, self._dataset.checkout_version).newest_whole()
         if fingerprint_of(newest.dataset.schema) != self.fingerprint:
             raise IndexMismatchError(
                 f"Index {self.path} was made again with another analyser since it was opened. Open "
@@ -270,8 +268,10 @@ class PassageStore:
         """
         if version == self.version:
             return self._dataset
-        open_ = self._dataset.checkout_version
-        return open_whole(self.path, version, read_record(self.path), open_)
+        found = Survey(self.path, self._dataset.checkout_version).examine(version)
+        if found.dataset is None or found.fault:
+            raise IndexDamagedError(found.fault)
+        return found.dataset
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
@@ -294,19 +294,10 @@ class PassageStore:
 
 
 def _has_versions(folder: Path) -> bool:
-    """Whether a folder has a completed commit.
-
-    Raises:
-        IndexDamagedError: It had one, but all versions are gone.
-    """
-    if any((folder / PASSAGES / VERSIONS).glob("*.manifest")):
-        return True
-    try:
-        if not read_record(folder).version:
-            return False
-    except IndexDamagedError as error:
-        raise damaged(folder, str(error)) from None
-    raise damaged(folder, f"{VERSIONS} contains no version")
+    """Whether a folder has a completed commit, or had one."""
+    passages = folder / PASSAGES
+    names = (*(passages / VERSIONS).glob("*.manifest"), passages / RECORD, passages / HINT)
+    return any(path.exists() for path in names)
 
 
 def _refuse_foreign(folder: Path) -> None:

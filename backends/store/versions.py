@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from errno import EIO
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 
 import lance
@@ -25,38 +26,54 @@ from wye.backends.files import sync, write_atomically
 
 PASSAGES = "passages.lance"
 RECORD = "commits.json"
-ASIDE = "damaged"
 VERSIONS = "_versions"
-_HINT = f"{VERSIONS}/latest_version_hint.json"
-_NAMES = ("data", "_deletions", VERSIONS, "")
+HINT = f"{VERSIONS}/latest_version_hint.json"
 _NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
-_BLOCK = 1 << 20
 _ROARING = 12346  # the first number of a bitmap without runs
-Mark = tuple[int, int, int] | None
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
+Mark = tuple[int, int, int] | None
+Open = Callable[[int], lance.LanceDataset]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The record of the last commit.
-
-    Attributes:
-        version: Its number; 0 if unknown.
-        digests: Name of a file below `passages.lance` -> its digest.
-    """
+    """The number of the last commit, 0 if unknown, and the digests of files by name."""
 
     version: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
+class ExaminedVersion:
+    """A version; without a dataset if its manifest cannot be read.
+
+    Attributes:
+        bad: Number of a fragment that cannot be used -> why.
+        fault: What is wrong with the version; "" if it is whole.
+        is_torn: Whether its commit did not complete, so that nobody was told of it.
+    """
+
+    number: int
+    dataset: lance.LanceDataset | None
+    fragments: Sequence[lance.LanceFragment]
+    bad: Mapping[int, str]
+    fault: str
+    is_torn: bool
+
+    @property
+    def good(self) -> list[lance.LanceFragment]:
+        """The fragments that can be used."""
+        return [each for each in self.fragments if each.fragment_id not in self.bad]
+
+
+@dataclass(frozen=True, slots=True)
 class FoundVersion:
-    """The newest whole version of an index, and what is wrong with later ones.
+    """The newest whole version of an index.
 
     Attributes:
         mark: Mark of the newest manifest, whole or not; see `newest_mark`.
-        torn: Versions whose commit did not complete, so that nobody was told of them.
+        torn: Later versions whose commit did not complete.
         fault: Why this is not the last committed version; "" if it is.
     """
 
@@ -67,99 +84,114 @@ class FoundVersion:
     fault: str
 
 
-def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> FoundVersion:
-    """Find the newest version of an index that is whole.
+class Survey:
+    """The versions of an index, newest first, each with what is wrong with it.
 
-    Args:
-        folder: Folder of the index, which has a version.
-        open_: Opens a version by number.
-
-    Raises:
-        IndexDamagedError: No version is whole.
+    Attributes:
+        record: The record of the last commit.
+        fault: Why the record cannot be read; "" if it can.
     """
-    faults: list[str] = []
-    torn: list[int] = []
-    record = Record()
-    try:  # before listing versions, since writers record a version after making it
-        record = read_record(folder)
-    except IndexDamagedError as error:
-        faults.append(str(error))
-    mark = newest_mark(folder)
-    numbers = numbers_in(folder / PASSAGES)
-    for number in numbers:
-        try:
-            dataset = open_whole(folder, number, record, open_)
+
+    def __init__(
+        self,
+        folder: Path,
+        open_: Callable[[int], lance.LanceDataset],
+        read: Callable[[lance.LanceFragment], None] | None = None,
+    ) -> None:
+        """Read the record.
+
+        Args:
+            open_: Opens a version by number.
+            read: Checks the content of a fragment whose files have no recorded digests. Without
+                it, no digests are compared but those of manifests.
+        """
+        self.folder, self._passages = folder, folder / PASSAGES
+        self._open, self._read = open_, read
+        self._checked: dict[tuple[str, ...], str] = {}  # files of a fragment -> what is wrong
+        self.record, self.fault = Record(), ""
+        try:  # before listing versions, since writers record a version after making it
+            self.record = read_record(folder)
         except IndexDamagedError as error:
-            if 0 < record.version < number:
-                torn.append(number)
+            self.fault = str(error)
+
+    def versions(self) -> Iterator[ExaminedVersion]:
+        """Examine one version after the other, the last committed one even if it is missing."""
+        return map(self.examine, numbers_in(self._passages, self.record.version))
+
+    def newest_whole(self) -> FoundVersion:
+        """Find the newest version that is whole.
+
+        Raises:
+            IndexDamagedError: There is none.
+        """
+        faults, torn = [self.fault] if self.fault else [], list[int]()
+        mark = newest_mark(self.folder)
+        for version in self.versions():
+            if version.dataset is not None and not version.fault:
+                last, fault = self.record.version or (mark or [0])[0], ""
+                if faults:
+                    used = f", and version {version.number} is used instead of {last}"
+                    fault = faults[0] + used * (version.number < last)
+                    fault = str(damaged(self.folder, fault))
+                return FoundVersion(version.dataset, self.record, mark, tuple(torn), fault)
+            if version.is_torn:
+                torn.append(version.number)
             else:
-                faults.append(str(error))
-            continue
-        if number < record.version and not faults:
-            faults.append(f"{manifest_name(record.version)} is missing")
-        lost = max(record.version, numbers[0])
-        instead = f", and version {number} is used instead of {lost}" if number != lost else ""
-        fault = str(damaged(folder, faults[0] + instead)) if faults else ""
-        return FoundVersion(dataset, record, mark, tuple(torn), fault)
-    raise damaged(
-        folder, f"{faults[0] if faults else RECORD + ' names no version'}, and no version is whole"
-    )
+                faults.append(version.fault)
+        raise damaged(self.folder, f"{(faults or ['no version is left'])[0]}, and none is whole")
+
+    def examine(self, number: int) -> ExaminedVersion:
+        """Open a version, and check its manifest and its fragments."""
+        name, is_later = manifest_name(number), 0 < self.record.version < number
+        try:
+            check_files(self._passages, {name: None}, self.record.digests)
+            with reading(name):
+                dataset = self._open(number)
+                dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
+                fragments = dataset.get_fragments()
+        except IndexDamagedError as error:
+            return ExaminedVersion(number, None, (), {}, str(error), is_later)
+        whys = ((each.fragment_id, self._why_bad(each)) for each in fragments)
+        bad = {id_: why for id_, why in whys if why}
+        fault = next(iter(bad.values()), "")
+        return ExaminedVersion(number, dataset, fragments, bad, fault, is_later and bool(fault))
+
+    def _why_bad(self, fragment: lance.LanceFragment) -> str:
+        """Why a fragment cannot be used; "" if it can. Versions share fragments."""
+        sizes, digests = sizes_in([fragment.metadata]), self.record.digests if self._read else {}
+        names = tuple(sizes)
+        if names not in self._checked:
+            self._checked[names] = ""
+            try:
+                check_files(self._passages, sizes, digests)
+                if self._read and not digests.keys() >= sizes.keys():
+                    self._read(fragment)
+            except IndexDamagedError as error:
+                self._checked[names] = str(error)
+        return self._checked[names]
 
 
-def open_whole(
-    folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
-) -> lance.LanceDataset:
-    """Open a version, after checking that its manifest is unchanged and its files are complete.
-
-    Raises:
-        IndexDamagedError: Names the file that is not.
-    """
-    dataset = open_version(folder, number, record, open_)
-    with reading_file(manifest_name(number)):
-        files = sizes_of(dataset)
-        dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
-    check_sizes(folder / PASSAGES, files)
-    return dataset
-
-
-def open_version(
-    folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
-) -> lance.LanceDataset:
-    """Open a version, after checking that its manifest is as committed.
-
-    Raises:
-        IndexDamagedError: The manifest is not, or cannot be read.
-    """
-    name = manifest_name(number)
-    with reading_file(name):
-        if why := why_changed(folder, name, record):
-            raise IndexDamagedError(why)
-        return open_(number)
-
-
-def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
-    """Check that files of a dataset exist and have their stated lengths.
+def check_files(
+    dataset: Path, sizes: Mapping[str, int | None], digests: Mapping[str, str] | None = None
+) -> None:
+    """Check that files of a dataset have their lengths and digests, as far as those are known.
 
     Raises:
-        IndexDamagedError: Names one that does not.
+        IndexDamagedError: Names one that has not.
     """
-    for name, size in files.items():
+    for name, size in sizes.items():
+        committed = (digests or {}).get(name)
         try:
             actual = (dataset / name).stat().st_size
-        except OSError:
+            digest = digest_of(dataset / name) if committed else None
+        except FileNotFoundError:
             raise IndexDamagedError(f"{name} is missing") from None
+        except OSError as error:
+            raise IndexDamagedError(f"{name} cannot be read ({error.strerror})") from None
         if size and actual != size:
             raise IndexDamagedError(f"{name} has {actual:,} bytes instead of {size:,}")
-
-
-def why_changed(folder: Path, name: str, record: Record) -> str:
-    """Why a file differs from what was committed; "" if it does not. Reads the whole file."""
-    try:
-        digest = digest_of(folder / PASSAGES / name)
-    except OSError as error:
-        return f"{name} cannot be read ({error.strerror})"
-    is_same = record.digests.get(name, digest) == digest
-    return "" if is_same else f"{name} has changed since it was committed"
+        if digest != committed:
+            raise IndexDamagedError(f"{name} has changed since it was committed")
 
 
 def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
@@ -182,10 +214,11 @@ def manifest_name(number: int) -> str:
     return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"
 
 
-def numbers_in(dataset: Path) -> list[int]:
-    """Numbers of the versions in a dataset's folder, newest first."""
-    names = [path.stem for path in (dataset / VERSIONS).glob("*.manifest")]
-    return sorted((_NEWEST - int(name) for name in names if name.isdecimal()), reverse=True)
+def numbers_in(dataset: Path, recorded: int = 0) -> list[int]:
+    """Numbers of the versions in a dataset's folder and the recorded one, newest first."""
+    names = (path.stem for path in (dataset / VERSIONS).glob("*.manifest"))
+    numbers = {recorded, *(_NEWEST - int(name) for name in names if name.isdecimal())}
+    return sorted(numbers - {0}, reverse=True)
 
 
 def newest_mark(folder: Path) -> Mark:
@@ -203,7 +236,7 @@ def read_record(folder: Path, dataset: str = PASSAGES) -> Record:
     Raises:
         IndexDamagedError: There is a record, but it cannot be read.
     """
-    for name in (RECORD, _HINT):
+    for name in (RECORD, HINT):
         try:
             stored = json.loads((folder / dataset / name).read_bytes())
             return Record(int(stored["version"]), dict(stored.get("digests", {})))
@@ -223,17 +256,15 @@ def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> No
     Raises:
         OSError: The disk refuses, or did not take all of a file.
     """
+    passages, sizes = folder / PASSAGES, sizes_in(fragments)
     try:
-        check_sizes(folder / PASSAGES, sizes_in(fragments))
+        check_files(passages, sizes)
         for metadata in fragments:
             if (deleted := metadata.deletion_file) is not None:
-                name, rows = deleted.path(metadata.id), deleted.num_deleted_rows
-                check_deletions(folder / PASSAGES, name, rows)
+                check_deletions(passages, deleted.path(metadata.id), deleted.num_deleted_rows)
     except IndexDamagedError as error:
         raise OSError(EIO, f"the disk did not take all that was written: {error}") from error
-    for name in sizes_in(fragments):
-        sync(folder / PASSAGES / name)
-    _sync_folders(folder)
+    _sync(passages, sizes)
 
 
 def check_deletions(dataset: Path, name: str, stated: int) -> None:
@@ -246,7 +277,7 @@ def check_deletions(dataset: Path, name: str, stated: int) -> None:
     Raises:
         IndexDamagedError: It has not the stated number of rows.
     """
-    with reading_file(name, also=(OSError, struct.error)):
+    with reading(name, also=(OSError, struct.error)):
         data = (dataset / name).read_bytes()
         if name.endswith(".arrow"):
             rows = pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows
@@ -271,29 +302,25 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
     Raises:
         OSError: The disk refuses.
     """
-    passages = folder / PASSAGES
-    digests = dict(record.digests)
-    for name in (*sizes_of(dataset), manifest_name(dataset.version)):
-        if name not in digests:
-            sync(passages / name)
-            digests[name] = digest_of(passages / name)
-    _sync_folders(folder)
-    made = Record(dataset.version, digests)
+    passages, files = folder / PASSAGES, (*sizes_of(dataset), manifest_name(dataset.version))
+    new = [name for name in files if name not in record.digests]
+    _sync(passages, new)
+    digests = {**record.digests, **{name: digest_of(passages / name) for name in new}}
     with write_atomically(passages / RECORD) as file:
-        file.write(json.dumps({"version": made.version, "digests": digests}).encode())
-    return made
+        file.write(json.dumps({"version": dataset.version, "digests": digests}).encode())
+    return Record(dataset.version, digests)
 
 
-def _sync_folders(folder: Path) -> None:
-    """Sync the folders of an index, so that its files' names are on the disk."""
-    for name in _NAMES:
-        if (folder / PASSAGES / name).is_dir():
-            sync(folder / PASSAGES / name)
+def _sync(passages: Path, names: Iterable[str]) -> None:
+    """Sync files, and then the folders of a dataset, so that also their names are on the disk."""
+    folders = [name for name in ("data", "_deletions", VERSIONS, "") if (passages / name).is_dir()]
+    for name in (*names, *folders):
+        sync(passages / name)
 
 
 def aside_folder(folder: Path) -> Path:
     """A new folder, named by the time, for damaged files of an index."""
-    return folder / ASIDE / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return folder / "damaged" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
@@ -316,35 +343,21 @@ def digest_of(path: Path) -> str:
     Raises:
         OSError: The file cannot be read.
     """
-    digest = blake2b(digest_size=16)
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()
 
 
 @contextmanager
-def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Turn what Lance and Arrow raise on an index's damaged files into one error.
+def reading(what: Path | str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Turn what Lance and Arrow raise on damaged files into one error.
 
     Args:
+        what: Folder of an index, or name of a file, for an error that does not name the index.
         also: Further exceptions to turn into it.
 
     Raises:
         IndexDamagedError: Names the file, if Lance does.
     """
-    try:
-        with reading_file(PASSAGES, also):
-            yield
-    except IndexDamagedError as error:
-        if error.__cause__ is None:  # it says enough
-            raise
-        raise damaged(folder, str(error)) from error.__cause__
-
-
-@contextmanager
-def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """`reading` for one file; the error does not name the index."""
     try:
         yield
     except BaseException as error:
@@ -352,7 +365,9 @@ def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> I
         if not is_panic and not isinstance(error, (*_FAULTS, *also)):
             raise
         message = _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
-        raise IndexDamagedError(f"{name} cannot be read: {message}") from error
+        if isinstance(what, Path):
+            raise damaged(what, f"{PASSAGES} cannot be read: {message}") from error
+        raise IndexDamagedError(f"{what} cannot be read: {message}") from error
 
 
 def damaged(folder: Path, reason: str) -> IndexDamagedError:
