@@ -35,7 +35,7 @@ from wye.service.api import (
     vector_stores,
 )
 from wye.service.arms.file import read_arms
-from wye.service.collections import IndexCollection, router_settings
+from wye.service.collections import IndexCollection
 from wye.service.errors import ServiceError
 from wye.service.http import problems
 from wye.service.http.auth import KeyRing, refuse_open_server
@@ -48,7 +48,7 @@ from wye.service.http.tracing import NAME, provider
 from wye.service.logs import configure
 from wye.service.remote_collection import remote_collections, served
 from wye.service.service import Service
-from wye.service.settings import ServiceSettings, load_settings
+from wye.service.settings import ServiceSettings, load_settings, router_settings
 
 CONSOLE = Path(__file__).parent / "ui"
 

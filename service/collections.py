@@ -1,69 +1,161 @@
-"""Collections with an index: names and routers, and how they are opened and kept up to date."""
+"""Collections: how they are opened, and how they follow their newest versions."""
 
+import asyncio
 import ctypes
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import perf_counter
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from wye.backends.errors import BackendError
+from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
+from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
+from wye.service.batching import Batcher
 from wye.service.errors import ServiceError
+from wye.service.http.auth import KeyRing
+from wye.service.http.metrics import Metrics
+from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServiceSettings
 
-DEFAULT = "default"
+T = TypeVar("T")
 
-COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-"""Pattern of a collection's name."""
+INDEX = "index"
+THRESHOLDS = "thresholds"
+BASE = "base"
 
 
-def index_folders(
-    named: Iterable[str], fallback: Path | None, *, required: bool = True
-) -> dict[str, Path]:
-    """The folder of each collection, by name.
+class Collection(ABC):
+    """A named corpus, with the version that is searched now.
 
-    Args:
-        named: Entries NAME=DIR, or DIR alone for the collection "default".
-        fallback: Folder of "default" if there are no entries.
-        required: Raise if there is neither an entry nor a fallback.
+    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
+    with the last batch that holds it.
 
-    Raises:
-        ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
-            to serve.
+    Attributes:
+        unavailable: Routes that the installation lacks, and why.
+        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
+        gone: Why the version that is searched can no longer be read; "" while it can.
     """
-    folders: dict[str, Path] = {}
-    for name, folder in _by_name(named):
-        if not COLLECTION.fullmatch(name):
-            raise ServiceError(
-                f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
+        self.gone = ""
+        self.unavailable: dict[Route, str] = {}
+        self._session: Session | None = None
+
+    has_index = True
+    """Whether there is an index here, to which documents can be written."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is loaded."""
+        return self._session is not None
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy, which turns scores into routes; None without a router."""
+        return self._session.policy if self._session else None
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" without one."""
+        return self._session.router_name if self._session else ""
+
+    def require_ready(self) -> None:
+        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
+        if not self.is_ready:
+            raise self._loading()
+        if self.gone:
+            raise Problem(503, "unavailable", self.gone, retry_after=10)
+
+    def require_route(self, route: Route) -> None:
+        """Refuse (409) a route that the installation lacks."""
+        if lacking := self.unavailable.get(route):
+            raise Problem(
+                409,
+                "no-such-route",
+                f"Route '{route}' is not available in '{self.name}': {lacking}",
             )
-        if name in folders:
-            raise ServiceError(
-                f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
-            )
-        if not folder:
-            raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
-        folders[name] = Path(folder)
-    if not folders and fallback is not None:
-        return {DEFAULT: fallback}
-    if not folders and required:
-        raise ServiceError(
-            "Serve what? Give --index DIR, or set WYE_INDEX; or declare an arm with the role "
-            '"simple" in the arms file, for a corpus that lives elsewhere.'
-        )
-    return folders
+
+    def _loading(self) -> Problem:
+        why = f" ({self.error})" if self.error else ""
+        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+        return Problem(503, "loading", sentence, retry_after=1)
+
+    @property
+    def session(self) -> Session:
+        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
+        if self._session is None:
+            raise self._loading()
+        return self._session
+
+    @property
+    def analyser(self) -> Analyser:
+        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
+        return self.session.analyser
+
+    @property
+    def error(self) -> str:
+        """All present faults in one text; "" for none."""
+        faults = dict.fromkeys((self.gone, *self.faults.values()))
+        return " ".join(fault for fault in faults if fault)
+
+    def facts(self) -> dict[str, object]:
+        """Name, version, passages, router, thresholds and faults, as plain values."""
+        session = self._session
+        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
+        if session is not None:
+            facts |= {"index_version": session.version, "passages": session.count}
+            if session.index.fault:
+                facts["note"] = session.index.fault
+        if not self.has_index:
+            facts["index"] = False
+        if self.policy is not None:
+            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
+        if self.error:
+            facts["error"] = self.error
+        return facts
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make it ready; an error is kept in `error` and raised."""
+
+    @abstractmethod
+    def renew(self) -> bool:
+        """Move to what is newer while searches go on, and return whether there was anything."""
+
+    def close(self) -> None:
+        """Close the session and end what it started."""
+        if self._session is not None:
+            self._session.close()
+
+    def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
+        """The result of `newer`; None if it failed, which is logged and kept in `faults`."""
+        try:
+            later = newer()
+        except Exception as error:  # noqa: BLE001 - the present one stays in use
+            if str(error) != self.faults[what]:
+                extra = {"collection": self.name, "of": what, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[what] = str(error)
+            return None
+        self.faults[what] = ""
+        return later
 
 
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
@@ -203,26 +295,137 @@ def give_back() -> None:
         trim(0)
 
 
-def router_settings(
-    settings: ServiceSettings, collections: Sequence[str]
-) -> dict[str, RoutingSettings]:
-    """The router and the thresholds of each collection, by name.
+class Refresher:
+    """Loads the collections, then moves them to new versions and thresholds as these appear."""
 
-    Without a router of its own, a collection has WYE_ROUTER__MODEL and WYE_ROUTER__THRESHOLDS.
-    Thresholds fit one router's scores, so a collection with a router of its own uses that router's
-    thresholds, unless others are named for the collection.
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        collections: Mapping[str, Collection],
+        models: Batcher[Any, Any, Any],
+        *,
+        ring: KeyRing,
+        metrics: Metrics,
+        loaded: Callable[[], None],
+    ) -> None:
+        """Keep the parts; `start` begins to load.
 
-    Raises:
-        ServiceError: A name is no collection or given twice, or its value is empty.
-    """
-    serve = settings.serve
-    routers = _assigned("--router", "MODEL", serve.routers, collections)
-    thresholds = _assigned("--thresholds", "FILE", serve.thresholds, collections)
-    routing = {}
-    for name in collections:
-        chosen = RoutingSettings(routers[name]) if name in routers else settings.router
-        routing[name] = replace(chosen, thresholds=thresholds.get(name, chosen.thresholds))
-    return routing
+        Args:
+            loaded: Called in the models' thread when all collections are loaded.
+        """
+        self._serve = settings.serve
+        self._collections = collections
+        self._models = models
+        self._ring = ring
+        self._key_fault = ""
+        self._logged_errors: dict[str, str] = {}
+        self._metrics = metrics
+        self._loaded = loaded
+        self._is_written = asyncio.Event()
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to load, and return."""
+        self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
+
+    async def stop(self) -> None:
+        """Stop following."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._beside.shutdown()
+
+    def written(self) -> None:
+        """Look for a new version soon, because this process has written one."""
+        self._is_written.set()
+
+    async def catch_up(self, collection: Collection, version: int) -> None:
+        """Wait until this process searches a version.
+
+        Questions that arrive later see that version or a newer one.
+
+        Raises:
+            Problem: 503 if it cannot be opened here; it stays written.
+        """
+        while collection.session.version < version:
+            before = collection.session.version
+            await self._renew(collection)
+            if collection.session.version == before:
+                why = collection.faults[INDEX] or "the newer one is not visible yet"
+                raise Problem(
+                    503,
+                    "not-searched-yet",
+                    f"Version {version} of '{collection.name}' is written, but version {before} is "
+                    f"still searched here ({why}). Try again.",
+                    retry_after=2,
+                )
+
+    async def _load(self) -> None:
+        """Load each collection that is not loaded yet, in the models' thread."""
+        waiting = [each for each in self._collections.values() if not each.is_ready]
+        for collection in waiting:
+            try:
+                await self._models.call(collection.load)
+            except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
+                extra = {"collection": collection.name, "error": str(error)}
+                LOG.error("load failed", exc_info=error, extra=extra)
+            self._show(collection)
+        if waiting:
+            await self._models.call(self._loaded)
+
+    async def _load_and_follow(self) -> None:
+        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
+        await self._load()
+        while True:
+            started = perf_counter()
+            self._is_written.clear()
+            for collection in self._collections.values():
+                await self._renew(collection)
+            with self._logged("keys"):
+                self._reload_keys()
+            # Renewing takes at most half of the time even if the index is written all the time,
+            # and at most a fifth as long as the pause stays within its usual length. That is half
+            # of `refresh_seconds`, so that a commit is searched in that time, opening included.
+            spent = perf_counter() - started
+            usual = self._serve.refresh_seconds / 2
+            pause = max(spent, min(4 * spent, usual))
+            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(usual - pause):
+                    await self._is_written.wait()
+
+    async def _renew(self, collection: Collection) -> None:
+        """Move a collection to the newest version and thresholds, if there are newer ones."""
+        loop = asyncio.get_running_loop()
+        with self._logged(f"collection {collection.name}"):
+            if await loop.run_in_executor(self._beside, collection.renew):
+                self._show(collection)
+
+    @contextmanager
+    def _logged(self, what: str) -> Iterator[None]:
+        """Log an error instead of raising it, once until it changes; the next round tries again."""
+        message = ""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - what else is followed is followed still
+            message = repr(error)
+            if message != self._logged_errors.get(what):
+                LOG.error("refresh failed", exc_info=error, extra={"of": what, "error": message})
+        self._logged_errors[what] = message
+
+    def _show(self, collection: Collection) -> None:
+        """Tell the metrics which version is searched."""
+        if collection.is_ready and collection.has_index:
+            session = collection.session
+            self._metrics.index_version.labels(collection.name).set(session.version)
+            self._metrics.index_passages.labels(collection.name).set(session.count)
+
+    def _reload_keys(self) -> None:
+        self._ring.reload()
+        if self._ring.fault and self._ring.fault != self._key_fault:
+            LOG.error("keys dropped", extra={"error": self._ring.fault})
+        self._key_fault = self._ring.fault
 
 
 def check_router(collection: str, routing: RoutingSettings) -> None:
@@ -241,28 +444,3 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:
         raise ServiceError(f"The router of collection '{collection}': {error}") from None
-
-
-def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Split entries NAME=VALUE; VALUE alone is for "default"."""
-    for entry in entries:
-        name, is_named, value = entry.partition("=")
-        yield (name, value) if is_named else (DEFAULT, entry)
-
-
-def _assigned(
-    option: str, what: str, entries: Iterable[str], collections: Sequence[str]
-) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for name, value in _by_name(entries):
-        if name not in collections:
-            raise ServiceError(
-                f"{option} is for '{name}', which is not a collection; write {option} NAME={what} "
-                f"with one of {', '.join(collections)}."
-            )
-        if name in values:
-            raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
-        if not value:
-            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
-        values[name] = value
-    return values

@@ -27,12 +27,12 @@ from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
-from wye.service.collections import WARM_UP, check_router, router_settings
+from wye.service.collections import WARM_UP, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.auth import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
 from wye.service.remote_collection import RemoteCollection, no_analyser, served
-from wye.service.settings import ServeSettings, ServiceSettings
+from wye.service.settings import ServeSettings, ServiceSettings, router_settings
 
 if TYPE_CHECKING:
     from wye.service.arms.local import LocalArms

@@ -1,10 +1,12 @@
-"""The service's slices of the settings, and all settings together.
+"""The service's slices of the settings, all settings together, and what they say of collections.
 
 `python -m wye.service.settings` prints docs/reference/settings.md; `make docs` writes it.
 """
 
+import re
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +14,8 @@ from pydantic import Field, SecretStr
 
 from wye.backends.readers.drafts import Limits
 from wye.router.errors import SettingsError
-from wye.router.settings import Settings, load, markdown
+from wye.router.settings import RoutingSettings, Settings, load, markdown
+from wye.service.errors import ServiceError
 
 LONGEST_DEADLINE_MS = 60_000
 """The most time that a request may ask for."""
@@ -193,6 +196,96 @@ class ServiceSettings(Settings):
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings
     """Load all settings from the environment, with overrides; see `wye.router.settings.load`."""
     return load(ServiceSettings, **overrides)
+
+
+DEFAULT = "default"
+
+COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+"""Pattern of a collection's name."""
+
+
+def index_folders(
+    named: Iterable[str], fallback: Path | None, *, required: bool = True
+) -> dict[str, Path]:
+    """The folder of each collection, by name.
+
+    Args:
+        named: Entries NAME=DIR, or DIR alone for the collection "default".
+        fallback: Folder of "default" if there are no entries.
+        required: Raise if there is neither an entry nor a fallback.
+
+    Raises:
+        ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
+            to serve.
+    """
+    folders: dict[str, Path] = {}
+    for name, folder in _by_name(named):
+        if not COLLECTION.fullmatch(name):
+            raise ServiceError(
+                f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
+            )
+        if name in folders:
+            raise ServiceError(
+                f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
+            )
+        if not folder:
+            raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
+        folders[name] = Path(folder)
+    if not folders and fallback is not None:
+        return {DEFAULT: fallback}
+    if not folders and required:
+        raise ServiceError(
+            "Serve what? Give --index DIR, or set WYE_INDEX; or declare an arm with the role "
+            '"simple" in the arms file, for a corpus that lives elsewhere.'
+        )
+    return folders
+
+
+def router_settings(
+    settings: ServiceSettings, collections: Sequence[str]
+) -> dict[str, RoutingSettings]:
+    """The router and the thresholds of each collection, by name.
+
+    Without a router of its own, a collection has WYE_ROUTER__MODEL and WYE_ROUTER__THRESHOLDS.
+    Thresholds fit one router's scores, so a collection with a router of its own uses that router's
+    thresholds, unless others are named for the collection.
+
+    Raises:
+        ServiceError: A name is no collection or given twice, or its value is empty.
+    """
+    serve = settings.serve
+    routers = _assigned("--router", "MODEL", serve.routers, collections)
+    thresholds = _assigned("--thresholds", "FILE", serve.thresholds, collections)
+    routing = {}
+    for name in collections:
+        chosen = RoutingSettings(routers[name]) if name in routers else settings.router
+        routing[name] = replace(chosen, thresholds=thresholds.get(name, chosen.thresholds))
+    return routing
+
+
+def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Split entries NAME=VALUE; VALUE alone is for "default"."""
+    for entry in entries:
+        name, is_named, value = entry.partition("=")
+        yield (name, value) if is_named else (DEFAULT, entry)
+
+
+def _assigned(
+    option: str, what: str, entries: Iterable[str], collections: Sequence[str]
+) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in _by_name(entries):
+        if name not in collections:
+            raise ServiceError(
+                f"{option} is for '{name}', which is not a collection; write {option} NAME={what} "
+                f"with one of {', '.join(collections)}."
+            )
+        if name in values:
+            raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
+        if not value:
+            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
+        values[name] = value
+    return values
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from wye.router import removed
 from wye.router.types import Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.kinds import KINDS, kind_named
-from wye.service.collections import COLLECTION, DEFAULT
 from wye.service.errors import ServiceError
-from wye.service.settings import ServiceSettings, load_settings
+from wye.service.settings import COLLECTION, DEFAULT, ServiceSettings, load_settings
 
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""

@@ -26,11 +26,10 @@ from wye.service.arms import gate, without_index
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
 from wye.service.arms.types import ArmConfig
-from wye.service.collections import DEFAULT
 from wye.service.errors import ServiceError
 from wye.service.remote_collection import ROUTES, read_passage_router
 from wye.service.search import QueuedQuestion, SearchParams
-from wye.service.settings import LONGEST_DEADLINE_MS, load_settings
+from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, load_settings
 
 _LISTED = ", ".join(ROUTES)
 _LOOK = 0.1

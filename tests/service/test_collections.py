@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import wye.service.collections
-from tests.service.fakes import Library
+from tests.live import until
+from tests.service.conftest import BRIDGES
+from tests.service.fakes import Library, Serve
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
@@ -19,16 +21,18 @@ from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
 from wye.service.collections import (
+    BASE,
+    INDEX,
+    THRESHOLDS,
+    Collection,
     IndexCollection,
     check_router,
-    index_folders,
-    router_settings,
 )
 from wye.service.errors import ServiceError
+from wye.service.http.auth import Scope, new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
-from wye.service.settings import ServeSettings, ServiceSettings
+from wye.service.settings import ServeSettings
 
 
 @pytest.fixture
@@ -260,67 +264,55 @@ def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -
     assert time.monotonic() - started < 5
 
 
-def test_folders_are_named_or_the_default() -> None:
-    assert index_folders(["a=/x", "b=/y=z"], None) == {"a": Path("/x"), "b": Path("/y=z")}
-    assert index_folders(["/x"], Path("/other")) == {"default": Path("/x")}
-    assert index_folders([], Path("/other")) == {"default": Path("/other")}
-
-
-@pytest.mark.parametrize(
-    ("named", "says"),
-    [
-        ([], "Serve what"),
-        (["a b=/x"], "cannot be called 'a b'"),
-        (["../a=/x"], "cannot be called"),
-        (["=/x"], "cannot be called ''"),
-        (["a="], "has no folder"),
-        (["/x", "/y"], "Two collections are called 'default'"),
-    ],
-)
-def test_folders_that_make_no_sense(named: list[str], says: str) -> None:
-    with pytest.raises(ServiceError, match=says):
-        index_folders(named, None)
-
-
-SHARED = RoutingSettings("mine/v1", "mine.json")
-
-
-def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) -> ServiceSettings:
-    return ServiceSettings(
-        router=SHARED, serve=ServeSettings(routers=routers, thresholds=thresholds)
-    )
-
-
-def test_each_collection_has_its_own() -> None:
-    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
-    found = router_settings(
-        settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
-    )
-    assert found == {
-        "a": RoutingSettings("other/v2", "a.json"),
-        "b": RoutingSettings("mine/v1", "b.json"),
-        "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here
-        "d": SHARED,
-    }
-    alone = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
-    assert alone == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
-
-
-@pytest.mark.parametrize(
-    ("routers", "thresholds", "says"),
-    [
-        (("c=x",), (), r"--router is for 'c', which is not a collection.* one of a, b\."),
-        ((), ("x.json",), "--thresholds is for 'default', which is not a collection"),
-        (("a=x", "a=y"), (), "--router is given twice for collection 'a'"),
-        ((), ("a=x", "a=x"), "--thresholds is given twice for collection 'a'"),
-        (("a=",), (), "--router a= names nothing; write --router a=MODEL"),
-    ],
-)
-def test_names_that_make_no_sense(
-    routers: tuple[str, ...], thresholds: tuple[str, ...], says: str
+def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
+    serve: Serve, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ServiceError, match=says):
-        router_settings(settings(routers, thresholds), ["a", "b"])
+    def broken(self: IndexCollection) -> bool:
+        raise RuntimeError("can't start new thread")
+
+    file = tmp_path / "keys.txt"
+    (secret, key), (other, stays) = (new_key(name, [Scope.ADMIN]) for name in ("ada", "bob"))
+    file.write_text(f"{key}\n{stays}\n")
+    client = serve(library, keys_file=file)
+    client.headers["x-api-key"] = other
+
+    def version() -> int:
+        (facts,) = client.get("/ready").json()["collections"]
+        return int(facts["index_version"])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexCollection, "renew", broken)
+        library.newer = Library(version=2)
+        file.write_text(f"{stays}\n")
+        until(lambda: client.get("/v1/stats", headers={"x-api-key": secret}).status_code == 401)
+        assert version() == 1
+    until(lambda: version() == 2)
+
+
+def test_a_deletion_by_another_process_is_followed_within_a_second(
+    start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+    renew = IndexCollection.renew
+
+    def noted(self: IndexCollection) -> bool:
+        looks.append(renew(self))
+        return looks[-1]
+
+    def takes(passage: Passage) -> float:
+        """Seconds until a deletion that comes right after a look is followed."""
+        last, body = len(looks), {"question": passage.title, "route": "lexical"}
+        until(lambda: len(looks) > last)
+        assert client.post("/v1/retrieve", json=body).json()["passages"][0]["id"] == passage.id
+        begun = time.monotonic()
+        remove(folder, Removal(ids=(passage.id,)))
+        until(lambda: passage.id not in client.post("/v1/retrieve", json=body).text)
+        return time.monotonic() - begun
+
+    monkeypatch.setattr(IndexCollection, "renew", noted)
+    client = start(ServeSettings())
+    # A busy machine may be slower for one of them.
+    assert min(map(takes, BRIDGES)) < 1
 
 
 def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
