@@ -13,10 +13,10 @@ import numpy as np
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
+from wye.backends.papers.extracted import ExtractedStore, Kind
 from wye.backends.papers.units import refine
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top
-from wye.backends.store.extracted import ExtractedStore, Kind
 from wye.backends.store.index import PassageStore
 from wye.backends.store.snapshot import kept_corpus, read_corpus, read_whole
 from wye.backends.trigraph.assembly import assemble

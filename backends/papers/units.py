@@ -24,8 +24,8 @@ from typing import Any, Literal
 import numpy as np
 
 from wye.backends.numerics import distinct, half_products, ragged, spans, top_rows
+from wye.backends.papers.extracted import ExtractedStore, Kind, content_key
 from wye.backends.store.corpus import Corpus, MentionReader, counts_by_owner
-from wye.backends.store.extracted import ExtractedStore, Kind, content_key
 from wye.backends.store.schema import sentence_rows
 from wye.backends.store.snapshot import MENTION_KINDS, AnalysedRows, mentions_of
 from wye.backends.strings import Strings, Words, joined

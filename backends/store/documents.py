@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
+from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.store.derived import most_on_top
-from wye.backends.store.extracted import ExtractedStore
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages

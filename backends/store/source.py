@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
+from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.readers.records import Ids, OnBad
-from wye.backends.store.extracted import ExtractedStore
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
 from wye.backends.store.versions import PASSAGES, reading

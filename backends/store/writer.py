@@ -31,10 +31,10 @@ from wye.backends.errors import (
     BackendError,
     IndexLockedError,
 )
+from wye.backends.papers.extracted import ExtractedStore, content_key
 from wye.backends.store.derived import drop_derived, latest_kept
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
-from wye.backends.store.extracted import ExtractedStore, content_key
 from wye.backends.store.schema import (
     any_of,
 )

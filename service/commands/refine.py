@@ -38,7 +38,7 @@ def refine(
     They replace what is stored of the same passages. If a line is wrong, nothing is stored.
     docs/examples/extract.py has a language model write such a file.
     """
-    from wye.backends.store.extracted import KINDS, ExtractedStore
+    from wye.backends.papers.extracted import KINDS, ExtractedStore
     from wye.router.session import Session
     from wye.service.ingest.extractions import store_file
     from wye.service.settings import load_settings

@@ -19,9 +19,9 @@ import numpy as np
 from wye.backends.documents import clean
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular
+from wye.backends.papers.extracted import ExtractedStore, Extraction, Kind, content_key
 from wye.backends.progress import Progress
 from wye.backends.readers.records import numbered_lines, parse_json
-from wye.backends.store.extracted import ExtractedStore, Extraction, Kind, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import StoredSentence
 from wye.backends.text import is_blank

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.progress import Progress, Silent
 from wye.backends.sources import DocumentSource
-from wye.backends.store.extracted import ExtractedStore
 from wye.backends.types import Ranking
 from wye.router.session import Session
 from wye.router.settings import load_settings

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.hashing import HashAnalyser
 from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
+from wye.backends.papers.extracted import KINDS, ExtractedStore, Extraction, content_key
 from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
-from wye.backends.store.extracted import KINDS, ExtractedStore, Extraction, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.source import IndexSource

@@ -14,7 +14,7 @@ import wye as wye_api
 from tests.docs.examples import ROOT
 from tests.fakes import speaking
 from tests.hashing import FakeAnalyser
-from wye.backends.store.extracted import ExtractedStore, Kind
+from wye.backends.papers.extracted import ExtractedStore, Kind
 from wye.backends.store.writer import writer_lock
 from wye.router.session import Session
 from wye.router.settings import load_settings

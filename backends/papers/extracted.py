@@ -6,9 +6,8 @@ It counts as absent once the passage has changed, and is deleted together with t
 """
 
 import json
-import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -36,8 +35,7 @@ CREATE TABLE IF NOT EXISTS extracted (
 );
 PRAGMA user_version = {VERSION};
 """
-
-log = logging.getLogger(__name__)
+_ROW = "INTO extracted VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def content_key(title: str, text: str) -> str:
@@ -65,7 +63,11 @@ class Extraction:
 
 
 class ExtractedStore:
-    """The extractions of an index folder; the file is created when the first is stored."""
+    """The extractions of an index folder; the file is created when the first is stored.
+
+    Methods that read raise IndexMismatchError if a later Wye wrote the file, and IndexDamagedError
+    if it is damaged; all raise BackendError if the disk refuses.
+    """
 
     def __init__(self, folder: Path, fingerprint: Mapping[str, str]) -> None:
         """Use the store in an index folder.
@@ -77,32 +79,32 @@ class ExtractedStore:
         self._analyser = canonical_json(dict(fingerprint))
 
     def read(self, kind: Kind) -> list[Extraction]:
-        """All extractions of a kind, by id.
-
-        Raises:
-            IndexMismatchError: A later Wye wrote the file.
-            IndexDamagedError: The file cannot be read.
-        """
-        rows = self._rows(
+        """All extractions of a kind, by id."""
+        query = (
             "SELECT id, content, source, items, analyser IS ? FROM extracted WHERE kind = ?"
-            " ORDER BY id",
+            " ORDER BY id"
+        )
+        return self._rows(
+            lambda id_, content, source, items, analysed: Extraction(
+                id_, content, source, json.loads(items), bool(analysed)
+            ),
+            query,
             self._analyser,
             kind,
         )
-        with self._own_errors():
-            return [
-                Extraction(id_, content, source, json.loads(items), bool(analysed))
-                for id_, content, source, items, analysed in rows
-            ]
+
+    def sentences(self, kind: Kind) -> list[tuple[str, str, list[StoredSentence]]]:
+        """Id, `content_key` and analysed items of each passage that has any, by id."""
+        query = (
+            "SELECT id, content, sentences, vectors FROM extracted"
+            " WHERE kind = ? AND analyser = ? AND sentences <> '[]' ORDER BY id"
+        )
+        return self._rows(_unpacked, query, kind, self._analyser)
 
     def keep(
         self, kind: Kind, analysed: Iterable[tuple[Extraction, Sequence[AnalysedSentence]]]
     ) -> None:
-        """Store extractions with the analyses of their items durably, all or none.
-
-        Raises:
-            BackendError: The file cannot be written.
-        """
+        """Store extractions with the analyses of their items durably, all or none."""
         rows = []
         for one, sentences in analysed:
             texts = [(each.text, each.entities, each.phrases) for each in sentences]
@@ -111,10 +113,8 @@ class ExtractedStore:
             extraction = kind, one.id, one.content, one.source, items
             rows.append((*extraction, self._analyser, analysis, vectors.tobytes()))
         if rows:
-            with self._change() as database:
-                database.executemany(
-                    "INSERT OR REPLACE INTO extracted VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
-                )
+            with self._database("rwc") as database:
+                database.executemany(f"INSERT OR REPLACE {_ROW}", rows)
 
     def take(self, other: "ExtractedStore", contents: Mapping[str, str]) -> int:
         """Copy another index's extractions of passages with the same text that have none here.
@@ -124,166 +124,99 @@ class ExtractedStore:
 
         Returns:
             The number of extractions that were copied.
-
-        Raises:
-            IndexMismatchError: A later Wye wrote the other file.
-            IndexDamagedError: The other file cannot be read.
-            BackendError: The file cannot be written.
         """
-        same = [
-            (kind, one.id)
-            for kind in KINDS
-            for one in other.read(kind)
-            if contents.get(one.id) == one.content
-        ]
+        rows = other._rows(lambda *row: row, "SELECT * FROM extracted")
+        same = [row for row in rows if contents.get(row[1]) == row[2]]
         if not same:
             return 0
-        with self._change() as database:
-            database.execute("ATTACH ? AS other", (f"{other.path.absolute().as_uri()}?mode=ro",))
+        with self._database("rwc") as database:
             before = database.total_changes
-            database.executemany(
-                "INSERT OR IGNORE INTO extracted SELECT * FROM other.extracted"
-                " WHERE kind = ? AND id = ?",
-                same,
-            )
+            database.executemany(f"INSERT OR IGNORE {_ROW}", same)
             return database.total_changes - before
 
-    def forget(self, gone: Sequence[str], contents: Mapping[str, str]) -> None:
+    def forget(self, gone: Iterable[str], contents: Mapping[str, str]) -> int:
         """Delete the extractions of deleted and of changed passages; nothing stays in the file.
 
         Args:
             gone: Ids of deleted passages.
             contents: Id -> current `content_key` of passages that may have changed.
 
-        Raises:
-            BackendError: The file cannot be written.
-        """
-        if self.path.exists():
-            with self._change() as database:
-                database.executemany("DELETE FROM extracted WHERE id = ?", [(id_,) for id_ in gone])
-                database.executemany(
-                    "DELETE FROM extracted WHERE id = ? AND content <> ?", contents.items()
-                )
-
-    def drop(self, kind: Kind) -> int:
-        """Delete all extractions of a kind; returns the number of passages that had one.
-
-        Raises:
-            BackendError: The file cannot be written.
+        Returns:
+            The number of deleted extractions.
         """
         if not self.path.exists():
             return 0
-        with self._change() as database:
-            return database.execute("DELETE FROM extracted WHERE kind = ?", (kind,)).rowcount
+        with self._database("rwc") as database:
+            before = database.total_changes
+            database.executemany("DELETE FROM extracted WHERE id = ?", ((id_,) for id_ in gone))
+            changed = "DELETE FROM extracted WHERE id = ? AND content <> ?"
+            database.executemany(changed, contents.items())
+            return database.total_changes - before
 
     def forget_others(self, contents: Mapping[str, str]) -> int:
         """Delete all extractions but those of current passages; returns how many.
 
         Args:
             contents: Id -> `content_key` of every passage of the index.
-
-        Raises:
-            BackendError: The file cannot be written.
         """
-        gone = [
-            (kind, one.id)
-            for kind in KINDS
-            for one in self.read(kind)
-            if contents.get(one.id) != one.content
-        ]
-        if gone:
-            with self._change() as database:
-                database.executemany("DELETE FROM extracted WHERE kind = ? AND id = ?", gone)
-        return len(gone)
+        ids = {one.id for kind in KINDS for one in self.read(kind)}
+        return self.forget(
+            ids - contents.keys(), {id_: contents[id_] for id_ in ids & contents.keys()}
+        )
+
+    def drop(self, kind: Kind) -> int:
+        """Delete all extractions of a kind; returns the number of passages that had one."""
+        if not self.path.exists():
+            return 0
+        with self._database("rwc") as database:
+            return database.execute("DELETE FROM extracted WHERE kind = ?", (kind,)).rowcount
 
     def digest(self) -> str:
         """Digest of all analysed extractions; "" if there are none."""
-        rows = self._rows(
+        query = (
             "SELECT kind, id, content, sentences FROM extracted WHERE analyser = ?"
-            " ORDER BY kind, id",
-            self._analyser,
+            " ORDER BY kind, id"
         )
+        rows = self._rows(lambda *row: row, query, self._analyser)
         return blake2b(canonical_json(rows).encode(), digest_size=16).hexdigest() if rows else ""
 
     def inventory(self) -> dict[str, object]:
         """Counts and files of each kind; empty if there are no extractions."""
         counts: dict[str, object] = {}
         for kind in KINDS:
-            rows = self.read(kind)
-            if rows:
+            if rows := self.read(kind):
                 counts[kind] = sum(len(row.items) for row in rows)
                 counts[f"passages with {kind}"] = len(rows)
                 counts[f"{kind} from"] = ", ".join(sorted({row.source for row in rows}))
         return counts
 
-    def sentences(self, kind: Kind) -> Iterator[tuple[str, str, list[StoredSentence]]]:
-        """Id, `content_key` and analysed items of each passage that has any, by id.
-
-        Raises:
-            IndexMismatchError: A later Wye wrote the file.
-            IndexDamagedError: The file cannot be read.
-        """
-        rows = self._rows(
-            "SELECT id, content, sentences, vectors FROM extracted"
-            " WHERE kind = ? AND analyser = ? AND sentences <> '[]' ORDER BY id",
-            kind,
-            self._analyser,
-        )
-        for id_, content, packed, vectors in rows:
-            with self._own_errors():
-                items = json.loads(packed)
-                matrix = np.frombuffer(vectors, np.float16).reshape(len(items), -1)
-                sentences = [
-                    StoredSentence(text, tuple(entities), tuple(phrases), vector)
-                    for (text, entities, phrases), vector in zip(
-                        items, matrix.astype(np.float32), strict=True
-                    )
-                ]
-            yield id_, content, sentences
-
-    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+    def _rows(self, decode: Callable[..., Any], query: str, *values: object) -> list[Any]:
         if not self.path.exists():
             return []
-        with self._own_errors(), closing(self._connect("ro")) as database:
+        with self._database("ro") as database:
             # Version 0: another process is creating the file right now.
-            return database.execute(query, values).fetchall() if _version_of(database) else []
+            rows = database.execute(query, values) if _version_of(database) else ()
+            return [decode(*row) for row in rows]
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which is durable when it ends without an error."""
-        with self._own_errors(), closing(self._connect("rwc")) as database:
-            if not _version_of(database):
-                database.executescript(_SCHEMA)
-                sync(self.path.parent)
-            with database:
-                yield database
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        """Open the database.
-
-        Raises:
-            IndexMismatchError: A later Wye wrote the file.
-        """
+    def _database(self, mode: Literal["ro", "rwc"]) -> Iterator[sqlite3.Connection]:
+        """The database in a transaction, which is durable when the block ends without an error."""
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
-        database = sqlite3.connect(address, timeout=_PATIENCE_SECONDS, uri=True)
         try:
-            # Deleted content must not remain in the file.
-            database.execute("PRAGMA secure_delete = ON")
-            if (version := _version_of(database)) > VERSION:
-                raise IndexMismatchError(
-                    f"{self.path} has schema version {version}; this Wye reads {VERSION}. Run the "
-                    "Wye that wrote it, or delete the file and store the extractions again."
-                )
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        """Raise errors of the database and of its content as our own."""
-        try:
-            yield
+            with closing(sqlite3.connect(address, _PATIENCE_SECONDS, uri=True)) as database:
+                # Deleted content must not remain in the file.
+                database.execute("PRAGMA secure_delete = ON")
+                version = _version_of(database)
+                if version > VERSION:
+                    raise IndexMismatchError(
+                        f"{self.path} has schema version {version}; this Wye reads {VERSION}. Run "
+                        "the Wye that wrote it, or delete the file and store the extractions again."
+                    )
+                if not version and mode == "rwc":
+                    database.executescript(_SCHEMA)
+                    sync(self.path.parent)
+                with database:
+                    yield database
         except (sqlite3.OperationalError, OSError) as error:
             raise BackendError(
                 f"{self.path} cannot be read or written ({error}). Check the disk and the "
@@ -294,6 +227,18 @@ class ExtractedStore:
                 f"{self.path} is damaged ({error}). Move it away, and store the extractions again "
                 "with `wye refine`."
             ) from error
+
+
+def _unpacked(
+    id_: str, content: str, packed: str, vectors: bytes
+) -> tuple[str, str, list[StoredSentence]]:
+    items = json.loads(packed)
+    matrix = np.frombuffer(vectors, np.float16).reshape(len(items), -1).astype(np.float32)
+    sentences = [
+        StoredSentence(text, tuple(entities), tuple(phrases), vector)
+        for (text, entities, phrases), vector in zip(items, matrix, strict=True)
+    ]
+    return id_, content, sentences
 
 
 def _version_of(database: sqlite3.Connection) -> int:

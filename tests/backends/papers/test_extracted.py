@@ -11,10 +11,10 @@ import pytest
 
 from tests.hashing import HashAnalyser
 from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
+from wye.backends.papers.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
 from wye.backends.papers.units import refine
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.documents import take_inventory
-from wye.backends.store.extracted import FILE, VERSION, ExtractedStore, Extraction, content_key
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import StoredSentence
