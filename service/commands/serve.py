@@ -21,8 +21,7 @@ from wye.service.commands.options import (
 from wye.service.terminal import say
 
 if TYPE_CHECKING:
-    from wye.service.collections import check_router
-    from wye.service.settings import ServeSettings, router_settings
+    from wye.service.settings import ServeSettings
 
 MOST_CONNECTIONS = 900
 """A process may often have 1,024 open files, and indexes and jobs need some."""
@@ -45,9 +44,11 @@ def serve(
     from wye.router.session import ModelCache
     from wye.service.app import indexes
     from wye.service.arms.file import read_arms, settings_with_arms
+    from wye.service.collections import check_router
     from wye.service.doctor import refuse_taken_address
     from wye.service.http.auth import KeyRing, refuse_open_server
     from wye.service.logs import configure
+    from wye.service.settings import router_settings
 
     # The app is built from the environment.
     flags = {
