@@ -283,7 +283,7 @@ class Session:
             return
         if self.snapshot.corpus.two is None:
             self.build()
-        elif self.snapshot.outgrown:
+        elif self.snapshot.due():
             Snapshot.derive(self.index, self.settings)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:

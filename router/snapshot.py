@@ -16,14 +16,14 @@ from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from wye.backends.papers.extracted import ExtractedStore, Kind
 from wye.backends.papers.units import refine
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.derived import DerivedFiles, most_on_top
+from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.store.snapshot import kept_corpus, read_corpus, read_whole
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.overlay import overlay
 from wye.backends.trigraph.retriever import TriGraphRetriever
+from wye.backends.trigraph.tail import LEAST, with_tail
 from wye.backends.types import (
     Float32,
     Int64,
@@ -118,10 +118,14 @@ class Snapshot:
         two = self.corpus.two
         return len(two.passages.added) + len(two.passages.gone) if two else 0
 
-    @property
-    def outgrown(self) -> int:
-        """`on_top` if it is so large that a new base is due, else 0."""
-        return self.on_top if self.on_top > most_on_top(len(self)) else 0
+    def due(self, quiet: float = 0) -> int:
+        """`on_top` if a new base is due, else 0.
+
+        Args:
+            quiet: Seconds since the index was last written.
+        """
+        is_due = self.on_top > most_on_top(len(self)) or quiet > quiet_before_base(len(self))
+        return self.on_top if is_due and self._files.is_kept else 0
 
     @property
     def base(self) -> "Snapshot":
@@ -270,12 +274,10 @@ class Snapshot:
         return found
 
     def _assemble(self) -> TriGraph:
-        """Build the graph, as a layer over the base's graph if there is a base."""
+        """Build the graph, as a tail of the base's graph if there is a large base."""
         settings, below = self._settings.graph.assembly, self._base and self._base.assembled
-        if self.corpus.two and below:
-            laid = overlay(self.corpus.two, below, settings)
-            if laid is not None:
-                return laid
+        if self.corpus.two and below and len(self) >= LEAST:
+            return with_tail(self.corpus.two, below, settings)
         if self._base:
             return assemble(self.corpus, settings)
         graph = assemble(self.corpus, settings, self._files.room())

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -168,6 +168,7 @@ class IndexCollection(Collection):
         super().__init__(name)
         self._open = open_
         self._deriving: BaseProcess | None = None
+        self._moved = monotonic()  # when another version was last seen
         self._derived_for = 0  # passages on top of the base when `_deriving` was started
 
     def load(self) -> None:
@@ -222,16 +223,16 @@ class IndexCollection(Collection):
         super().close()
 
     def _derive(self, session: Session) -> None:
-        """Start to derive a newer base if the present one was outgrown."""
+        """Start to derive a newer base if the present one was outgrown, or after a quiet time."""
         if self._deriving is not None and self._deriving.is_alive():
             return
-        outgrown = session.snapshot.outgrown
+        due = session.snapshot.due(monotonic() - self._moved)
         # A base that could not be kept is tried again once twice as many passages are on top.
-        if outgrown > 2 * self._derived_for:
+        if due > 2 * self._derived_for:
             started = self._tried(BASE, lambda: _deriving(session))
             if started is not None:
-                self._derived_for, self._deriving = outgrown, started
-        elif not outgrown:
+                self._derived_for, self._deriving = due, started
+        elif not due:
             self._derived_for, self.faults[BASE] = 0, ""
 
     def _check_files(self, session: Session) -> None:
@@ -252,6 +253,7 @@ class IndexCollection(Collection):
         if later is None:
             return False
         self._session = later
+        self._moved = monotonic() if what == INDEX else self._moved
         give_back()
         spent = round(perf_counter() - started, 3)
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})

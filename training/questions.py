@@ -97,7 +97,7 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
 
 def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
-    titles = graph.titled.sizes
+    titles = graph.titled.lengths(np.arange(len(graph)))
     narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
     for entity in sorted(entities, key=lambda one: (not titles[one], order(graph.keys[one]))):

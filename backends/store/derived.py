@@ -36,7 +36,7 @@ FOLDER = "derived"
 MANIFEST = "manifest"
 """The pin that differs in every version."""
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 4
+LAYOUT = 5
 PASSAGES = "passages"
 """The part that all others need."""
 KEPT_FROM = 1_000
@@ -45,6 +45,8 @@ LEAST_OUTGROWN = 500
 """A base is outgrown by more changed passages than this, or than `MOST_SHARE` if that is more."""
 MOST_SHARE = 0.001
 """See `LEAST_OUTGROWN`; a share of all passages."""
+LEAST_QUIET = 60.0
+"""Seconds; see `quiet_before_base`."""
 
 Arrays = Mapping[str, NDArray[Any]]
 _MAGIC = b"WyeArray"
@@ -175,6 +177,14 @@ class DerivedFiles:
 def most_on_top(passages: int) -> int:
     """How many passages may be added or deleted before an index of this size needs a new base."""
     return int(max(LEAST_OUTGROWN, MOST_SHARE * passages))
+
+
+def quiet_before_base(passages: int) -> float:
+    """After how many seconds without a write an index of this size gets a new base.
+
+    That is some twenty times as long as deriving it takes.
+    """
+    return max(LEAST_QUIET, passages / 200)
 
 
 def latest_kept(index: Path) -> int:

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.compute as pc
 
 from wye.backends.numerics import distinct, without
 from wye.backends.store.corpus import Corpus
-from wye.backends.strings import Strings, ascending, places
+from wye.backends.strings import FurtherWords, Strings, Words, ascending, places
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
-from wye.backends.trigraph.graph_sources import GraphSources, NameStarts, Spellings
 from wye.backends.trigraph.lists import PlainLists
 from wye.backends.trigraph.names import (
     DisplayNames,
@@ -42,22 +40,37 @@ class _Numbers:
     title_entity: Int64  # its entity
 
 
-def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = None) -> TriGraph:
+def assemble(
+    corpus: Corpus,
+    settings: AssemblySettings,
+    room: Path | None = None,
+    *,
+    base: TriGraph | None = None,
+) -> TriGraph:
     """Build the Tri-Graph of a corpus.
 
     Args:
         room: Folder for the tokenised sentences; None to hold them in memory.
+        base: A graph of other passages, whose names and recurring noun phrases count here too.
     """
-    sizes = len(corpus.entities.code), len(corpus.phrases.code)
-    with_phrases = wants_phrases(settings, *sizes)
-    normalised = normalise(corpus, sentences=settings.link_text, phrases=with_phrases, room=room)
-    frequency = phrase_frequency(corpus) if with_phrases else np.empty(0, np.int64)
-    numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
+    with_phrases = wants_phrases(settings, corpus)
+    words = Words() if base is None else FurtherWords(base.names.words)
+    normalised = normalise(
+        corpus, words, sentences=settings.link_text, phrases=with_phrases, room=room
+    )
+    recurs = _recurring(corpus) if with_phrases else np.empty(0, bool)
+    names = Strings(())
+    if base is not None:
+        known = base.names.somewhere_in(normalised.sentences)
+        names = Strings(map(base.keys.__getitem__, known.tolist()))
+        recurs |= np.fromiter((base.keys.find(key) >= 0 for key in normalised.phrases), bool)
+    numbers = _number(corpus, settings, normalised, recurs, names)
     rows = NameWords.of(numbers.keys, normalised.words)
     size = len(numbers.keys)
     named = np.zeros(size, bool)
     named[numbers.surface[numbers.surface >= 0]] = True
     named[numbers.title_entity] = True
+    named[places(names, numbers.keys)] = True
     trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
     tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
     titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
@@ -91,35 +104,15 @@ def assemble(corpus: Corpus, settings: AssemblySettings, room: Path | None = Non
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        own_sources=_sources(corpus, numbers, normalised, frequency),
-    )
-
-
-def _sources(
-    corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
-) -> GraphSources:
-    mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
-    # Entities are numbered in key order; a name that is no entity has the empty key.
-    by_key = np.argsort(numbers.surface, kind="stable")
-    phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
-    phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
-    return GraphSources(
-        numbers.keys,
-        normalised.words,
-        normalised.sentences,
-        NameStarts.of(normalised.sentences, len(normalised.words)),
-        Spellings(
-            normalised.surfaces,
-            numbers.surface.astype(np.int32),
-            mentioned.astype(np.int32),
-            by_key.astype(np.int32),
-        ),
-        Spellings(normalised.phrases, phrase, frequency.astype(np.int32), phrases),
     )
 
 
 def _number(
-    corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus, recurs: Mask
+    corpus: Corpus,
+    settings: AssemblySettings,
+    normalised: NormalisedCorpus,
+    recurs: Mask,
+    names: Strings,
 ) -> _Numbers:
     phrases = normalised.phrases
     recurring_phrases = phrases.where(recurs) if phrases else Strings(())
@@ -131,7 +124,7 @@ def _number(
                 title_passage.append(passage)
                 titles.append(key)
     named = Strings(titles)
-    keys = ascending(normalised.surfaces, named, recurring_phrases)
+    keys = ascending(normalised.surfaces, named, recurring_phrases, names)
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
         phrase[:] = np.where(places(phrases, recurring_phrases) >= 0, places(phrases, keys), -1)
@@ -144,30 +137,21 @@ def _number(
     )
 
 
-def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
-    """Whether noun phrases are entities, given the numbers of mentions of either kind."""
+def wants_phrases(settings: AssemblySettings, corpus: Corpus) -> bool:
+    """Whether noun phrases are entities of a corpus."""
     if settings.noun_phrases == "auto":
-        return entities < FEW_ENTITIES * phrases
+        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
     return settings.noun_phrases == "on"
 
 
-def phrase_frequency(corpus: Corpus) -> Int64:
-    """(m,) number of passages with each noun phrase."""
+def _recurring(corpus: Corpus) -> Mask:
+    """Mask of the noun phrases that occur in more than one passage, and not in too many."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
     pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
-    return np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
-
-
-def recurring(frequency: Int64, passages: int) -> Mask:
-    """Mask of the noun phrases that occur in more than one passage, and not in too many."""
-    most = most_passages(passages)
-    is_recurring: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
-    return is_recurring
-
-
-def most_passages(passages: int) -> float:
-    """In how many of `passages` passages a noun phrase may occur at most."""
-    return max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
+    frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
+    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
+    recurs: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    return recurs
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:

@@ -140,15 +140,13 @@ def equation_5(
     value = np.array([seeds[entity] for entity in entities.tolist()])
     level = dict.fromkeys(seeds, 1)
     for step in range(2, steps + 1):
-        lengths = graph.sentences.lengths(entities)
-        mentioning = graph.sentences.of(entities).astype(np.int64)
-        sentences, position = np.unique(mentioning, return_inverse=True)
+        owners, mentioning = graph.sentences.pairs(entities)
+        sentences, position = np.unique(mentioning.astype(np.int64), return_inverse=True)
         sigma = np.maximum(similarity(sentences), 0).astype(np.float64)
-        passed_on = sigma * sums(position, np.repeat(value, lengths), len(sentences))
-        reached = graph.entities.of(sentences)
+        passed_on = sigma * sums(position, value[owners], len(sentences))
+        owners, reached = graph.entities.pairs(sentences)
         candidates, position = np.unique(np.concatenate([entities, reached]), return_inverse=True)
-        each = np.repeat(passed_on, graph.entities.lengths(sentences))
-        reached_value = sums(position[len(entities) :], each, len(candidates))
+        reached_value = sums(position[len(entities) :], passed_on[owners], len(candidates))
         reached_value[position[: len(entities)]] = np.maximum(
             reached_value[position[: len(entities)]], value
         )

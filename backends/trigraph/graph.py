@@ -1,22 +1,43 @@
 """The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
-It depends on one version's content alone, not on the order of the corpus file: entities are
-numbered by key, passages by id.
+A graph that is assembled depends on one version's content alone, not on the order of the corpus
+file: entities are numbered by key, passages by id. In one with a tail (`tail`) the numbers of
+entities also depend on its base.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.numerics import ranges
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.derived import Arrays
-from wye.backends.trigraph.graph_sources import GraphSources, Keys
-from wye.backends.trigraph.lists import Lists, Numbers, PlainLists
+from wye.backends.store.derived import (
+    Arrays,
+    pack_strings,
+    pack_table,
+    unpack_strings,
+    unpack_table,
+)
+from wye.backends.strings import Words
+from wye.backends.trigraph.lists import Lists, Numbers, PlainLists, plain
 from wye.backends.trigraph.names import DisplayNames, NameTrie
 from wye.backends.types import Int32, Int64, Mask
+
+
+class Keys(Protocol):
+    """The keys of e entities."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, entity: int) -> str: ...
+    def __iter__(self) -> Iterator[str]: ...
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 if there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +86,6 @@ class TriGraph:
         titled: For each entity the passages whose title it is, ascending.
         titles: For each passage the entities of its title.
         owners: (s,) row of each sentence's passage, ascending.
-        own_sources: What the graph was assembled from; None for an overlay.
     """
 
     keys: Keys
@@ -77,22 +97,15 @@ class TriGraph:
     owners: Int32
     names: NameTrie
     display_names: DisplayNames
-    own_sources: GraphSources | None
 
     def __len__(self) -> int:
         """Number of entities."""
         return len(self.keys)
 
-    @property
-    def sources(self) -> GraphSources:
-        """The graph's sources.
-
-        Raises:
-            ValueError: The graph is an overlay on another.
-        """
-        if self.own_sources is None:
-            raise ValueError("This graph is an overlay; its base has the sources")
-        return self.own_sources
+    @cached_property
+    def has_phrases(self) -> bool:
+        """Whether noun phrases are entities."""
+        return bool(self.is_phrase.any())
 
     def passages_of(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
         """Passages that mention each of some entities, end to end, ascending for each.
@@ -100,14 +113,10 @@ class TriGraph:
         Returns:
             Their rows, how often each mentions the entity, and (a,) the number for each entity.
         """
-        sentences, titled = self.mentions.sentences, self.titled
-        rows = np.concatenate(
-            [self.owners[sentences.of(entities)], titled.of(entities)], dtype=np.int64
-        )
-        which = np.arange(len(entities))
-        owner = np.concatenate(
-            [np.repeat(which, lists.lengths(entities)) for lists in (sentences, titled)]
-        )
+        in_text, sentences = self.mentions.sentences.pairs(entities)
+        in_titles, titled = self.titled.pairs(entities)
+        rows = np.concatenate([self.owners[sentences], titled], dtype=np.int64)
+        owner = np.concatenate([in_text, in_titles])
         position, passages, counts = counted(owner, rows, len(self.titles))
         return passages, counts, np.bincount(position, minlength=len(entities))
 
@@ -120,59 +129,49 @@ class TriGraph:
         """
         bounds = np.stack([passages, passages + 1]).astype(self.owners.dtype)
         begin, end = np.searchsorted(self.owners, bounds)
-        sentences, which = ranges(begin, end), np.arange(len(passages))
-        in_sentences = np.repeat(
-            np.repeat(which, end - begin), self.mentions.entities.lengths(sentences)
-        )
-        in_titles = np.repeat(which, self.titles.lengths(passages))
-        entities = np.concatenate(
-            [self.mentions.entities.of(sentences), self.titles.of(passages)], dtype=np.int64
-        )
-        return np.concatenate([in_sentences, in_titles]), entities
+        in_text, entities = self.mentions.entities.pairs(ranges(begin, end))
+        in_sentences = np.repeat(np.arange(len(passages)), end - begin)[in_text]
+        in_titles, titles = self.titles.pairs(passages)
+        mentioned = np.concatenate([entities, titles], dtype=np.int64)
+        return np.concatenate([in_sentences, in_titles]), mentioned
 
     def to_arrays(self) -> Arrays:
-        """All fields as arrays, for `from_arrays`."""
-        titled, titles = self.titled.plain(), self.titles.plain()
-        sentences, entities = self.mentions.sentences.plain(), self.mentions.entities.plain()
-        arrays: dict[str, NDArray[Any]] = {
-            "is_phrase": self.is_phrase,
-            "degrees": self.degrees,
-            "titled.starts": titled.starts,
-            "titled.passages": titled.items,
-            "titles.starts": titles.starts,
-            "titles.entities": titles.items,
-            "mentions.sentence_starts": sentences.starts,
-            "mentions.sentences": sentences.items,
-            "mentions.entity_starts": entities.starts,
-            "mentions.entities": entities.items,
-        }
-        for part in (self.names, self.display_names, self.sources):
-            arrays |= part.to_arrays()
-        return arrays
+        """All fields as arrays, for `from_arrays`. A graph with a tail has none."""
+        arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase, "degrees": self.degrees}
+        for name, lists in self._lists().items():
+            arrays[f"{name}.starts"] = plain(lists).starts
+            arrays[f"{name}.items"] = plain(lists).items
+        arrays |= pack_strings("keys", self.keys)
+        arrays |= pack_table("words", self.names.words.table)
+        return {**arrays, **self.names.to_arrays(), **self.display_names.to_arrays()}
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The inverse of `to_arrays`, given the same corpus."""
-        sources = GraphSources.from_arrays(arrays)
+        keys = unpack_strings("keys", arrays)
 
-        def lists(*names: str) -> PlainLists:
-            return PlainLists(*(arrays[name] for name in names))
+        def lists(name: str) -> PlainLists:
+            return PlainLists(arrays[f"{name}.starts"], arrays[f"{name}.items"])
 
         return cls(
-            keys=sources.keys,
+            keys=keys,
             is_phrase=arrays["is_phrase"],
             degrees=arrays["degrees"],
-            mentions=MentionGraph(
-                lists("mentions.sentence_starts", "mentions.sentences"),
-                lists("mentions.entity_starts", "mentions.entities"),
-            ),
-            titled=lists("titled.starts", "titled.passages"),
-            titles=lists("titles.starts", "titles.entities"),
+            mentions=MentionGraph(lists("sentences"), lists("entities")),
+            titled=lists("titled"),
+            titles=lists("titles"),
             owners=corpus.sentence_passage,
-            names=NameTrie.from_arrays(sources.words, arrays),
-            display_names=DisplayNames.from_arrays(corpus, sources.keys, arrays),
-            own_sources=sources,
+            names=NameTrie.from_arrays(Words(unpack_table("words", arrays)), arrays),
+            display_names=DisplayNames.from_arrays(corpus, keys, arrays),
         )
+
+    def _lists(self) -> dict[str, Lists]:
+        return {
+            "sentences": self.mentions.sentences,
+            "entities": self.mentions.entities,
+            "titled": self.titled,
+            "titles": self.titles,
+        }
 
 
 class FilteredGraph:
@@ -196,7 +195,8 @@ class FilteredGraph:
 
     def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
         """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
-        rows, lengths = self._graph.titled.of(entities), self._graph.titled.lengths(entities)
+        owners, rows = self._graph.titled.pairs(entities)
+        lengths = np.bincount(owners, minlength=len(entities))
         if self.allowed is None:
             return rows, lengths
         is_left = self.allowed[rows]

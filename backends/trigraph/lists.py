@@ -3,17 +3,40 @@
 Lists are stored end to end. A caller names a few lists and gets their items, also end to end.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import spans
-from wye.backends.types import Int32, Int64, Mask
+from wye.backends.numerics import located, spans
+from wye.backends.types import Int32, Int64
 
 Numbers = Int32 | Int64
+
+
+class Lists(Protocol):
+    """m lists of numbers. Rows in a list are ascending."""
+
+    def __len__(self) -> int:
+        """Number of lists."""
+        ...
+
+    def one(self, which: int) -> Numbers:
+        """The items of one list."""
+        ...
+
+    def lengths(self, chosen: Int64) -> Int64:
+        """Number of items of each chosen list."""
+        ...
+
+    def of(self, chosen: Int64) -> Numbers:
+        """The items of the chosen lists, end to end."""
+        ...
+
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,144 +62,119 @@ class PlainLists:
         return cls.from_lengths(np.bincount(owners, minlength=size), items.astype(np.int32))
 
     def __len__(self) -> int:
-        """Number of lists."""
+        """See `Lists`."""
         return len(self.starts) - 1
 
-    @property
-    def sizes(self) -> Numbers:
-        """(m,) number of items of each list."""
-        return np.diff(self.starts)
-
-    def lengths(self, chosen: Numbers) -> Int64:
-        """Number of items of each chosen list."""
-        return (self.starts[chosen + 1] - self.starts[chosen]).astype(np.int64)
-
     def one(self, which: int) -> Numbers:
-        """The items of one list."""
+        """See `Lists`."""
         return self.items[self.starts[which] : self.starts[which + 1]]
 
+    def lengths(self, chosen: Numbers) -> Int64:
+        """See `Lists`."""
+        return (self.starts[chosen + 1] - self.starts[chosen]).astype(np.int64)
+
     def of(self, chosen: Numbers) -> Numbers:
-        """The items of the chosen lists, end to end."""
+        """See `Lists`."""
         return self.items[spans(self.starts, chosen)]
 
-    def plain(self) -> "PlainLists":
-        """The lists themselves."""
-        return self
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        return np.repeat(np.arange(len(chosen)), self.lengths(chosen)), self.of(chosen)
 
 
-class PatchedLists:
-    """Lists of a base, of which a few are replaced and to which a few are added.
+def plain(lists: Lists) -> PlainLists:
+    """Lists that are known to be plain.
 
-    Lists and items get their new numbers on access; nothing of the base is copied.
-
-    Attributes:
-        patch: The replacing and the added lists.
+    Raises:
+        TypeError: They have a tail.
     """
+    if not isinstance(lists, PlainLists):
+        raise TypeError("A graph with a tail is neither stored nor a base")
+    return lists
 
-    def __init__(
-        self, base: "Lists", owners: Layers, items: Layers, patched: Int64, patch: PlainLists
-    ) -> None:
-        """Put a patch over a base.
 
-        Args:
-            owners: Layers of the lists.
-            items: Layers of the items.
-            patched: (k,) lists in the patch, ascending, including all that the base lacks.
-            patch: Those k lists, with items by their new numbers.
-        """
-        self._base, self._owners, self._items = base, owners, items
-        self._patched, self.patch = patched, patch
-        self._ended = np.append(patched, -1)
+class EntitiesOfRows:
+    """The entities of each row of two layers, such as sentences."""
+
+    def __init__(self, rows: Layers, base: Lists, tail: Lists) -> None:
+        """Join the lists of the base's rows, and those of the added rows."""
+        self._rows, self._base, self._tail = rows, base, tail
 
     def __len__(self) -> int:
-        """Number of lists."""
-        return len(self._owners)
-
-    @cached_property
-    def sizes(self) -> Numbers:
-        """(m,) number of items of each list."""
-        known = self._base.sizes
-        found = self._owners.lay(known, np.zeros(len(self._owners.added), known.dtype))
-        found[self._patched] = self.patch.sizes
-        return found
-
-    def lengths(self, chosen: Numbers) -> Int64:
-        """Number of items of each chosen list."""
-        return self._lengths(*self._split(chosen))
+        """See `Lists`."""
+        return len(self._rows)
 
     def one(self, which: int) -> Numbers:
-        """The items of one list."""
-        place = int(np.searchsorted(self._patched, which))
-        if place < len(self._patched) and self._patched[place] == which:
-            return self.patch.one(place)
-        return self._items.numbers(self._base.one(self._owners.place(which)[1]))
+        """See `Lists`."""
+        is_added, row = self._rows.place(which)
+        return (self._tail if is_added else self._base).one(row)
 
-    def of(self, chosen: Numbers) -> Numbers:
-        """The items of the chosen lists, end to end."""
-        is_patched, rows = self._split(chosen)
-        of_base = self._items.numbers(self._base.of(rows[~is_patched]))
-        if not is_patched.any():
-            return of_base
-        mask = np.repeat(is_patched, self._lengths(is_patched, rows))
-        return _mixed(mask, self.patch.of(rows[is_patched]), of_base)
+    def lengths(self, chosen: Int64) -> Int64:
+        """See `Lists`."""
+        return np.bincount(self.pairs(chosen)[0], minlength=len(chosen))
 
-    def plain(self) -> PlainLists:
-        """All lists as three arrays, which are built on first use."""
-        return self._plain
+    def of(self, chosen: Int64) -> Numbers:
+        """See `Lists`."""
+        return self.pairs(chosen)[1]
 
-    @cached_property
-    def _plain(self) -> PlainLists:
-        return PlainLists.from_lengths(self.sizes, self.of(np.arange(len(self), dtype=np.int64)))
-
-    def _split(self, chosen: Numbers) -> tuple[Mask, Int64]:
-        """Which chosen lists the patch has, and the position of each there or in the base."""
-        place = np.searchsorted(self._patched, chosen)
-        is_patched: Mask = self._ended[place] == chosen
-        return is_patched, np.where(is_patched, place, self._owners.rows(chosen))
-
-    def _lengths(self, is_patched: Mask, rows: Int64) -> Int64:
-        found = np.empty(len(rows), np.int64)
-        found[is_patched] = self.patch.lengths(rows[is_patched])
-        found[~is_patched] = self._base.lengths(rows[~is_patched])
-        return found
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        is_added, rows = self._rows.split(chosen)
+        if not is_added.any():
+            return self._base.pairs(rows)
+        of_base, of_tail = np.flatnonzero(~is_added), np.flatnonzero(is_added)
+        base_owners, base_items = self._base.pairs(rows[of_base])
+        tail_owners, tail_items = self._tail.pairs(rows[of_tail])
+        owners = np.concatenate([of_base[base_owners], of_tail[tail_owners]])
+        by_owner = np.argsort(owners, kind="stable")
+        return owners[by_owner], np.concatenate([base_items, tail_items])[by_owner]
 
 
-Lists = PlainLists | PatchedLists
+class RowsOfEntities:
+    """The rows of two layers, such as sentences, that mention each entity."""
 
+    def __init__(self, rows: Layers, base: Lists, tail: Lists, entities: Int64, size: int) -> None:
+        """Join the lists of the base's entities and those of the tail's.
 
-def patched_lists(
-    base: Lists,
-    owners: Layers,
-    items: Layers,
-    patched: Int64,
-    *,
-    lost: Callable[[Numbers], Mask],
-    new: tuple[Int64, Int64],
-) -> PatchedLists:
-    """Lists of a base, some of which lose and gain items.
+        Args:
+            base: Rows of the base that mention each of its entities, which are numbered first.
+            tail: Added rows that mention each entity of the tail.
+            entities: Number of each entity of the tail; an entity may be in both.
+            size: Number of entities in both together.
+        """
+        self._rows, self._base, self._tail, self._size = rows, base, tail, size
+        self._order = np.argsort(entities)
+        self._in_tail = entities[self._order]
 
-    Args:
-        owners: Layers of the lists.
-        items: Layers of the items; each list is ascending.
-        patched: Lists that lose or gain items, and all that the base lacks, ascending.
-        lost: From items of the base to a mask of those that the patched lists lose.
-        new: List and item of each gained item, ascending by both.
-    """
-    is_new, rows = owners.split(patched)
-    base_lists = np.flatnonzero(~is_new)
-    owner = np.repeat(base_lists, base.lengths(rows[base_lists]))
-    before = base.of(rows[base_lists])
-    stays = ~lost(before)
-    size = len(items)
-    pairs = owner[stays] * size + items.numbers(before[stays])
-    more = np.searchsorted(patched, new[0]) * size + new[1]
-    owner, item = np.divmod(np.insert(pairs, np.searchsorted(pairs, more), more), max(size, 1))
-    return PatchedLists(
-        base, owners, items, patched, PlainLists.from_owners(owner, item, len(patched))
-    )
+    def __len__(self) -> int:
+        """See `Lists`."""
+        return self._size
 
+    def one(self, which: int) -> Numbers:
+        """See `Lists`."""
+        return self.of(np.array([which], np.int64))
 
-def _mixed(mask: Mask, some: Numbers, others: Numbers) -> Numbers:
-    mixed = np.empty(len(mask), others.dtype)
-    mixed[mask], mixed[~mask] = some, others
-    return mixed
+    def lengths(self, chosen: Int64) -> Int64:
+        """See `Lists`."""
+        return np.bincount(self.pairs(chosen)[0], minlength=len(chosen))
+
+    def of(self, chosen: Int64) -> Numbers:
+        """See `Lists`."""
+        return self.pairs(chosen)[1]
+
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        of_base = np.flatnonzero(chosen < len(self._base))
+        base_owners, rows = self._base.pairs(chosen[of_base])
+        owners = of_base[base_owners]
+        is_left = ~located(rows, self._rows.gone)[1]
+        owners, numbers = owners[is_left], self._rows.numbers(rows[is_left])
+        position, is_in_tail = located(chosen, self._in_tail)
+        if not is_in_tail.any():
+            return owners, numbers
+        of_tail = np.flatnonzero(is_in_tail)
+        tail_owners, added = self._tail.pairs(self._order[position[of_tail]])
+        owners = np.concatenate([owners, of_tail[tail_owners]])
+        numbers = np.concatenate([numbers, self._rows.added[added]])
+        ascending = np.lexsort((numbers, owners))
+        return owners[ascending], numbers[ascending]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.numerics import ragged
+from wye.backends.numerics import distinct, ragged
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
@@ -28,7 +28,7 @@ MIN_SINGLE_WORD = 4
 
 # Words of running text that are processed together, to bound memory.
 _BLOCK = 2_000_000
-_TRIE_ARRAYS = ("_edges", "_ends", "_first", "others")
+_TRIE_ARRAYS = ("_edges", "_ends", "_first")
 
 # Bits of a word's number in an edge.
 _SHIFT = 32
@@ -54,16 +54,16 @@ class NormalisedCorpus:
 
 
 def normalise(
-    corpus: Corpus, *, sentences: bool, phrases: bool, room: Path | None = None
+    corpus: Corpus, words: Words, *, sentences: bool, phrases: bool, room: Path | None = None
 ) -> NormalisedCorpus:
     """Normalise a corpus.
 
     Args:
+        words: A vocabulary, to which new words are added.
         sentences: Whether to tokenise sentences, for linking names in running text.
         phrases: Whether noun phrases are entities.
         room: Folder for the tokenised sentences; None to hold them in memory.
     """
-    words = Words()
     memo, packed, lengths = PackedWords(words), *(GrowingArray(room, np.int32) for _ in range(2))
     for texts in corpus.iter_sentence_texts() if sentences else ():
         read = SentenceWords.of(texts, memo)
@@ -140,8 +140,7 @@ class NameTrie:
     and the next word form one number, looked up by binary search.
 
     Attributes:
-        others: (2, m) entities with the same words as another one, and that one, which is found
-            instead.
+        words: The vocabulary of the names.
     """
 
     _lost: frozenset[int] = frozenset()
@@ -152,7 +151,7 @@ class NameTrie:
         Args:
             entities: Entities to find, ascending; among equal names the first entity is found.
         """
-        self._words = words
+        self.words = words
         lengths = names.lengths[entities]
         usable = (lengths > 0) & (lengths <= MAX_WORDS)
         entities, lengths = entities[usable], lengths[usable].astype(np.int64)
@@ -173,8 +172,6 @@ class NameTrie:
         self._ends: Int64 = np.full(states, -1, np.int64)
         final, first = np.unique(state, return_index=True)
         self._ends[final] = entities[first]
-        ends = self._ends[state]
-        self.others: Int64 = np.stack([entities, ends])[:, ends != entities]
         # For the first word, most of which begin no name, a table is faster than a search.
         self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
         self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
@@ -200,7 +197,7 @@ class NameTrie:
     def from_arrays(cls, words: Words, arrays: Arrays) -> "NameTrie":
         """The inverse of `to_arrays`, given the same words."""
         trie = cls.__new__(cls)
-        trie._words = words
+        trie.words = words
         for name in _TRIE_ARRAYS:
             setattr(trie, name, arrays[f"trie.{name}"])
         trie._views = trie._edges.data, trie._ends.data
@@ -212,14 +209,9 @@ class NameTrie:
         trie._lost = self._lost.union(entities)
         return trie
 
-    def spelt(self, words: Sequence[int]) -> int:
-        """The entity with exactly these words as its name, by number; -1 if there is none."""
-        link = self._longest_from(words, 0)
-        return link.entity if link is not None and link.length == len(words) else -1
-
     def find(self, tokens: Sequence[str]) -> list[Link]:
         """Names in one sequence of tokens, in upper or lower case, without overlaps."""
-        codes = [self._words.find(token.casefold()) for token in tokens]
+        codes = [self.words.find(token.casefold()) for token in tokens]
         links: list[Link] = []
         start = 0
         while start < len(codes):
@@ -249,6 +241,11 @@ class NameTrie:
             entities.append(entity.astype(np.int32))
             first = last
         return np.concatenate(owners), np.concatenate(entities)
+
+    def somewhere_in(self, sentences: SentenceWords) -> Int64:
+        """Entities with the longest name at some position of sentences, overlapping or not."""
+        packed = sentences.packed.astype(np.int64)
+        return distinct(self._longest(packed >> 1, np.flatnonzero(packed & 1))[0])
 
     def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
         """The longest name that starts at a position; a loop is fastest for a few words."""

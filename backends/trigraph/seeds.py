@@ -64,7 +64,6 @@ class SeedFinder:
         self._graph = graph
         self._settings = settings
         self._vectors = _entity_vectors(graph, corpus) if settings.nearest else None
-        self._has_phrases = bool(graph.is_phrase.any())
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
@@ -99,7 +98,7 @@ class SeedFinder:
         At least one of them must be spelt as a name. They never suffice where noun phrases are
         entities too, since these may be what a question is about.
         """
-        return not self._has_phrases and any(seed.value >= 1 for seed in seeds)
+        return not self._graph.has_phrases and any(seed.value >= 1 for seed in seeds)
 
     def _entity(self, mention: str) -> int:
         entity = self._graph.keys.find(entity_key(mention))

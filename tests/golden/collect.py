@@ -355,8 +355,9 @@ def _written(folder: Path) -> dict[str, object]:
         name = path.relative_to(folder).as_posix()
         if path.suffix == ".json":
             # Digests cover latencies, which are in the thresholds; the front is made of them.
-            # Information is estimated from neighbours, which the last bits decide.
-            value = masked(_json(path), (*_TIMES, "digest", "files", "information"))
+            # Information is estimated from neighbours, and bins of equal width have edges: the last
+            # bits decide.
+            value = masked(_json(path), (*_TIMES, "digest", "files", "information", "width"))
             found[name] = {**value, "front": LEFT_OUT} if "front" in value else value
         elif path.suffix == ".safetensors":
             found[name] = _weights(path)

@@ -23,7 +23,7 @@ class Tolerance:
     """
 
     relative: float = 1e-4
-    absolute: float = 1e-6
+    absolute: float = 2e-5
 
     def allows(self, was: float, now: float) -> bool:
         """Whether two numbers count as equal."""
@@ -31,7 +31,7 @@ class Tolerance:
 
 
 TOLERANCE = Tolerance()
-TRAINED = Tolerance(1e-3, 1e-5)
+TRAINED = Tolerance(1e-3, 2e-5)
 """For what is trained: a fit carries the last bits of its input further than an answer does."""
 MISSING = "(missing)"
 

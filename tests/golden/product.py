@@ -43,6 +43,7 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.store.snapshot.LISTED": 0,
     "wye.backends.trigraph.bridging.HUB": 3,
     "wye.backends.trigraph.prior.HUB": 3,
+    "wye.router.snapshot.LEAST": 1,
 }
 _GRAPH_PRESETS = "wye.backends.trigraph.settings.PRESETS"
 COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
@@ -60,8 +61,7 @@ ONLY_IF_LARGE = (
     "wye.backends.store.snapshot:_stored",
     "wye.backends.trigraph.bridging:_among",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
-    "wye.backends.trigraph.lists:PatchedLists.of",
-    "wye.backends.trigraph.overlay:overlay",
+    "wye.backends.trigraph.tail:with_tail",
     "wye.backends.strings:FurtherWords.find",
     "wye.backends.strings:StringTable.find",
 )

@@ -114,6 +114,7 @@ class Library(Session, Gateway):
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
         self.changed = 0
+        self.quiet = 0.0
         self.index = cast("PassageStore", SimpleNamespace(fault="", check_files=lambda: None))
         self._passages = {passage.id: passage for passage in passages}
 
@@ -165,7 +166,10 @@ class Library(Session, Gateway):
     @property
     def snapshot(self) -> Any:  # noqa: ANN401
         """One without a corpus, so that an ingest reads the dataset itself."""
-        return SimpleNamespace(corpus=None, outgrown=self.changed)
+        return SimpleNamespace(corpus=None, due=self._due)
+
+    def _due(self, quiet: float) -> int:
+        return self.changed if quiet >= self.quiet else 0
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         return {id_: self._passages[id_] for id_ in ids if id_ in self._passages}

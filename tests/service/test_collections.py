@@ -152,15 +152,15 @@ class FakeDeriving:
         assert not self.is_running
 
 
-def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+def test_a_later_base_is_made_once_one_is_due(
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
     library.settings = load_settings()
 
-    def started(outgrown: int) -> int:
-        library.changed = outgrown
+    def started(due: int) -> int:
+        library.changed = due
         collection.renew()
         return FakeDeriving.started
 
@@ -172,6 +172,11 @@ def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
     assert started(11) == 2
     assert started(0) == 2
     assert started(5) == 3
+    assert started(0) == 3
+    library.quiet = 60.0
+    assert started(5) == 3, "it was written a moment ago"
+    collection._moved -= 61
+    assert started(5) == 4
     collection.close()
 
 

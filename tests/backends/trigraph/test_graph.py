@@ -1,21 +1,18 @@
 """Corpora of a few marked sentences, and the graphs they must give."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import pytest
 
-import wye.backends.store.snapshot
 from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
-from wye.backends.text import tokenise
 from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
 from wye.backends.trigraph.graph import TriGraph, counted
-from wye.backends.trigraph.overlay import overlay
+from wye.backends.trigraph.lists import plain
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 
@@ -74,7 +71,7 @@ def test_mentions_count_once_a_sentence(corpus_of: CorpusOf) -> None:
     }
     assert graph.degrees.tolist() == [1, 2]
     assert graph.is_phrase.tolist() == [False, False]
-    assert not graph.titled.sizes.any()
+    assert not graph.titled.lengths(np.arange(len(graph.titled))).any()
 
 
 def test_a_title_is_an_entity_of_its_passage_and_of_each_of_its_sentences(
@@ -242,8 +239,8 @@ def test_a_corpus_of_hardly_an_entity(
 def same(one: TriGraph, other: TriGraph) -> bool:
     def arrays(graph: TriGraph) -> tuple[object, ...]:
         lists = graph.titles, graph.titled, graph.mentions.sentences, graph.mentions.entities
-        plain = [(own.starts, own.items) for own in (each.plain() for each in lists)]
-        return (*chain(*plain), graph.degrees, graph.is_phrase, graph.owners)
+        arrays = [(each.starts, each.items) for each in map(plain, lists)]
+        return (*chain(*arrays), graph.degrees, graph.is_phrase, graph.owners)
 
     def named(graph: TriGraph) -> tuple[object, ...]:
         return list(graph.keys), graph.display_names.all()
@@ -261,45 +258,3 @@ def test_the_order_of_the_file_changes_nothing(corpus_of: CorpusOf) -> None:
     for seed in range(2):
         random.Random(seed).shuffle(passages)
         assert same(assemble(corpus_of(*passages), settings), straight)
-
-
-def edited(passages: Sequence[Passage], source: random.Random, step: int) -> list[Passage]:
-    """Some passages gone, some changed, some new, whose names are partly those of others."""
-    kept = [passage for passage in passages if source.random() < 0.85]
-    changed = [
-        replace(passage, title=f"The {passage.title}", text=f"[Eva {step}] met [Bo Ek].")
-        for passage in source.sample(kept, min(2, len(kept)))
-    ]
-    new = [
-        replace(passage, id=f"new{step}-{passage.id}", document=f"new{step}-{passage.document}")
-        for passage in source.sample(many_passages(30, 3), 2)
-    ]
-    by_id = {passage.id: passage for passage in [*kept, *changed, *new]}
-    return list(by_id.values())
-
-
-@pytest.mark.parametrize("phrases", ["on", "off", "auto"])
-def test_a_graph_laid_over_another_is_the_same(
-    versions_of: Callable[..., Iterator[tuple[Corpus, Corpus]]],
-    monkeypatch: pytest.MonkeyPatch,
-    phrases: Literal["on", "off", "auto"],
-) -> None:
-    monkeypatch.setattr(wye.backends.store.snapshot, "_MOST", 0.9)
-    settings, source = AssemblySettings(noun_phrases=phrases), random.Random(0)
-    states = [many_passages(30, 3)] * 2
-    for step in range(4):
-        states.append(edited(states[-1], source, step))
-    base: TriGraph | None = None
-    laid = 0
-    for corpus, alone in versions_of(*states):
-        fresh = assemble(alone, settings)
-        assert same(assemble(corpus, settings), fresh)
-        found = overlay(corpus.two, base, settings) if corpus.two and base else None
-        if found is None:
-            base = base if corpus.two else fresh
-            continue
-        assert same(found, fresh)
-        for text in alone.sentence_texts(range(len(alone.sentence_passage))):
-            assert found.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
-        laid += 1
-    assert laid > 3

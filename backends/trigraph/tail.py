@@ -1,0 +1,155 @@
+"""A graph with a tail: a base that was assembled before, and the passages written since.
+
+The tail is assembled by itself, at the cost of its few passages, and knows the base's names: its
+sentences mention what they would in a graph of all passages. The base is not looked at again, so
+its sentences do not mention a name that only the tail has until both are assembled together, which
+the next derivation does. Passages that are gone are left out of every list at once.
+
+Entities of the base keep their numbers, and those that are new follow, so nothing is numbered anew.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Literal, overload
+
+import numpy as np
+
+from wye.backends.store.corpus import TwoCorpora
+from wye.backends.trigraph.assembly import assemble, wants_phrases
+from wye.backends.trigraph.graph import Keys, MentionGraph, TriGraph, counted
+from wye.backends.trigraph.lists import EntitiesOfRows, Lists, PlainLists, RowsOfEntities, plain
+from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.types import Int64
+
+LEAST = 1_000
+"""A smaller graph is assembled anew for each version, in a tenth of a second."""
+
+
+def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> TriGraph:
+    """The graph of two corpora.
+
+    Args:
+        base: The graph of the first, with the same settings and without a tail.
+    """
+    left = _without_gone(base, two.passages.gone)
+    phrases: Literal["on", "off"] = "on" if wants_phrases(settings, two.base) else "off"
+    tail = assemble(two.added, replace(settings, noun_phrases=phrases), base=left)
+    entities = np.array([*map(left.keys.find, tail.keys)], np.int64)
+    new = np.flatnonzero(entities < 0)
+    entities[new] = len(base) + np.arange(len(new))
+    keys = TailedKeys(left.keys, [tail.keys[entity] for entity in new.tolist()])
+    degrees = np.concatenate([left.degrees, np.zeros(len(new), np.int32)])
+    degrees[entities] += tail.degrees
+    is_named = np.concatenate([~left.is_phrase & (left.degrees > 0), np.zeros(len(new), bool)])
+    is_phrase = np.concatenate([left.is_phrase, np.ones(len(new), bool)])
+    is_phrase[entities] = tail.is_phrase & ~is_named[entities]
+    size = len(keys)
+    return TriGraph(
+        keys=keys,
+        is_phrase=is_phrase,
+        degrees=degrees,
+        mentions=MentionGraph(
+            RowsOfEntities(
+                two.sentences, base.mentions.sentences, tail.mentions.sentences, entities, size
+            ),
+            EntitiesOfRows(
+                two.sentences,
+                base.mentions.entities,
+                _renumbered(tail.mentions.entities, entities),
+            ),
+        ),
+        titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
+        titles=EntitiesOfRows(two.passages, base.titles, _renumbered(tail.titles, entities)),
+        owners=two.passages.owners(base.owners, tail.owners),
+        names=TailedTrie(left.names, tail.names, entities),
+        display_names=TailedNames(keys, left, tail, entities),
+    )
+
+
+def _without_gone(base: TriGraph, gone: Int64) -> TriGraph:
+    """A base whose degrees and names leave out some passages; its lists still have them."""
+    passage, entity = base.entities_of(gone)
+    _, entity, _ = counted(passage, entity, len(base))
+    degrees = base.degrees.copy()
+    np.subtract.at(degrees, entity, 1)
+    dead = entity[degrees[entity] == 0]
+    return replace(base, degrees=degrees, names=base.names.without({*dead.tolist()}))
+
+
+def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
+    return PlainLists(plain(lists).starts, entities[plain(lists).items])
+
+
+class TailedKeys(Sequence[str]):
+    """The keys of a base, ascending, then those of its tail's new entities, ascending."""
+
+    def __init__(self, base: Keys, new: list[str]) -> None:
+        self._base, self._new = base, new
+        self._numbers = {key: len(base) + position for position, key in enumerate(new)}
+
+    def __len__(self) -> int:
+        return len(self._base) + len(self._new)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        size = len(self._base)
+        return self._base[number] if number < size else self._new[number - size]
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 if there is none."""
+        number = self._base.find(key)
+        return number if number >= 0 else self._numbers.get(key, -1)
+
+
+class TailedTrie(NameTrie):
+    """Finds the longest names of a base and of its tail; both have one vocabulary."""
+
+    def __init__(self, base: NameTrie, tail: NameTrie, entities: Int64) -> None:
+        """Join two tries.
+
+        Args:
+            entities: Number of each entity of the tail.
+        """
+        self.words = tail.words
+        self._base, self._tail, self._entities = base, tail, entities
+
+    def without(self, entities: Collection[int]) -> "TailedTrie":
+        """See `NameTrie`."""
+        in_tail = np.flatnonzero(np.isin(self._entities, [*entities]))
+        tail = self._tail.without(in_tail.tolist())
+        return TailedTrie(self._base.without(entities), tail, self._entities)
+
+    def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
+        known = self._base._longest_from(codes, start)
+        link = self._tail._longest_from(codes, start)
+        if link is None or (known is not None and known.length >= link.length):
+            return known
+        return Link(int(self._entities[link.entity]), start, link.length)
+
+
+class TailedNames(DisplayNames):
+    """Display names of a base, and of what only its tail mentions."""
+
+    def __init__(self, keys: TailedKeys, left: TriGraph, tail: TriGraph, entities: Int64) -> None:
+        """Join two graphs' names.
+
+        Args:
+            left: The base, without what is gone.
+            entities: Number of each entity of the tail.
+        """
+        self._keys, self._left, self._tail = keys, left, tail
+        self._in_tail = {number: entity for entity, number in enumerate(entities.tolist())}
+
+    def of(self, entity: int) -> str:
+        """See `DisplayNames`."""
+        is_in_base = entity < len(self._left) and self._left.degrees[entity] > 0
+        if not is_in_base and entity in self._in_tail:
+            return self._tail.display_names.of(self._in_tail[entity])
+        return self._left.display_names.of(entity)
