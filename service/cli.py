@@ -1,5 +1,6 @@
 """The `wye` command: its subcommands and the handling of their errors."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -155,6 +156,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    gc.freeze()  # ending takes a tenth of a second less if Python looks for no garbage once more
     sys.exit(code)
 
 
