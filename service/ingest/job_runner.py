@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic, time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from filelock import Timeout
@@ -267,8 +267,9 @@ class JobRunner:
         # A process that has begun it before and lives was not ended by it.
         attempts = 1 if job.id in self._tries else job.attempts + 1
         self._tries.setdefault(job.id, _Tries())
-        job = replace(job, state=State.RUNNING, started=job.started or time(), attempts=attempts)
-        await self._save(writer, job)
+        job = await self._save(
+            writer, job, state=State.RUNNING, started=job.started or time(), attempts=attempts
+        )
         try:
             if await writer.off_loop(partial(writer.jobs.is_cancelled, job)):
                 raise StoppedError
@@ -283,29 +284,32 @@ class JobRunner:
                 self._tries[job.id], self._faults[job.collection] = _Tries(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
-        except Exception as error:
+        except IndexMismatchError as error:  # made again; a server with its models goes on
             reason = writer.reason_of(error)
-            put_back = replace(job, state=State.QUEUED, attempts=0)
+            await self._save(writer, job, state=State.QUEUED, attempts=0, waits_for=reason)
+            raise
+        except Exception as error:  # noqa: BLE001 - the job reports it
             if self._stopping.is_set():  # the next process goes on
-                await self._save(writer, replace(job, attempts=0))
+                await self._save(writer, job, attempts=0)
                 return
-            if isinstance(error, IndexMismatchError):  # a server with the index's models goes on
-                await self._save(writer, replace(put_back, waits_for=reason))
-                raise
-            if isinstance(error, StoppedError):
-                job = replace(job, state=State.CANCELLED)
-            elif isinstance(error, _TRANSIENT) and not isinstance(error, SourceError):
-                LOG.warning("job put back", exc_info=error, extra={"job": job.id})
-                self._tries[job.id].put_back(reason)
-                job = replace(put_back, waits_for=_ANOTHER_TRY + reason)
-            else:
-                LOG.error("job failed", exc_info=error, extra={"job": job.id})
-                job = replace(job, state=State.FAILED, error=reason)
+            job = self._after_error(job, error, writer.reason_of(error))
         if job.state.has_ended:
-            job = replace(job, finished=time(), waits_for="")
-        await self._save(writer, job)
-        if job.state.has_ended:
+            await self._save(writer, job, finished=time(), waits_for="")
             self._ended(job)
+        else:
+            await self._save(writer, job)
+
+    def _after_error(self, job: Job, error: Exception, reason: str) -> Job:
+        """A job after an error that ended its work: cancelled, put back or failed."""
+        if isinstance(error, StoppedError):
+            return replace(job, state=State.CANCELLED)
+        if isinstance(error, _TRANSIENT) and not isinstance(error, SourceError):
+            LOG.warning("job put back", exc_info=error, extra={"job": job.id})
+            self._tries[job.id].put_back(reason)
+            waits = _ANOTHER_TRY + reason
+            return replace(job, state=State.QUEUED, attempts=0, waits_for=waits)
+        LOG.error("job failed", exc_info=error, extra={"job": job.id})
+        return replace(job, state=State.FAILED, error=reason)
 
     def _ended(self, job: Job) -> None:
         self._tries.pop(job.id, None)
@@ -326,10 +330,10 @@ class JobRunner:
                 break
             except IndexLockedError as error:
                 if job.waits_for != (reason := writer.reason_of(error)):
-                    job = replace(job, waits_for=reason)
-                    await self._save(writer, job)
+                    job = await self._save(writer, job, waits_for=reason)
                 await asyncio.sleep(_PAUSE)
-        job = replace(
+        return await self._save(
+            writer,
             job,
             attempts=0,
             waits_for="",
@@ -340,8 +344,9 @@ class JobRunner:
             removed=job.removed + report.removed,
             index_version=report.version,
         )
-        await self._save(writer, job)
-        return job
 
-    async def _save(self, writer: CollectionWriter, job: Job) -> None:
+    async def _save(self, writer: CollectionWriter, job: Job, **changes: Any) -> Job:  # noqa: ANN401
+        """Store a job with changed fields."""
+        job = replace(job, **changes)
         await writer.off_loop(partial(writer.jobs.save, job))
+        return job
