@@ -10,8 +10,9 @@ Source: the queue of Hugging Face's text-embeddings-inference.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -309,6 +310,27 @@ class Batcher(Generic[Key, Item, Result]):
                 batch.append(waiting)
                 room -= waiting.weight
         return batch
+
+
+class Room:
+    """A limit on how much of something may be under way at once; more is refused."""
+
+    def __init__(self, most: int, full: str, retry_after: float) -> None:
+        """Allow `most` at once; `full` is the problem's detail once there is no room."""
+        self._left = most
+        self._full = full
+        self._retry_after = retry_after
+
+    @contextmanager
+    def taken(self, amount: int = 1) -> Iterator[None]:
+        """Take an amount for the time of the context, or raise a `Problem` 503 if less is left."""
+        if amount > self._left:
+            raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
+        self._left -= amount
+        try:
+            yield
+        finally:
+            self._left += amount
 
 
 async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Result:

@@ -25,11 +25,11 @@ from wye.service.arms import gate, without_index
 from wye.service.arms.arm import RemoteArm, RemoteOutcome
 from wye.service.arms.breaker import BreakerState
 from wye.service.arms.budget import Budget, open_ledger
-from wye.service.batching import Batcher, unless_gone
+from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Collection, Refresher
 from wye.service.http.auth import ASKING, KeyRing
 from wye.service.http.metrics import Metrics
-from wye.service.http.problems import NOTED_ID, Problem, Room
+from wye.service.http.problems import NOTED_ID, Problem
 from wye.service.http.tracing import record_retrieval
 from wye.service.ingest.bodies import FileReader, UploadSpace
 from wye.service.ingest.job_runner import JobRunner

@@ -15,7 +15,7 @@ from wye.backends.progress import Progress, Silent
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import any_of, content_hash, to_analyses, to_batch
-from wye.backends.store.source import IndexSource, source_of, stored_analyses
+from wye.backends.store.source import IndexedPassage, IndexSource, stored_analyses
 from wye.backends.store.versions import reading
 from wye.backends.store.writer import Writer
 from wye.backends.text import title_names
@@ -176,8 +176,9 @@ class _Ingest:
     def add(self, window: Sequence[Passage]) -> None:
         """Analyse and store a window."""
         new = list(self._first(window))
-        sources = dict.fromkeys(filter(None, map(source_of, new)))
-        self._sources += [source for source in sources if source not in self._sources]
+        indexed = [passage for passage in new if isinstance(passage, IndexedPassage)]
+        sources = dict.fromkeys(passage.source for passage in indexed)
+        self._sources += [one for one in sources if one and one not in self._sources]
         with self._clock.stage("write"):
             hashes = self._look_up(new)
         self._lengths = _lengths(new)
@@ -200,9 +201,10 @@ class _Ingest:
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
             analyses = self._unchanged([passage for passage in fresh if passage.id in hashes])
-        with self._clock.stage("read"):
-            rest = [passage for passage in fresh if passage.id not in analyses]
-            analyses |= stored_analyses(rest, self._analyser.fingerprint)
+        if indexed:
+            with self._clock.stage("read"):
+                rest = [passage for passage in fresh if passage.id not in analyses]
+                analyses |= stored_analyses(rest, self._analyser.fingerprint)
         lacking = [passage for passage in fresh if passage.id not in analyses]
         analysed = self._clock.timed("analyse", self._analyse(lacking))
         for passage in fresh:

@@ -165,8 +165,3 @@ def stored_analyses(
         if source.index.fingerprint == dict(fingerprint):
             stored |= source.stored(wanted)
     return stored
-
-
-def source_of(passage: Passage) -> IndexSource | None:
-    """The index that a passage comes from."""
-    return passage.source if isinstance(passage, IndexedPassage) else None

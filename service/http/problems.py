@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -151,27 +150,6 @@ def not_writable(what: str, error: OSError, where: str = "a disk") -> Problem:
         "permission.",
         retry_after=30,
     )
-
-
-class Room:
-    """A limit on how much of something may be under way at once; more is refused."""
-
-    def __init__(self, most: int, full: str, retry_after: float) -> None:
-        """Allow `most` at once; `full` is the problem's detail once there is no room."""
-        self._left = most
-        self._full = full
-        self._retry_after = retry_after
-
-    @contextmanager
-    def taken(self, amount: int = 1) -> Iterator[None]:
-        """Take an amount for the time of the context, or raise a `Problem` 503 if less is left."""
-        if amount > self._left:
-            raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
-        self._left -= amount
-        try:
-            yield
-        finally:
-            self._left += amount
 
 
 def problem_of(error: Exception) -> Problem:

@@ -35,8 +35,9 @@ from wye.backends.readers.sandbox import Sandbox
 from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXT
 from wye.backends.types import Passage
 from wye.service.api.common import DocumentBody, DocumentsRequest
+from wye.service.batching import Room
 from wye.service.http.middleware import MOST_VALUES, JsonValues
-from wye.service.http.problems import Problem, Room, not_writable
+from wye.service.http.problems import Problem, not_writable
 from wye.service.settings import DocumentSettings
 
 LONGEST_ID = 512
