@@ -469,7 +469,7 @@ def _newest_version(folder: Path) -> int:
 def _digests(folder: Path, since: int) -> dict[int, str]:
     """Version, from `since` on -> digest of its content."""
     index = PassageStore.open(folder)
-    versions = [version.number for version in index.versions() if version.number >= since]
+    versions = [number for number in index.versions() if number >= since]
     dataset = index.snapshot()
     return {
         n: _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions

@@ -203,7 +203,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
     fault, times = index.fault, dict[str, object]()
     try:
         versions = index.versions()
-        written = versions[-1].written.isoformat(timespec="seconds")
+        written = versions[max(versions)].isoformat(timespec="seconds")
         times = {"written": written, "versions kept": len(versions)}
     except IndexDamagedError as error:
         fault = fault or str(error)

@@ -6,7 +6,6 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,11 +14,7 @@ from typing import cast
 import lance
 import pyarrow as pa
 
-from wye.backends.errors import (
-    IndexDamagedError,
-    IndexMismatchError,
-    IndexNotFoundError,
-)
+from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
@@ -55,14 +50,6 @@ from wye.backends.store.versions import (
 from wye.backends.store.writer import LOCK, NOTE, Writer, writer_lock
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version by number, which grows, and time in UTC."""
-
-    number: int
-    written: datetime
 
 
 class PassageStore:
@@ -167,17 +154,16 @@ class PassageStore:
         """Number of the current version."""
         return int(self._dataset.version)
 
-    def versions(self) -> list[Version]:
-        """All versions that are kept, oldest first.
+    def versions(self) -> dict[int, datetime]:
+        """Number of each version that is kept -> when it was written, in UTC, oldest first.
 
         Raises:
             IndexDamagedError: One of them cannot be read.
         """
         with reading(self.path):
-            stated = ((entry["version"], entry["timestamp"]) for entry in self._dataset.versions())
+            stated = ((each["version"], each["timestamp"]) for each in self._dataset.versions())
             # Lance gives local times without a zone, as `astimezone` assumes.
-            result = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
-        return sorted(result, key=lambda version: version.number)
+            return {n: cast(datetime, at).astimezone(UTC) for n, at in sorted(stated)}
 
     def count(self) -> int:
         """Number of passages in the current version."""

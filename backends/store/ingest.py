@@ -167,8 +167,6 @@ class _Ingest:
         self._sources: list[IndexSource] = []  # other indexes that passages come from
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
-        self._document: str | None = None
-        self._stored: dict[str, list[str]] = {}  # document that has not ended -> its stored ids
         # The cache is empty if this index never had one, or if it was deleted.
         if entity_vectors and not writer.surfaces.count():
             self._learn(_stored_surfaces(writer))
@@ -180,23 +178,20 @@ class _Ingest:
         sources = dict.fromkeys(passage.source for passage in indexed)
         self._sources += [one for one in sources if one and one not in self._sources]
         with self._clock.stage("write"):
-            hashes = self._look_up(new)
+            stored = self._look_up(new)
+        hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}
+        stale = [id_ for id_ in hashes if id_ not in self._seen]
         self._lengths = _lengths(new)
         # Each chunk states how many there are: all are written again if that changes.
-        resized = {id_ for id_, n in self._lengths.items() if len(self._stored[id_]) not in (0, n)}
-        stale: list[str] = []
+        resized = {id_ for id_, n in self._lengths.items() if len(stored[id_]) not in (0, n)}
         fresh: list[Passage] = []
         changes: dict[str, str] = {}
         for passage in new:
-            if passage.document != self._document:
-                stale += self._end_document()
-                self._document = passage.document
-            stored = hashes.get(passage.id)
-            is_same = stored == content_hash(passage)
+            is_same = hashes.get(passage.id) == content_hash(passage)
             if not is_same or passage.document in resized:
                 fresh.append(passage)
-                changes[passage.id] = "unchanged" if is_same else "updated" if stored else "added"
-        stale += self._end_document()
+                is_new = passage.id not in hashes
+                changes[passage.id] = "unchanged" if is_same else "added" if is_new else "updated"
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
         with self._clock.stage("write"):
@@ -286,25 +281,22 @@ class _Ingest:
                     self._begun.add(passage.document)
                 yield passage
 
-    def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
-        """Look up what is stored of some passages' documents, and note its ids.
+    def _look_up(self, passages: Sequence[Passage]) -> dict[str, dict[str, str]]:
+        """Look up what is stored of some passages' documents.
 
         Returns:
-            Stored id -> content hash.
+            Document -> stored id -> content hash.
 
         Raises:
             SourceError: An id is stored for another document.
         """
         owners = {passage.id: passage for passage in passages}
-        documents = {passage.document for passage in passages}
-        rows = self._rows(documents, owners)
-        for id_, document, _ in rows:
+        stored: dict[str, dict[str, str]] = {passage.document: {} for passage in passages}
+        for id_, document, hash_ in self._rows(stored.keys(), owners):
             if id_ in owners and owners[id_].document != document:
                 raise _taken(owners[id_], document)
-        self._stored.update((document, []) for document in documents)
-        for id_, document, _ in rows:
-            self._stored[document].append(id_)
-        return {id_: hash_ for id_, _, hash_ in rows}
+            stored[document][id_] = hash_
+        return stored
 
     def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
         """Ids, documents and hashes of the stored passages of some documents or with some ids."""
@@ -315,11 +307,6 @@ class _Ingest:
         with reading(self._writer.folder):
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
             return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-
-    def _end_document(self) -> list[str]:
-        """End the current document; returns its stored ids that did not occur."""
-        stored = self._stored.pop(self._document, []) if self._document is not None else []
-        return [id_ for id_ in stored if id_ not in self._seen]
 
     def _learn(self, surfaces: Iterable[str]) -> None:
         """Encode the surfaces that the cache lacks."""

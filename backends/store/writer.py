@@ -12,7 +12,7 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -27,17 +27,12 @@ from filelock import FileLock, Timeout
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from wye.backends.errors import (
-    BackendError,
-    IndexLockedError,
-)
+from wye.backends.errors import BackendError, IndexLockedError
 from wye.backends.papers.extracted import ExtractedStore, content_key
 from wye.backends.store.derived import drop_derived, latest_kept
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
-from wye.backends.store.schema import (
-    any_of,
-)
+from wye.backends.store.schema import any_of
 from wye.backends.store.versions import (
     PASSAGES,
     Record,
@@ -80,8 +75,9 @@ def writer_lock(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as refused:
+        holder = writing(folder, command=True) or "another process"
         raise IndexLockedError(
-            f"Index {folder} is being written by {_holder(folder)}. "
+            f"Index {folder} is being written by {holder}. "
             "Wait until that ends, or stop it, and try again."
         ) from refused
     try:
@@ -114,14 +110,15 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(pressed[0])
 
 
-def writing(folder: Path) -> str:
-    """Who is writing to an index, according to the note; "" for nobody."""
+def writing(folder: Path, *, command: bool = False) -> str:
+    """Which process is writing to an index, according to its note; "" for none."""
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         if note["host"] == socket.gethostname():
             with suppress(PermissionError):  # another user's process
                 os.kill(note["pid"], 0)
-        return _named(note)
+        who = f"process {note['pid']} on {note['host']} since {note['since']}"
+        return f"{who}: {note['command']}" if command else who
     except (OSError, ValueError, KeyError, TypeError):  # nobody, or a killed process
         return ""
 
@@ -135,19 +132,6 @@ def _sign(folder: Path) -> None:
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
-
-
-def _holder(folder: Path) -> str:
-    """Who holds the lock, in words; the note may be missing or incomplete."""
-    try:
-        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-        return f"{_named(note)}: {note['command']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
-
-
-def _named(note: Mapping[str, object]) -> str:
-    return f"process {note['pid']} on {note['host']} since {note['since']}"
 
 
 class Writer:
