@@ -101,7 +101,7 @@ _FORMAT = 1
 # A job's row is stored after all of its passages, and makes it accepted. Row ids ascend in the
 # order of acceptance, which times do not: a clock may be set back.
 _SCHEMA = f"""
-PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA auto_vacuum = FULL;
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE jobs ({", ".join(COLUMNS)}, is_cancelled DEFAULT 0, PRIMARY KEY (id));
 CREATE TABLE passages (
@@ -316,14 +316,11 @@ class JobStore:
         return job
 
     def _delete(self, ids: Sequence[str]) -> None:
-        """Delete jobs, accepted or not, and return their space to the disk."""
-        some = "(SELECT value FROM json_each(?))"
+        """Delete jobs, accepted or not; their space returns to the disk."""
+        named = "(SELECT value FROM json_each(?))"
         with self.transaction() as database:
-            database.execute(f"DELETE FROM passages WHERE job IN {some}", [json.dumps(ids)])
-            database.execute(f"DELETE FROM jobs WHERE id IN {some}", [json.dumps(ids)])
-        with self._open() as database:
-            # As a script, since a single statement would return a single page.
-            database.executescript("PRAGMA incremental_vacuum")
+            database.execute(f"DELETE FROM passages WHERE job IN {named}", [json.dumps(ids)])
+            database.execute(f"DELETE FROM jobs WHERE id IN {named}", [json.dumps(ids)])
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

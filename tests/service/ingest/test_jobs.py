@@ -72,6 +72,17 @@ def test_what_cannot_be_read_leaves_nothing_behind(store: JobStore) -> None:
     assert (store.jobs(), rows(store)) == ([], 0)
 
 
+def test_an_upload_that_lost_passages_is_not_accepted(store: JobStore) -> None:
+    def passages() -> Iterator[Passage]:
+        yield from (Passage(f"d{n}", "", "A bridge.") for n in range(2_000))
+        with store.transaction() as database:
+            database.execute("DELETE FROM passages WHERE number = 5")
+
+    with pytest.raises(OSError, match="were deleted"):
+        store.submit(passages())
+    assert (store.jobs(), rows(store)) == ([], 0)
+
+
 def test_it_knows_which_documents_are_on_their_way(store: JobStore) -> None:
     job = store.submit(PASSAGES)
     assert store.writing(["x", "d1"]) == (job, "d1")
