@@ -1,26 +1,22 @@
-"""Collections: how they are opened, and how they follow their newest versions."""
+"""Collections with an index: how they are opened, and how they follow their newest versions."""
 
 import asyncio
 import ctypes
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from wye.backends.errors import BackendError
-from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
-from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
@@ -30,133 +26,8 @@ from wye.service.http.auth import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
+from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServiceSettings
-
-T = TypeVar("T")
-
-INDEX = "index"
-THRESHOLDS = "thresholds"
-BASE = "base"
-
-
-class Collection(ABC):
-    """A named corpus, with the version that is searched now.
-
-    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
-    with the last batch that holds it.
-
-    Attributes:
-        unavailable: Routes that the installation lacks, and why.
-        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
-        gone: Why the version that is searched can no longer be read; "" while it can.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.gone = ""
-        self.unavailable: dict[Route, str] = {}
-        self._session: Session | None = None
-
-    has_index = True
-    """Whether there is an index here, to which documents can be written."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is loaded."""
-        return self._session is not None
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy, which turns scores into routes; None without a router."""
-        return self._session.policy if self._session else None
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        return self._session.router_name if self._session else ""
-
-    def require_ready(self) -> None:
-        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
-        if not self.is_ready:
-            raise self._loading()
-        if self.gone:
-            raise Problem(503, "unavailable", self.gone, retry_after=10)
-
-    def require_route(self, route: Route) -> None:
-        """Refuse (409) a route that the installation lacks."""
-        if lacking := self.unavailable.get(route):
-            raise Problem(
-                409,
-                "no-such-route",
-                f"Route '{route}' is not available in '{self.name}': {lacking}",
-            )
-
-    def _loading(self) -> Problem:
-        why = f" ({self.error})" if self.error else ""
-        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-        return Problem(503, "loading", sentence, retry_after=1)
-
-    @property
-    def session(self) -> Session:
-        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
-        if self._session is None:
-            raise self._loading()
-        return self._session
-
-    @property
-    def analyser(self) -> Analyser:
-        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
-        return self.session.analyser
-
-    @property
-    def error(self) -> str:
-        """All present faults in one text; "" for none."""
-        faults = dict.fromkeys((self.gone, *self.faults.values()))
-        return " ".join(fault for fault in faults if fault)
-
-    def facts(self) -> dict[str, object]:
-        """Name, version, passages, router, thresholds and faults, as plain values."""
-        session = self._session
-        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
-        if session is not None:
-            facts |= {"index_version": session.version, "passages": session.count}
-            if session.index.fault:
-                facts["note"] = session.index.fault
-        if not self.has_index:
-            facts["index"] = False
-        if self.policy is not None:
-            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
-        if self.error:
-            facts["error"] = self.error
-        return facts
-
-    @abstractmethod
-    def load(self) -> None:
-        """Make it ready; an error is kept in `error` and raised."""
-
-    @abstractmethod
-    def renew(self) -> bool:
-        """Move to what is newer while searches go on, and return whether there was anything."""
-
-    def close(self) -> None:
-        """Close the session and end what it started."""
-        if self._session is not None:
-            self._session.close()
-
-    def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
-        """The result of `newer`; None if it failed, which is logged and kept in `faults`."""
-        try:
-            later = newer()
-        except Exception as error:  # noqa: BLE001 - the present one stays in use
-            if str(error) != self.faults[what]:
-                extra = {"collection": self.name, "of": what, "error": str(error)}
-                LOG.error("refresh failed", extra=extra)
-            self.faults[what] = str(error)
-            return None
-        self.faults[what] = ""
-        return later
-
 
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 

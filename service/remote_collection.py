@@ -15,11 +15,10 @@ from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
 from wye.router.types import Decision, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import names_without_index
-from wye.service.collections import THRESHOLDS, Collection
 from wye.service.errors import ServiceError
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import SearchParams
+from wye.service.search import THRESHOLDS, Collection, SearchParams
 from wye.service.settings import ServiceSettings, index_folders, router_settings
 
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."

@@ -26,7 +26,7 @@ from wye.service.arms.arm import RemoteArm, RemoteOutcome
 from wye.service.arms.breaker import BreakerState
 from wye.service.arms.budget import Budget, open_ledger
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Collection, Refresher
+from wye.service.collections import Refresher
 from wye.service.http.auth import ASKING, KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, Problem
@@ -38,6 +38,7 @@ from wye.service.logs import LOG
 from wye.service.remote_collection import RemoteCollection
 from wye.service.search import (
     STEPS_WEIGHT,
+    Collection,
     QueuedQuestion,
     Rest,
     Searcher,

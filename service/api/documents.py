@@ -26,12 +26,12 @@ from wye.service.api.common import (
     Strict,
 )
 from wye.service.api.jobs import JobValue, job_value
-from wye.service.collections import Collection
 from wye.service.http.auth import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, documents_of, passage_of
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import WriteResult
+from wye.service.search import Collection
 from wye.service.service import Served, Service, gone
 
 MOST_NAMED = 1_000

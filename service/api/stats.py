@@ -18,8 +18,8 @@ from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER
 from wye.router.types import Route
 from wye.service.api.common import RecentQuestion
-from wye.service.collections import Collection
 from wye.service.http.auth import ASKING, READ, Scope
+from wye.service.search import Collection
 from wye.service.service import Served
 
 

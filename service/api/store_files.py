@@ -16,12 +16,12 @@ from wye.service.api.common import Strict
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import Attachment, FileObject, StagedFiles, file_of, staged_files
 from wye.service.api.vector_stores import NO_TIME, StoreId, StoreText, attributes_of
-from wye.service.collections import Collection
 from wye.service.http.auth import READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, with_metadata
 from wye.service.ingest.jobs import Job, State
 from wye.service.ingest.writer import WriteResult
+from wye.service.search import Collection
 from wye.service.service import Served, Service, gone
 
 StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]

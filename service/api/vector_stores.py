@@ -12,10 +12,9 @@ from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.common import DEFAULT_ROUTE, ROUTES, Exact, Filter, QuestionText, Strict
 from wye.service.api.retrieve import PassageValue, RetrieveReply, headers, retrieve_reply
-from wye.service.collections import Collection
 from wye.service.http.auth import ASKING, READ
 from wye.service.http.problems import Problem
-from wye.service.search import SearchParams
+from wye.service.search import Collection, SearchParams
 from wye.service.service import Served, Service
 
 _QUERY = "Which bridge was built first?"
