@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -31,7 +31,6 @@ from wye.backends.store.versions import (
     PASSAGES,
     RECORD,
     VERSIONS,
-    FoundVersion,
     Mark,
     Record,
     Survey,
@@ -124,9 +123,10 @@ class PassageStore:
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        newest = Survey(folder, partial(lance.dataset, folder / PASSAGES)).newest_whole()
-        _check_version(folder, newest.dataset.schema)
-        index = cls(folder, newest.dataset, newest.mark, newest.fault)
+        survey = Survey(folder, partial(lance.dataset, folder / PASSAGES))
+        dataset, fault, _ = survey.newest_whole()
+        _check_version(folder, dataset.schema)
+        index = cls(folder, dataset, survey.mark, fault)
         if fingerprint is not None:
             index.check(fingerprint)
         return index
@@ -178,8 +178,10 @@ class PassageStore:
         """
         if self.is_newest:
             return False
-        newest, before = self._find(), self.version
-        self._dataset, self._mark, self.fault = newest.dataset, newest.mark, newest.fault
+        before, survey = self.version, self._survey()
+        dataset, fault, _ = survey.newest_whole()
+        self._check_same(dataset)
+        self._dataset, self._mark, self.fault = dataset, survey.mark, fault
         return self.version != before
 
     @property
@@ -193,9 +195,13 @@ class PassageStore:
         Raises:
             IndexDamagedError: Names a file that is not as it was.
         """
-        manifest = {manifest_name(self.version): None} if digests is not None else {}
+        files: dict[str, int | None] = {}
+        if digests is not None:
+            files[manifest_name(self.version)] = None
+        with reading(self.path):
+            files |= sizes_of(self._dataset)
         try:
-            check_files(self.path / PASSAGES, {**manifest, **self._sizes}, digests)
+            check_files(self.path / PASSAGES, files, digests)
         except IndexDamagedError as error:
             raise damaged(self.path, str(error)) from None
 
@@ -209,19 +215,15 @@ class PassageStore:
             raise IndexDamagedError(self.fault)
         self.check_files(read_record(self.path).digests)
 
-    @cached_property
-    def _sizes(self) -> dict[str, int | None]:
-        with reading(self.path):
-            return sizes_of(self._dataset)
+    def _survey(self) -> Survey:
+        return Survey(self.path, self._dataset.checkout_version)
 
-    def _find(self) -> FoundVersion:
-        newest = Survey(self.path, self._dataset.checkout_version).newest_whole()
-        if fingerprint_of(newest.dataset.schema) != self.fingerprint:
+    def _check_same(self, newest: lance.LanceDataset) -> None:
+        if fingerprint_of(newest.schema) != self.fingerprint:
             raise IndexMismatchError(
                 f"Index {self.path} was made again with another analyser since it was opened. Open "
                 "it again, with the models that it has now."
             )
-        return newest
 
     @property
     def derived(self) -> DerivedFiles:
@@ -254,7 +256,7 @@ class PassageStore:
         """
         if version == self.version:
             return self._dataset
-        found = Survey(self.path, self._dataset.checkout_version).examine(version)
+        found = self._survey().examine(version)
         if found.dataset is None or found.fault:
             raise IndexDamagedError(found.fault)
         return found.dataset
@@ -270,13 +272,15 @@ class PassageStore:
             IndexDamagedError: The last commit is damaged; nothing is written before a repair.
         """
         with writer_lock(self.path):
-            newest = self._find()
-            if newest.fault:
-                raise IndexDamagedError(newest.fault)
+            survey = self._survey()
+            newest, fault, torn = survey.newest_whole()
+            self._check_same(newest)
+            if fault:
+                raise IndexDamagedError(fault)
             # A power cut in the middle of a commit left these; nobody was told of them.
-            torn = [f"{PASSAGES}/{manifest_name(number)}" for number in newest.torn]
-            set_aside(self.path, torn, aside_folder(self.path))
-            yield Writer(self.path, newest.dataset, newest.record, self.surfaces)
+            names = [f"{PASSAGES}/{manifest_name(number)}" for number in torn]
+            set_aside(self.path, names, aside_folder(self.path))
+            yield Writer(self.path, newest, survey.record, self.surfaces)
 
 
 def _has_versions(folder: Path) -> bool:

@@ -144,7 +144,7 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
     return Repair(
         damage=tuple(damage),
         version=base.number,
-        without=tuple(base.bad),
+        without=base.bad,
         newest=versions[0].number,
         passages=_rows(base.good) - sum(half.values()),
         half=tuple(half),

@@ -46,18 +46,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedVersion:
-    """A version; without a dataset if its manifest cannot be read.
+    """A version, and what is wrong with it.
 
     Attributes:
-        bad: Number of a fragment that cannot be used -> why.
-        fault: What is wrong with the version; "" if it is whole.
+        dataset: None if its manifest cannot be read.
+        bad: Numbers of fragments that cannot be used.
+        fault: What is wrong with it; "" if it is whole.
         is_torn: Whether its commit did not complete, so that nobody was told of it.
     """
 
     number: int
     dataset: lance.LanceDataset | None
     fragments: Sequence[lance.LanceFragment]
-    bad: Mapping[int, str]
+    bad: tuple[int, ...]
     fault: str
     is_torn: bool
 
@@ -67,29 +68,13 @@ class ExaminedVersion:
         return [each for each in self.fragments if each.fragment_id not in self.bad]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundVersion:
-    """The newest whole version of an index.
-
-    Attributes:
-        mark: Mark of the newest manifest, whole or not; see `newest_mark`.
-        torn: Later versions whose commit did not complete.
-        fault: Why this is not the last committed version; "" if it is.
-    """
-
-    dataset: lance.LanceDataset
-    record: Record
-    mark: Mark
-    torn: tuple[int, ...]
-    fault: str
-
-
 class Survey:
     """The versions of an index, newest first, each with what is wrong with it.
 
     Attributes:
         record: The record of the last commit.
         fault: Why the record cannot be read; "" if it can.
+        mark: Mark of the newest manifest, whole or not; see `newest_mark`.
     """
 
     def __init__(
@@ -113,27 +98,29 @@ class Survey:
             self.record = read_record(folder)
         except IndexDamagedError as error:
             self.fault = str(error)
+        self.mark = newest_mark(folder)
 
     def versions(self) -> Iterator[ExaminedVersion]:
         """Examine one version after the other, the last committed one even if it is missing."""
         return map(self.examine, numbers_in(self._passages, self.record.version))
 
-    def newest_whole(self) -> FoundVersion:
+    def newest_whole(self) -> tuple[lance.LanceDataset, str, list[int]]:
         """Find the newest version that is whole.
+
+        Returns:
+            It, why it is not the last committed one ("" if it is), and the torn ones after it.
 
         Raises:
             IndexDamagedError: There is none.
         """
         faults, torn = [self.fault] if self.fault else [], list[int]()
-        mark = newest_mark(self.folder)
         for version in self.versions():
             if version.dataset is not None and not version.fault:
-                last, fault = self.record.version or (mark or [0])[0], ""
-                if faults:
-                    used = f", and version {version.number} is used instead of {last}"
-                    fault = faults[0] + used * (version.number < last)
-                    fault = str(damaged(self.folder, fault))
-                return FoundVersion(version.dataset, self.record, mark, tuple(torn), fault)
+                last = self.record.version or (self.mark or [0])[0]
+                fault = faults[0] if faults else ""
+                if fault and version.number < last:
+                    fault += f", and version {version.number} is used instead of {last}"
+                return version.dataset, str(damaged(self.folder, fault)) if fault else "", torn
             if version.is_torn:
                 torn.append(version.number)
             else:
@@ -150,11 +137,11 @@ class Survey:
                 dataset.schema  # noqa: B018 - Lance reads it only now, and panics if it is damaged
                 fragments = dataset.get_fragments()
         except IndexDamagedError as error:
-            return ExaminedVersion(number, None, (), {}, str(error), is_later)
+            return ExaminedVersion(number, None, (), (), str(error), is_later)
         whys = ((each.fragment_id, self._why_bad(each)) for each in fragments)
-        bad = {id_: why for id_, why in whys if why}
-        fault = next(iter(bad.values()), "")
-        return ExaminedVersion(number, dataset, fragments, bad, fault, is_later and bool(fault))
+        bad = {number: why for number, why in whys if why}
+        fault, is_torn = next(iter(bad.values()), ""), is_later and bool(bad)
+        return ExaminedVersion(number, dataset, fragments, tuple(bad), fault, is_torn)
 
     def _why_bad(self, fragment: lance.LanceFragment) -> str:
         """Why a fragment cannot be used; "" if it can. Versions share fragments."""

@@ -249,6 +249,23 @@ def test_a_reader_keeps_what_it_has_and_follows_a_repair(index: Path) -> None:
     assert reader.version > before
 
 
+def test_the_files_of_the_version_in_view_are_checked(index: Path) -> None:
+    reader = PassageStore.open(index)
+    reader.check_files()
+    store(index, "x")
+    newest_data(index).unlink()
+    reader.check_files()
+    store_ = PassageStore.open(index)
+    assert "is missing" in store_.fault
+    repair(index, dry_run=False)
+    store(index, "y")
+    reader.refresh()
+    reader.check_files()
+    newest_data(index).unlink()
+    with pytest.raises(IndexDamagedError, match=r"data/.* is missing"):
+        reader.check_files()
+
+
 def test_a_repair_waits_for_nobody_and_needs_an_index(index: Path, tmp_path: Path) -> None:
     with PassageStore.open(index).writer(), pytest.raises(IndexLockedError):
         repair(index, dry_run=True)
