@@ -39,8 +39,8 @@ def refine(
     docs/examples/extract.py has a language model write such a file.
     """
     from wye.backends.papers.extracted import KINDS, ExtractedStore
+    from wye.backends.papers.extractions import store_file
     from wye.router.session import Session
-    from wye.service.ingest.extractions import store_file
     from wye.service.settings import load_settings
 
     what = next((one for one in KINDS if one == kind), None)

@@ -192,7 +192,7 @@ def test_a_file_is_stored_whole_or_not_at_all(
     refine: Wye, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refine("units", [units("Livno")])
-    monkeypatch.setattr("wye.service.ingest.extractions._WINDOW", 2)
+    monkeypatch.setattr("wye.backends.papers.extractions._WINDOW", 2)
     analyse, calls = FakeAnalyser.analyse, list[int]()
 
     def fails(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
