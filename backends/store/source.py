@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
@@ -35,11 +34,13 @@ class IndexedPassage(Passage):
     """A passage of an index.
 
     Attributes:
-        position: Its row in the version that is read.
+        analysis: Its analysis there.
+        analysed: Title and text that were analysed.
     """
 
     source: "IndexSource | None" = field(default=None, repr=False)
-    position: int = 0
+    analysis: StoredAnalysis | None = field(default=None, repr=False)
+    analysed: tuple[str, str] = ("", "")
 
 
 class IndexSource:
@@ -103,14 +104,16 @@ class IndexSource:
         return ids.first(((str(self.folder), passage) for passage in passages), on_bad)
 
     def _passages(self, metadata: Metadata | None) -> Iterator[Passage]:
+        columns = [*PASSAGE_COLUMNS, "vector", "sentences"]
         with reading(self.folder):
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
             order = [("document", "ascending"), ("chunk", "ascending")]
             positions = pc.sort_indices(keys, order)
         for start in range(0, len(positions), _ROWS_AT_ONCE):
-            window = positions.slice(start, _ROWS_AT_ONCE)
-            rows = self._rows(window, PASSAGE_COLUMNS)
-            for position, stored in zip(window.to_pylist(), to_passages(rows), strict=True):
+            with reading(self.folder):
+                window = positions.slice(start, _ROWS_AT_ONCE)
+                rows = self._dataset.take(window, columns=columns)
+            for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
                 yield IndexedPassage(
                     stored.id,
                     stored.title,
@@ -119,25 +122,9 @@ class IndexSource:
                     stored.document,
                     stored.chunk,
                     source=self,
-                    position=position,
+                    analysis=analysis,
+                    analysed=(stored.title, stored.text),
                 )
-
-    def stored(self, wanted: Sequence[IndexedPassage]) -> dict[str, StoredAnalysis]:
-        """Id -> analysis of those passages whose title and text are as in this index."""
-        positions = pa.array([passage.position for passage in wanted], pa.int64())
-        rows = self._rows(positions, ("title", "text", "vector", "sentences"))
-        texts = zip(rows["title"].to_pylist(), rows["text"].to_pylist(), strict=True)
-        stored = {
-            passage.id: analysis
-            for passage, pair, analysis in zip(wanted, texts, to_analyses(rows), strict=True)
-            if (passage.title, passage.text) == pair
-        }
-        self.analyses += len(stored)
-        return stored
-
-    def _rows(self, positions: pa.Array, columns: Sequence[str]) -> pa.Table:
-        with reading(self.folder):
-            return self._dataset.take(positions, columns=list(columns))
 
     def give_extractions(self, writer: Writer) -> None:
         """Copy what a language model extracted to an index that has the same texts.
@@ -155,13 +142,16 @@ class IndexSource:
 def stored_analyses(
     passages: Sequence[Passage], fingerprint: Mapping[str, str]
 ) -> dict[str, StoredAnalysis]:
-    """Id -> analysis of those passages that come from an index with the same analyser."""
-    by_source: dict[IndexSource, list[IndexedPassage]] = {}
+    """Id -> analysis of the passages that an index with the same analyser has with these texts."""
+    analyses: dict[str, StoredAnalysis] = {}
     for passage in passages:
-        if isinstance(passage, IndexedPassage) and (source := passage.source):
-            by_source.setdefault(source, []).append(passage)
-    stored: dict[str, StoredAnalysis] = {}
-    for source, wanted in by_source.items():
-        if source.index.fingerprint == dict(fingerprint):
-            stored |= source.stored(wanted)
-    return stored
+        if (
+            isinstance(passage, IndexedPassage)
+            and passage.source is not None
+            and passage.analysis is not None
+            and passage.analysed == (passage.title, passage.text)
+            and passage.source.index.fingerprint == dict(fingerprint)
+        ):
+            analyses[passage.id] = passage.analysis
+            passage.source.analyses += 1
+    return analyses
