@@ -6,6 +6,7 @@ It counts as absent once the passage has changed, and is deleted together with t
 """
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -14,12 +15,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import lance
 import numpy as np
+import pyarrow as pa
 
 from wye.backends.errors import BackendError, IndexDamagedError, IndexMismatchError
 from wye.backends.files import canonical_json, sync
 from wye.backends.store.schema import StoredSentence
+from wye.backends.store.versions import reading
 from wye.backends.types import AnalysedSentence
+
+log = logging.getLogger(__name__)
 
 FILE = "extracted.sqlite3"
 VERSION = 1
@@ -41,6 +47,22 @@ _ROW = "INTO extracted VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 def content_key(title: str, text: str) -> str:
     """Digest of the text that is read of a passage, in hex."""
     return blake2b(canonical_json([title, text]).encode(), digest_size=16).hexdigest()
+
+
+def content_keys(folder: Path, dataset: lance.LanceDataset) -> dict[str, str]:
+    """Id -> `content_key` of every passage of a version.
+
+    Raises:
+        IndexDamagedError: It cannot be read.
+    """
+    with reading(folder):
+        batches = dataset.to_batches(columns=["id", "title", "text"])
+        return {id_: key for batch in batches for id_, key in _keys(batch).items()}
+
+
+def _keys(rows: pa.RecordBatch) -> dict[str, str]:
+    columns = (rows.column(name).to_pylist() for name in ("id", "title", "text"))
+    return {id_: content_key(title, text) for id_, title, text in zip(*columns, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +249,18 @@ class ExtractedStore:
                 f"{self.path} is damaged ({error}). Move it away, and store the extractions again "
                 "with `wye refine`."
             ) from error
+
+
+def forget_extractions(
+    folder: Path, gone: Sequence[str], changed: pa.RecordBatch | None = None
+) -> None:
+    """Delete what was extracted from passages that a commit deleted or changed."""
+    try:
+        store = ExtractedStore(folder, {})
+        if store.path.exists():
+            store.forget(gone, _keys(changed) if changed else {})
+    except BackendError as error:  # the commit stands; the next `wye refine` deletes it
+        log.warning("Extracted items of deleted passages could not be deleted: %s", error)
 
 
 def _unpacked(

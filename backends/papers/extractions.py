@@ -19,7 +19,13 @@ import numpy as np
 from wye.backends.documents import clean
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular
-from wye.backends.papers.extracted import ExtractedStore, Extraction, Kind, content_key
+from wye.backends.papers.extracted import (
+    ExtractedStore,
+    Extraction,
+    Kind,
+    content_key,
+    content_keys,
+)
 from wye.backends.progress import Progress
 from wye.backends.readers.records import numbered_lines, parse_json
 from wye.backends.store.index import PassageStore
@@ -76,7 +82,7 @@ def store_file(
     """
     store = ExtractedStore(index.path, index.fingerprint)
     with index.writer() as writer:
-        contents = writer.content_keys()
+        contents = content_keys(index.path, writer.dataset)
         extractions = read_extractions(file, kind, contents)
         store.forget_others(contents)
         before = {one.id: one for one in store.read(kind)}

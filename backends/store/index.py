@@ -3,7 +3,6 @@
 Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -47,8 +46,6 @@ from wye.backends.store.versions import (
     sizes_of,
 )
 from wye.backends.store.writer import LOCK, NOTE, Writer, writer_lock
-
-log = logging.getLogger(__name__)
 
 
 class PassageStore:

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
-from wye.backends.papers.extracted import ExtractedStore
+from wye.backends.papers.extracted import ExtractedStore, content_keys
 from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
@@ -136,7 +136,7 @@ class IndexSource:
         if not ours.path.exists():
             return
         theirs = ExtractedStore(writer.folder, self.index.fingerprint)
-        self.extractions += theirs.take(ours, writer.content_keys())
+        self.extractions += theirs.take(ours, content_keys(writer.folder, writer.dataset))
 
 
 def stored_analyses(

@@ -33,7 +33,6 @@ _ROARING = 12346  # the first number of a bitmap without runs
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
-Open = Callable[[int], lance.LanceDataset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +137,8 @@ class Survey:
                 fragments = dataset.get_fragments()
         except IndexDamagedError as error:
             return ExaminedVersion(number, None, (), (), str(error), is_later)
-        whys = ((each.fragment_id, self._why_bad(each)) for each in fragments)
-        bad = {number: why for number, why in whys if why}
+        whys = {each.fragment_id: self._why_bad(each) for each in fragments}
+        bad = {id_: why for id_, why in whys.items() if why}
         fault, is_torn = next(iter(bad.values()), ""), is_later and bool(bad)
         return ExaminedVersion(number, dataset, fragments, tuple(bad), fault, is_torn)
 

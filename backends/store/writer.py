@@ -6,7 +6,6 @@ behind does no harm. Each commit is atomic, and on the disk when the method that
 """
 
 import json
-import logging
 import os
 import shlex
 import signal
@@ -27,8 +26,8 @@ from filelock import FileLock, Timeout
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from wye.backends.errors import BackendError, IndexLockedError
-from wye.backends.papers.extracted import ExtractedStore, content_key
+from wye.backends.errors import IndexLockedError
+from wye.backends.papers.extracted import forget_extractions
 from wye.backends.store.derived import drop_derived, latest_kept
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
@@ -42,8 +41,6 @@ from wye.backends.store.versions import (
     numbers_in,
     reading,
 )
-
-log = logging.getLogger(__name__)
 
 LOCK = "writer.lock"
 NOTE = "writer.json"
@@ -155,13 +152,6 @@ class Writer:
         """Number of the newest version."""
         return int(self.dataset.version)
 
-    def content_keys(self) -> dict[str, str]:
-        """Id -> `content_key` of every passage of the newest version."""
-        with reading(self.folder):
-            batches = self.dataset.to_batches(columns=["id", "title", "text"])
-            rows = (row for batch in batches for row in batch.to_pylist())
-            return {row["id"]: content_key(row["title"], row["text"]) for row in rows}
-
     def upsert(
         self, rows: pa.RecordBatch, stale: Sequence[str] = (), replaced: Sequence[str] | None = None
     ) -> int:
@@ -193,7 +183,7 @@ class Writer:
         self._commit(
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
-        self._forget(stale, rows)
+        forget_extractions(self.folder, stale, rows)
         return len(stored.difference(ids))
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -208,7 +198,7 @@ class Writer:
         if stored:
             condition = any_of("id", ids)
             self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
-        self._forget(ids)
+        forget_extractions(self.folder, ids)
         return len(stored)
 
     def _without(
@@ -236,19 +226,6 @@ class Writer:
                     else:
                         updated.append(left)
             return {*matches["id"].to_pylist()}, updated, emptied
-
-    def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
-        """Delete what a language model extracted from passages that were deleted or changed."""
-        store = ExtractedStore(self.folder, {})
-        if not store.path.exists():
-            return
-        names = ("id", "title", "text")
-        columns = [changed.column(name).to_pylist() for name in names] if changed else [[]] * 3
-        contents = {id_: content_key(*texts) for id_, *texts in zip(*columns, strict=True)}
-        try:
-            store.forget(gone, contents)
-        except BackendError as error:  # the commit stands; the next `wye refine` deletes it
-            log.warning("Extracted items of deleted passages could not be deleted: %s", error)
 
     def _commit(
         self,
