@@ -8,6 +8,7 @@ from itertools import chain, groupby, islice
 from time import perf_counter
 from typing import TypeVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
@@ -238,11 +239,12 @@ class _Ingest:
         """
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [analysis for _, analysis, _ in self._analysed]
-        # First, so that the cache never lags behind the passages after a crash.
-        if self._entity_vectors:
-            self._learn(_mentioned(passages, analysed))
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
+        # First, so that the cache never lags behind the passages after a crash.
+        if self._entity_vectors:
+            self._learn(_surfaces(rows))
+        with self._clock.stage("write"):
             replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
             removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
@@ -329,25 +331,20 @@ def _taken(passage: Passage, owner: str) -> SourceError:
     )
 
 
-def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
+def _surfaces(rows: pa.RecordBatch) -> Iterator[str]:
     """Yield the surfaces that passages mention or have as titles, with repeats."""
-    for passage, analysis in zip(passages, analysed, strict=True):
-        yield from title_names(passage.title)
-        for sentence in analysis.sentences:
-            yield from sentence.entities
+    yield from chain.from_iterable(map(title_names, rows["title"].to_pylist()))
+    yield from pc.struct_field(rows["sentences"].flatten(), "entities").flatten().to_pylist()
 
 
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
-    """Yield the surfaces that stored passages mention or have as titles, with repeats."""
+    """Yield the `_surfaces` of stored passages."""
     batches = iter(writer.dataset.to_batches(columns=["title", "sentences"]))
     while True:
         with reading(writer.folder):
             if (batch := next(batches, None)) is None:
                 return
-            titles: list[str] = batch["title"].to_pylist()
-            entities = pc.struct_field(batch["sentences"].flatten(), "entities")
-            names: list[str] = entities.flatten().unique().to_pylist()
-        yield from chain.from_iterable(map(title_names, titles))
+            names = [*_surfaces(batch)]
         yield from names
 
 
