@@ -58,16 +58,16 @@ def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str =
         row = document.add_table(1, len(cells)).rows[0]
         for cell, text in zip(row.cells, cells, strict=True):
             cell.text = text
-    kept = io.BytesIO()
-    document.save(kept)
-    return kept.getvalue()
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
 
 
 def wait_for(client: TestClient, job: str) -> dict[str, Any]:
     """A job when it has ended."""
 
     def ended() -> dict[str, Any] | None:
-        found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
-        return found if found["state"] in ("done", "failed", "cancelled") else None
+        status: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        return status if status["state"] in ("done", "failed", "cancelled") else None
 
     return until(ended) or {}

@@ -103,8 +103,8 @@ def test_names_that_are_none(name: str | None) -> None:
 
 def test_names_that_are_too_long_or_of_no_kind(client: TestClient) -> None:
     assert send(client, "a" * 300 + ".txt", b"A bridge.")[0] == 422
-    status, said = send(client, "tool.exe", b"MZ")
-    assert (status, "has an unsupported type" in said) == (415, True)
+    status, reply = send(client, "tool.exe", b"MZ")
+    assert (status, "has an unsupported type" in reply) == (415, True)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_names_that_are_too_long_or_of_no_kind(client: TestClient) -> None:
     ],
 )
 def test_bad_content(name: str, content: bytes, says: str, client: TestClient) -> None:
-    status, said = send(client, name, content)
+    status, reply = send(client, name, content)
     assert status == 422
-    assert says in said
+    assert says in reply
 
 
 def test_locked_and_textless_pdfs(client: TestClient) -> None:
@@ -133,11 +133,11 @@ def test_locked_and_textless_pdfs(client: TestClient) -> None:
         for password in ("secret", ""):
             writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf("Hidden."))))
             writer.encrypt(password, "owner", algorithm=algorithm)
-            kept = io.BytesIO()
-            writer.write(kept)
-            status, said = send(client, "a.pdf", kept.getvalue())
+            buffer = io.BytesIO()
+            writer.write(buffer)
+            status, reply = send(client, "a.pdf", buffer.getvalue())
             if password:
-                assert (status, "is encrypted" in said) == (422, True)
+                assert (status, "is encrypted" in reply) == (422, True)
             else:
                 assert client.get("/v1/documents/a.pdf").json()["passages"][0]["text"] == "Hidden."
     assert "contains no text" in send(client, "a.pdf", make_pdf(""))[1]
@@ -154,29 +154,29 @@ def test_files_that_are_too_much(start: Serve) -> None:
 
 def bomb(content: bytes, name: str = "word/document.xml") -> bytes:
     """A DOCX file in which something is packed very small."""
-    kept = io.BytesIO()
-    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("../../escaped.txt", "outside")
         archive.writestr(name, content)
-    return kept.getvalue()
+    return buffer.getvalue()
 
 
 def test_archives_that_blow_up(client: TestClient, tmp_path: Path) -> None:
     packed = bomb(b"\x00" * (300 << 20))
     assert len(packed) < 1 << 20
-    status, said = send(client, "bomb.docx", packed)
-    assert (status, "unpacks to 314,5" in said) == (422, True)
+    status, reply = send(client, "bomb.docx", packed)
+    assert (status, "unpacks to 314,5" in reply) == (422, True)
     assert not list(tmp_path.parent.rglob("escaped.txt"))
 
 
 def test_entities_are_not_expanded(client: TestClient) -> None:
-    kept = io.BytesIO()
+    buffer = io.BytesIO()
     entities = "".join(
         f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 10}">' for n in range(10)
     )
     with (
         zipfile.ZipFile(io.BytesIO(make_word(["plain"]))) as good,
-        zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for part in good.namelist():
             content = good.read(part)
@@ -186,8 +186,8 @@ def test_entities_are_not_expanded(client: TestClient) -> None:
                 content = content.replace(b"plain", b"&e9;")
             archive.writestr(part, content)
     started = time.monotonic()
-    status, said = send(client, "laughs.docx", kept.getvalue())
-    assert status == 422, said
+    status, reply = send(client, "laughs.docx", buffer.getvalue())
+    assert status == 422, reply
     assert time.monotonic() - started < 20
 
 
@@ -205,8 +205,8 @@ def test_a_file_that_stalls_is_given_up_and_searching_goes_on(
     )
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{Path(__file__).parents[3]}")
     started = time.monotonic()
-    status, said = send(client, "slow.pdf", make_pdf("a"))
-    assert (status, "could not be read within 1 s" in said) == (422, True)
+    status, reply = send(client, "slow.pdf", make_pdf("a"))
+    assert (status, "could not be read within 1 s" in reply) == (422, True)
     assert time.monotonic() - started < 10
     assert client.post("/v1/retrieve", json={"question": "x", "route": "dense"}).is_success
 

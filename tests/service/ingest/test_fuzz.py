@@ -30,7 +30,7 @@ def client(start: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     aside = tmp_path / "aside"
     aside.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(aside))
-    made = start(
+    client = start(
         upload_bytes=1 << 20,
         files=4,
         read_seconds=5,
@@ -38,10 +38,10 @@ def client(start: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         characters=20_000,
         direct_passages=1_000,
     )
-    yield made
+    yield client
     assert list(aside.iterdir()) == []
-    found = made.post("/v1/retrieve", json={"question": "Stari Most", "route": "lexical"})
-    assert "mostar" in [passage["id"] for passage in found.json()["passages"]]
+    reply = client.post("/v1/retrieve", json={"question": "Stari Most", "route": "lexical"})
+    assert "mostar" in [passage["id"] for passage in reply.json()["passages"]]
 
 
 def settled(reply: Response) -> None:
@@ -103,10 +103,10 @@ class Part:
     content: bytes
 
     def __bytes__(self) -> bytes:
-        said = b'form-data; name="' + self.field + b'"'
+        disposition = b'form-data; name="' + self.field + b'"'
         if self.filename is not None:
-            said += b'; filename="' + self.filename + b'"'
-        lines = [b"Content-Disposition: " + said, *self.headers, b"", self.content]
+            disposition += b'; filename="' + self.filename + b'"'
+        lines = [b"Content-Disposition: " + disposition, *self.headers, b"", self.content]
         return b"\r\n".join(lines)
 
 
@@ -273,10 +273,10 @@ def test_no_address_is_a_fault(
     content = json.dumps({"text": text, "metadata": metadata})
     stored = client.put(address, content=content, headers=headers)
     settled(stored)
-    found = client.get(address, headers=heads)
-    settled(found)
+    read = client.get(address, headers=heads)
+    settled(read)
     # What was acknowledged can be read by its address.
-    assert not stored.is_success or found.status_code == 200, (stored.text, found.text)
+    assert not stored.is_success or read.status_code == 200, (stored.text, read.text)
     settled(client.delete(address))
 
 
@@ -303,11 +303,11 @@ PDF_WORDS = st.sampled_from(
 
 
 def word_file(parts: Sequence[tuple[str, bytes]]) -> bytes:
-    kept = io.BytesIO()
-    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts:
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-    return kept.getvalue()
+    return buffer.getvalue()
 
 
 def parts_of(content: bytes) -> list[tuple[str, bytes]]:

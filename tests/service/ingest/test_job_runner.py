@@ -61,9 +61,9 @@ def test_a_job_waits_for_another_writer_and_says_for_whom(client: TestClient, fo
     with PassageStore.open(folder).writer():
         job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
-        said = client.get(f"/v1/jobs/{job}").json()
-        assert (said["state"], said["done"]) == ("running", 0)
-        assert f"process {os.getpid()}" in said["waits_for"]
+        status = client.get(f"/v1/jobs/{job}").json()
+        assert (status["state"], status["done"]) == ("running", 0)
+        assert f"process {os.getpid()}" in status["waits_for"]
     ended = wait_for(client, job)
     assert (ended["state"], ended["added"], ended["waits_for"]) == ("done", 20, "")
 
@@ -77,8 +77,8 @@ def test_small_changes_have_their_turn_between_the_groups_of_a_job(client: TestC
     # What the job is about to write may not be changed behind its back.
     late = client.put("/v1/documents/d00079", json={"text": "Another bridge."})
     assert (late.status_code, int(late.headers["retry-after"]) >= 1) == (409, True)
-    said = r"d00079', and has \d+ passages left\. .* Retry-After; .* DELETE /v1/jobs/" + job
-    assert re.search(said, late.json()["detail"])
+    sentence = r"d00079', and has \d+ passages left\. .* Retry-After; .* DELETE /v1/jobs/" + job
+    assert re.search(sentence, late.json()["detail"])
     assert client.delete("/v1/documents/d00079").status_code == 409
     assert wait_for(client, job)["added"] == 80
     assert client.delete("/v1/documents/d00079").json()["deleted"] == 1
@@ -165,8 +165,8 @@ def test_two_servers_do_each_job_once_and_see_each_others(start: Serve) -> None:
     assert servers[0].get("/v1/documents").json()["total"] == 122
     # A deletion by one is seen by the other soon.
     for n in range(5):
-        gone = servers[0].delete(f"/v1/documents/d{n:05d}").json()
-        assert gone["deleted"] == 1
+        deletion = servers[0].delete(f"/v1/documents/d{n:05d}").json()
+        assert deletion["deleted"] == 1
         assert until(partial(is_gone, servers[1], n))
 
 
@@ -280,12 +280,12 @@ def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_model
     assert sent.status_code == 202
     address = f"/v1/jobs/{sent.json()['id']}"
     until(lambda: bool(client.get(address).json()["waits_for"]))
-    said = client.get(address).json()
-    assert (said["state"], said["done"]) == ("queued", 0)
-    assert "other" in said["waits_for"]
+    status = client.get(address).json()
+    assert (status["state"], status["done"]) == ("queued", 0)
+    assert "other" in status["waits_for"]
     assert "Jobs cannot run" in client.get("/ready").text
-    gone = client.post("/v1/documents", content=make_lines(20, 50), headers=NDJSON).json()["id"]
-    assert client.delete(f"/v1/jobs/{gone}").json()["state"] == "cancelled"
+    late = client.post("/v1/documents", content=make_lines(20, 50), headers=NDJSON).json()["id"]
+    assert client.delete(f"/v1/jobs/{late}").json()["state"] == "cancelled"
     client.close()
     monkeypatch.setattr(FakeAnalyser, "fingerprint", other.fingerprint)  # of the next server
     later = start()
@@ -323,8 +323,8 @@ def test_a_damaged_database_stops_nothing(start: Serve, folder: Path) -> None:
     client = start(direct_passages=8, group_passages=8)
     goes_on(client)
     assert "damaged-" in client.get("/ready").json()["jobs"]["default"]
-    (found,) = [each for each in examine(settings_of(folder)) if each.subject == "jobs default"]
-    assert (found.state, "damaged-" in found.says) == ("warning", True)
+    (finding,) = [each for each in examine(settings_of(folder)) if each.subject == "jobs default"]
+    assert (finding.state, "damaged-" in finding.says) == ("warning", True)
 
 
 def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder: Path) -> None:

@@ -286,9 +286,9 @@ def test_uploads_that_are_whole_are_taken_up_again(store: JobStore) -> None:
     with pytest.raises(OSError, match="malformed"):
         list(store.passages(long))
     new = store.submit(PASSAGES)
-    *kept, failed, last = store.jobs()
-    assert (kept, last) == (before, new)
-    assert list(store.passages(kept[1])) == PASSAGES[2:]
+    *saved, failed, last = store.jobs()
+    assert (saved, last) == (before, new)
+    assert list(store.passages(saved[1])) == PASSAGES[2:]
     assert store.is_cancelled(before[2])
     assert (failed.id, failed.state) == (long.id, State.FAILED)
     assert "Send its documents again" in failed.error
@@ -309,14 +309,14 @@ def test_a_row_that_cannot_be_read_is_a_job_that_failed(values: dict[str, object
     with TemporaryDirectory() as folder, closing(JobStore(Path(folder), "c")) as store:
         first, odd, last = (store.submit(PASSAGES) for _ in range(3))
         with closing(sqlite3.connect(store.folder / "jobs.sqlite3")) as database:
-            stands = ", ".join(f"{name} = ?" for name in values)
-            database.execute(f"UPDATE jobs SET {stands} WHERE id = ?", [*values.values(), odd.id])
+            sets = ", ".join(f"{name} = ?" for name in values)
+            database.execute(f"UPDATE jobs SET {sets} WHERE id = ?", [*values.values(), odd.id])
             database.commit()
-        told = store.jobs()
-        assert (told[0], told[2], len(told)) == (first, last, 3)
-        assert JobList(data=[job_value(job) for job in told]).model_dump_json()
-        assert told[1].state == State.FAILED or parse_job([getattr(told[1], n) for n in COLUMNS])
-        assert store.jobs() == told  # also what is told of it
+        jobs = store.jobs()
+        assert (jobs[0], jobs[2], len(jobs)) == (first, last, 3)
+        assert JobList(data=[job_value(job) for job in jobs]).model_dump_json()
+        assert jobs[1].state == State.FAILED or parse_job([getattr(jobs[1], n) for n in COLUMNS])
+        assert store.jobs() == jobs  # also when it ended
         assert {first, last} <= {*store.unfinished()}
         for job in store.unfinished():
             store.save(replace(job, state=State.DONE, finished=1.0))
@@ -392,7 +392,7 @@ def test_what_was_accepted_is_synced_to_the_disk(tmp_path: Path) -> None:
     if done.returncode:
         pytest.skip("strace may not trace here")
     dirty: set[str] = set()
-    told = 0
+    acknowledged = 0
     for line in trace.read_text().splitlines():
         call = re.match(r"\d+ +(\w+)\((?:\d+<([^>]*)>)?", line)
         if call is None:
@@ -406,6 +406,6 @@ def test_what_was_accepted_is_synced_to_the_disk(tmp_path: Path) -> None:
             dirty.discard(f"{tmp_path}/jobs/jobs.new")
             dirty.add(f"{tmp_path}/jobs")
         elif kind == "write" and "job-" in line:
-            told += 1
+            acknowledged += 1
             assert not dirty
-    assert told == 2
+    assert acknowledged == 2

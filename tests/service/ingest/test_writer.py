@@ -29,11 +29,11 @@ class Noting(HashAnalyser):
 
     def __init__(self, *, delay: float = 0.0) -> None:
         super().__init__(delay=delay)
-        self.given: list[int] = []
+        self.sizes: list[int] = []
         self.threads: set[str] = set()
 
     def analyse(self, passages: Any) -> Any:  # noqa: ANN401
-        self.given[-1] += len(passages)
+        self.sizes[-1] += len(passages)
         self.threads.add(threading.current_thread().name)
         return super().analyse(passages)
 
@@ -48,20 +48,20 @@ async def slices(
 ) -> AsyncIterator[InterleavedAnalyser]:
     batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1, weight=1)
 
-    def asked() -> bool:
+    def check() -> bool:
         if not is_stopped():
-            analyser.given.append(0)
+            analyser.sizes.append(0)
             return False
         return True
 
     try:
-        yield InterleavedAnalyser(cast("Analyser", analyser), batcher, is_stopped=asked)
+        yield InterleavedAnalyser(cast("Analyser", analyser), batcher, is_stopped=check)
     finally:
         await batcher.close()
 
 
-def assert_same(found: Sequence[AnalysedPassage], given: list[Passage]) -> None:
-    for one, other in zip(found, HashAnalyser().analyse(given), strict=True):
+def assert_same(analyses: Sequence[AnalysedPassage], batch: list[Passage]) -> None:
+    for one, other in zip(analyses, HashAnalyser().analyse(batch), strict=True):
         assert np.array_equal(one.vector, other.vector)
 
 
@@ -70,37 +70,37 @@ async def test_slices_are_short_and_give_the_same_as_the_whole(
 ) -> None:
     monkeypatch.setattr(wye.service.ingest.writer, "_SLICE_SECONDS", 0.05)
     analyser = Noting(delay=0.02)
-    given = passages(*range(1, 20))
+    batch = passages(*range(1, 20))
     names = [f"Town{n}" for n in range(150)]
-    async with slices(analyser) as made:
-        found = await asyncio.to_thread(made.analyse, given)
-        assert sum(analyser.given) == len(given)
-        assert max(analyser.given) <= 3
-        vectors = await asyncio.to_thread(made.encode_surfaces, names)
-        assert (await asyncio.to_thread(made.encode_surfaces, [])).shape == (0, 8)
+    async with slices(analyser) as interleaved:
+        analyses = await asyncio.to_thread(interleaved.analyse, batch)
+        assert sum(analyser.sizes) == len(batch)
+        assert max(analyser.sizes) <= 3
+        vectors = await asyncio.to_thread(interleaved.encode_surfaces, names)
+        assert (await asyncio.to_thread(interleaved.encode_surfaces, [])).shape == (0, 8)
     assert {name.partition("_")[0] for name in analyser.threads} == {"wye-model"}
-    assert_same(found, given)
+    assert_same(analyses, batch)
     assert np.array_equal(vectors, HashAnalyser().encode_surfaces(names))
 
 
 async def test_they_end_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wye.service.ingest.writer, "_SLICE_SECONDS", 0)
     analyser = Noting()
-    async with slices(analyser, lambda: len(analyser.given) == 4) as made:
+    async with slices(analyser, lambda: len(analyser.sizes) == 4) as interleaved:
         with pytest.raises(StoppedError):
-            await asyncio.to_thread(made.analyse, passages(9, 9, 9, 9, 9))
-    assert sum(analyser.given) == 3, "the first slice is up to the first pause"
+            await asyncio.to_thread(interleaved.analyse, passages(9, 9, 9, 9, 9))
+    assert sum(analyser.sizes) == 3, "the first slice is up to the first pause"
 
 
 async def test_what_was_prepared_is_not_analysed_again() -> None:
     analyser = Noting()
-    given = passages(4, 4, 4)
-    async with slices(analyser) as made:
-        await made.prepare(given[:2])
-        assert sum(analyser.given) == 2
-        found = await asyncio.to_thread(made.analyse, given)
-    assert sum(analyser.given) == 3
-    assert_same(found, given)
+    batch = passages(4, 4, 4)
+    async with slices(analyser) as interleaved:
+        await interleaved.prepare(batch[:2])
+        assert sum(analyser.sizes) == 2
+        analyses = await asyncio.to_thread(interleaved.analyse, batch)
+    assert sum(analyser.sizes) == 3
+    assert_same(analyses, batch)
 
 
 def test_an_upload_ends_when_its_client_leaves(
