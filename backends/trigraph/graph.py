@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.numerics import ranges
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import (
     Arrays,
@@ -23,7 +22,7 @@ from wye.backends.store.derived import (
     unpack_table,
 )
 from wye.backends.strings import Words
-from wye.backends.trigraph.lists import Lists, Numbers, PlainLists, plain
+from wye.backends.trigraph.lists import Lists, Numbers, PlainLists, RowLists, plain
 from wye.backends.trigraph.names import DisplayNames, NameTrie
 from wye.backends.types import Int32, Int64, Mask
 
@@ -50,7 +49,7 @@ class MentionGraph:
     """
 
     sentences: Lists
-    entities: Lists
+    entities: RowLists
 
     @classmethod
     def of(cls, sentence: Int64, entity: Int64, sizes: tuple[int, int]) -> "MentionGraph":
@@ -93,7 +92,7 @@ class TriGraph:
     degrees: Int32
     mentions: MentionGraph
     titled: Lists
-    titles: Lists
+    titles: RowLists
     owners: Int32
     names: NameTrie
     display_names: DisplayNames
@@ -129,8 +128,7 @@ class TriGraph:
         """
         bounds = np.stack([passages, passages + 1]).astype(self.owners.dtype)
         begin, end = np.searchsorted(self.owners, bounds)
-        in_text, entities = self.mentions.entities.pairs(ranges(begin, end))
-        in_sentences = np.repeat(np.arange(len(passages)), end - begin)[in_text]
+        in_sentences, entities = self.mentions.entities.spans(begin, end)
         in_titles, titles = self.titles.pairs(passages)
         mentioned = np.concatenate([entities, titles], dtype=np.int64)
         return np.concatenate([in_sentences, in_titles]), mentioned

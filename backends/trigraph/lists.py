@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import located, spans
+from wye.backends.numerics import located, ranges, spans
 from wye.backends.types import Int32, Int64
 
 Numbers = Int32 | Int64
@@ -36,6 +36,20 @@ class Lists(Protocol):
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
+        ...
+
+
+class RowLists(Lists, Protocol):
+    """The entities of rows, such as sentences."""
+
+    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
+        """The items of the lists begin[i] to end[i], for each i.
+
+        The rows of a span, such as the sentences of a passage, are all of one layer.
+
+        Returns:
+            Of each item its span, and the item; in any order.
+        """
         ...
 
 
@@ -81,6 +95,11 @@ class PlainLists:
         """See `Lists`."""
         return np.repeat(np.arange(len(chosen)), self.lengths(chosen)), self.of(chosen)
 
+    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
+        """See `RowLists`."""
+        first, last = self.starts[begin], self.starts[end]
+        return np.repeat(np.arange(len(begin)), last - first), self.items[ranges(first, last)]
+
 
 def plain(lists: Lists) -> PlainLists:
     """Lists that are known to be plain.
@@ -96,7 +115,7 @@ def plain(lists: Lists) -> PlainLists:
 class EntitiesOfRows:
     """The entities of each row of two layers, such as sentences."""
 
-    def __init__(self, rows: Layers, base: Lists, tail: Lists) -> None:
+    def __init__(self, rows: Layers, base: RowLists, tail: RowLists) -> None:
         """Join the lists of the base's rows, and those of the added rows."""
         self._rows, self._base, self._tail = rows, base, tail
 
@@ -119,15 +138,23 @@ class EntitiesOfRows:
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        is_added, rows = self._rows.split(chosen)
-        if not is_added.any():
-            return self._base.pairs(rows)
-        of_base, of_tail = np.flatnonzero(~is_added), np.flatnonzero(is_added)
-        base_owners, base_items = self._base.pairs(rows[of_base])
-        tail_owners, tail_items = self._tail.pairs(rows[of_tail])
-        owners = np.concatenate([of_base[base_owners], of_tail[tail_owners]])
+        owners, items = self.spans(chosen, chosen + 1)
         by_owner = np.argsort(owners, kind="stable")
-        return owners[by_owner], np.concatenate([base_items, tail_items])[by_owner]
+        return owners[by_owner], items[by_owner]
+
+    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
+        """See `RowLists`."""
+        # An empty span at the end has no row to look up.
+        is_added, rows = self._rows.split(np.minimum(begin, max(len(self) - 1, 0)))
+        owners: list[Int64] = []
+        items: list[Numbers] = []
+        for lists, which in ((self._base, ~is_added), (self._tail, is_added)):
+            chosen = np.flatnonzero(which & (end > begin))
+            first = rows[chosen]
+            position, of_layer = lists.spans(first, first + (end - begin)[chosen])
+            owners.append(chosen[position])
+            items.append(of_layer)
+        return np.concatenate(owners), np.concatenate(items, dtype=np.int64)
 
 
 class RowsOfEntities:

@@ -4,7 +4,7 @@ LinearRAG (arXiv 2510.10114), with additions that were measured to help. A `TriG
 result of each step, so a ranking is explained by the numbers that produced it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,7 @@ from wye.backends.trigraph.prior import Prior
 from wye.backends.trigraph.promotion import MOST, Promoted, promote
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.trigraph.walk import Masses, QuestionGraph
+from wye.backends.trigraph.walk import Masses, QuestionGraphs
 from wye.backends.types import (
     Float32,
     Float64,
@@ -56,6 +56,9 @@ Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
 
 HEADS = 10
 """How many of the candidates with the best prior bring in those whose titles they mention."""
+
+TOGETHER = 50_000
+"""Passages of the questions whose walks are one, which bounds the memory of a batch."""
 
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
@@ -285,16 +288,17 @@ class TriGraphBatch:
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
         """For each trace its candidates, and the mass that settles on them."""
-        graph, corpus, damping = self._arm.graph, self._arm.corpus, self._settings.damping
-        return [
-            (
-                trace.passages,
-                QuestionGraph.of(graph, corpus, trace.passages).walk(
-                    trace.prior, (trace.activation.entities, trace.restart), damping
-                ),
+        masses: list[Masses] = []
+        for part in _in_groups(traces):
+            rows = [trace.passages for trace in part]
+            graphs = QuestionGraphs.of(self._arm.graph, self._arm.corpus, rows)
+            settled = graphs.walk(
+                np.concatenate([trace.prior for trace in part]),
+                [(trace.activation.entities, trace.restart) for trace in part],
+                self._settings.damping,
             )
-            for trace in traces
-        ]
+            masses += zip(rows, settled, strict=True)
+        return masses
 
     def _candidates(
         self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]
@@ -315,7 +319,7 @@ class TriGraphBatch:
         rows = distinct(np.concatenate([text, named]))
         prior = prior_of(rows)
         positions = np.searchsorted(rows, named)
-        best = positions[top_rows(prior[positions], 2 * most)]
+        best = positions[top_rows(prior[positions], most)]
         chosen = distinct(np.concatenate([np.searchsorted(rows, text), best]))
         rows, prior = rows[chosen], prior[chosen]
         heads = rows[top_rows(prior, HEADS)]
@@ -421,3 +425,15 @@ class TriGraphBatch:
             sentences_per_entity=settings.sentences_per_entity,
             within=text_sentences,
         )
+
+
+def _in_groups(traces: Sequence[Trace]) -> Iterator[Sequence[Trace]]:
+    """Consecutive traces, as many as have `TOGETHER` passages, at least one."""
+    start = passages = 0
+    for position, trace in enumerate(traces):
+        passages += len(trace.passages)
+        if position > start and passages > TOGETHER:
+            yield traces[start:position]
+            start, passages = position, len(trace.passages)
+    if traces:
+        yield traces[start:]

@@ -75,8 +75,8 @@ class TriGraphSettings:
             the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
         candidates: The walk takes place among so many passages with the best similarity, with the
-            best BM25, twice as many of those that mention an active entity, and as many whose
-            title the first of these mention. 0 takes all passages, as LinearRAG does.
+            best BM25, of those that mention an active entity, and of those whose title the first of
+            these mention. 0 takes all passages, as LinearRAG does.
     """
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)

@@ -12,7 +12,7 @@ from tests.backends.conftest import counts_of, many_passages, shares_of
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.trigraph.walk import TOLERANCE, QuestionGraph
+from wye.backends.trigraph.walk import TOLERANCE, QuestionGraphs
 from wye.backends.types import Passage
 
 
@@ -33,9 +33,19 @@ def test_masses_are_those_of_a_direct_solution(
     c, e = counts.shape
     of_entities = chance.random((e,)) * (chance.random((e,)) < 0.3)
     passage, node = np.nonzero(counts)
-    graph = QuestionGraph(np.arange(e), passage, node, counts[passage, node], (c, e))
+    by_node = np.lexsort((passage, node))
+    passage, node = passage[by_node], node[by_node]
+    graph = QuestionGraphs(
+        np.zeros(c, np.int64),
+        np.arange(e),
+        max(e, 1),
+        passage,
+        node,
+        counts[passage, node],
+        (c, e),
+    )
     entities = np.flatnonzero(of_entities)
-    mass = graph.walk(of_passages, (entities, of_entities[entities]), damping)
+    (mass,) = graph.walk(of_passages, [(entities, of_entities[entities])], damping)
     expected, _ = reference.personalized_pagerank(
         shares_of(counts), of_passages, of_entities, damping
     )
@@ -45,9 +55,9 @@ def test_masses_are_those_of_a_direct_solution(
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
 def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
     nothing = np.empty(0, np.int64)
-    graph = QuestionGraph(nothing, nothing, nothing, np.empty(0), (0, 0))
+    graph = QuestionGraphs(nothing, nothing, 1, nothing, nothing, np.empty(0), (0, 0))
     with pytest.raises(ValueError, match="damping must be in"):
-        graph.walk(np.empty(0), (nothing, np.empty(0)), damping)
+        graph.walk(np.empty(0), [], damping)
 
 
 def test_a_few_passages_have_the_edges_that_they_have_among_all(
@@ -57,7 +67,7 @@ def test_a_few_passages_have_the_edges_that_they_have_among_all(
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):
         allowed = np.isin(np.arange(30), rows)
-        own = QuestionGraph.of(graph, corpus, rows)
+        own = QuestionGraphs.of(graph, corpus, [rows])
         dense = np.zeros(own.sizes)
         dense[own.passage, own.node] = own.count
         expected = counts_of(graph, corpus, allowed)[rows]
@@ -73,7 +83,27 @@ def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Co
         *(Passage(f"{d}#{n}", f"{d}{n}", f"[Nr{d}{n}].", {}, d, n) for d, n in chunks),
         Passage("g", "G", "[Gus] is alone."),
     )
-    graph = QuestionGraph.of(assemble(corpus, AssemblySettings()), corpus, np.arange(9))
+    graph = QuestionGraphs.of(assemble(corpus, AssemblySettings()), corpus, [np.arange(9)])
     tied = np.sort(graph.passage[graph.node >= len(graph.entities)].reshape(-1, 2), axis=1)
     names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in tied.tolist())
     assert names == [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
+
+
+def test_several_questions_are_walked_as_each_alone_to_the_last_bit(
+    corpus_of: Callable[..., Corpus],
+) -> None:
+    chance = np.random.default_rng(1)
+    corpus = corpus_of(*many_passages(30, 3))
+    graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
+    rows = [np.arange(30), np.empty(0, np.int64), np.arange(4, 30, 3), np.array([7]), np.arange(30)]
+    restarts = [chance.random(len(each)) for each in rows]
+    restarts[-1][:] = 0  # no mass at all
+    entities = [np.array([0, 3]), np.array([1]), np.empty(0, np.int64), np.array([2, 5]), rows[1]]
+    masses = [(each, chance.random(len(each))) for each in entities]
+    together = QuestionGraphs.of(graph, corpus, rows).walk(np.concatenate(restarts), masses, 0.5)
+    assert len(together) == len(rows)
+    for each, restart, mass, result in zip(rows, restarts, masses, together, strict=True):
+        (alone,) = QuestionGraphs.of(graph, corpus, [each]).walk(restart, [mass], 0.5)
+        assert alone.tolist() == result.tolist()
+    assert 0.5 < together[0].sum() <= 1
+    assert not together[-1].any()
