@@ -101,28 +101,6 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
     return make
 
 
-@pytest.fixture
-def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]]:
-    """Brings an index from state to state; yields each read in layers on the first, and alone."""
-
-    def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
-        texts = {unmarked(p.text): p.text for state in states for p in state}
-        index = PassageStore.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
-        before: Corpus | None = None
-        for state in states:
-            analyser = MarkedAnalyser({p.id: texts[unmarked(p.text)] for p in state}, {}, 4)
-            ingest(index, [replace(p, text=unmarked(p.text)) for p in state], analyser)
-            wanted = {p.id for p in state}
-            stored = [] if before is None else before.ids
-            with index.writer() as writer:
-                writer.delete([id_ for id_ in stored if id_ not in wanted])
-            index.refresh()
-            before = read_corpus(index, before.two.base if before and before.two else before)
-            yield before, read_corpus(index)
-
-    return make
-
-
 def counts_of(graph: TriGraph, corpus: Corpus, allowed: Mask | None = None) -> Float64:
     """(n, e + j) how often each allowed passage mentions each entity, then the chunk edges."""
     n, e = len(corpus), len(graph)
