@@ -130,10 +130,10 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
             ],
             fields=list(lists.type.value_type),
         )
-        columns = [pa.array([row[name] for row in made], schema.field(name).type) for name in plain]
-        columns.append(vector_array(_moved(vectors, generator, number), vectors.shape[1]))
-        columns.append(pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), structs))
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        columns = {n: pa.array([row[n] for row in made], schema.field(n).type) for n in plain}
+        columns["vector"] = vector_array(_moved(vectors, generator, number), vectors.shape[1])
+        columns["sentences"] = pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), structs)
+        yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
 class _Names:
