@@ -38,7 +38,6 @@ class Prior:
         """Look up the passages that mention active entities."""
         entities, values = activation.entities, activation.value / activation.level
         self._settings = settings
-        self._weight = _lexical_weight(settings, filtered, seeds)
         self.degree = filtered.degree(entities)
         telling = self.degree <= HUB
         rows, counts, lengths = filtered.mentions(entities[telling])
@@ -46,12 +45,14 @@ class Prior:
         titled_rows, sizes = filtered.titles(entities)
         entity_mass = activation.weight if settings.summed else activation.value
         share = settings.title_weight * entity_mass**2 / np.maximum(sizes, 1)
-        doubtful = [seed.entity for seed in seeds if seed.value < 1]
-        self._titled = (
-            titled_rows,
-            np.repeat(share, sizes),
-            np.repeat(~np.isin(entities, doubtful), sizes),
-        )
+        seed_positions = np.searchsorted(entities, [seed.entity for seed in seeds])
+        sure = np.array([seed.value >= 1 for seed in seeds], bool)
+        is_meant = np.ones(len(entities), bool)
+        is_meant[seed_positions[~sure]] = False
+        self._titled = titled_rows, np.repeat(share, sizes), np.repeat(is_meant, sizes)
+        # BM25 weighs less if the question names a title outright.
+        names_title = sizes[seed_positions[sure]].any()
+        self._weight = settings.lexical_weight_titled if names_title else settings.lexical_weight
         named_rows = titled_rows[np.repeat(sizes <= HUB, sizes)]
         self.named: Int64 = distinct(np.concatenate([rows, named_rows]))
         self._similarity_range = 0.0, 0.0
@@ -101,16 +102,6 @@ class Prior:
         closeness = similarity[positions[known]]
         closeness = np.where(is_meant[known], closeness, closeness**DOUBT)
         np.add.at(prior, positions[known], share[known] * closeness)
-
-
-def _lexical_weight(
-    settings: TriGraphSettings, filtered: FilteredGraph, seeds: Sequence[Seed]
-) -> float:
-    """The weight of BM25, which is lower if the question names a title outright."""
-    sure = np.array([seed.entity for seed in seeds if seed.value >= 1], np.int64)
-    if filtered.titles(sure)[1].any():
-        return settings.lexical_weight_titled
-    return settings.lexical_weight
 
 
 def _scaled(similar: Float32, low: float, high: float) -> Float64:

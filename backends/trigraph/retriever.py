@@ -319,9 +319,10 @@ class TriGraphBatch:
         rows = distinct(np.concatenate([text, named]))
         prior = prior_of(rows)
         positions = np.searchsorted(rows, named)
-        best = positions[top_rows(prior[positions], most)]
-        chosen = distinct(np.concatenate([np.searchsorted(rows, text), best]))
-        rows, prior = rows[chosen], prior[chosen]
+        is_chosen = np.zeros(len(rows), bool)
+        is_chosen[np.searchsorted(rows, text)] = True
+        is_chosen[positions[top_rows(prior[positions], most)]] = True
+        rows, prior = rows[is_chosen], prior[is_chosen]
         heads = rows[top_rows(prior, HEADS)]
         entities = distinct(self._arm.graph.entities_of(heads)[1])
         titled, _ = filtered.titles(entities[filtered.degree(entities) <= MOST])
