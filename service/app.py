@@ -161,8 +161,8 @@ def build(
     problems.install(app)
     describe(app, [common.DocumentsRequest])
     for router in ROUTERS:
-        own = not _OWN.isdisjoint(router.tags)
-        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if own else [])
+        ours = not _OWN.isdisjoint(router.tags)
+        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if ours else [])
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
@@ -197,8 +197,11 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """
     folders, remote = served(settings)
     routers = router_settings(settings, [*folders, *remote])
-    own = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
-    return {name: partial(Session.open, own[name], at, models) for name, at in folders.items()}
+    copies = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
+    return {
+        name: partial(Session.open, copies[name], folder, models)
+        for name, folder in folders.items()
+    }
 
 
 def mount_console(app: FastAPI, folder: Path) -> None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 # The time of an entry is estimated by the median of so many batches. One that was delayed, such as
 # by a busy machine, then does not cause refusals.
-_LATELY = 5
+_RECENT_BATCHES = 5
 # An entry is accepted if it is expected to wait at most this share of its time. The rest is a
 # margin, so that accepted entries meet their deadlines.
 _SURE = 0.6
@@ -70,13 +70,15 @@ Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later[Key] | Exc
 
 @dataclass(eq=False, slots=True)
 class _Waiting(Generic[Key, Item, Result]):
+    """An entry in the queue since `since`; `cost`, if it returns, is its batch's in `_recent`."""
+
     key: Key
     owner: str
     weight: int
     entry: Entry[Item]
     since: float
     future: "asyncio.Future[Result]" = field(repr=False)
-    spent: list[float] | None = None
+    cost: list[float] | None = None
 
 
 class Batcher(Generic[Key, Item, Result]):
@@ -112,7 +114,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._closing = False
         self._running = 0
         # Seconds and entries of each recent batch; the seconds include what was left for `Later`.
-        self._lately: deque[list[float]] = deque(maxlen=_LATELY)
+        self._recent: deque[list[float]] = deque(maxlen=_RECENT_BATCHES)
         self._batches = 0
         self._served: dict[str, int] = {}
         self._since: float | None = None
@@ -138,8 +140,8 @@ class Batcher(Generic[Key, Item, Result]):
         waiting = sum(min(count, counts[owner] + 1) for count in counts.values())
         if waiting >= self._batch:
             waiting = (waiting // self._batch + 1) * self._batch
-        lately = [seconds / entries for seconds, entries in self._lately]
-        return (waiting + self._running) * median(lately or [0.0])
+        seconds_each = [seconds / entries for seconds, entries in self._recent]
+        return (waiting + self._running) * median(seconds_each or [0.0])
 
     async def submit(
         self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1
@@ -224,17 +226,17 @@ class Batcher(Generic[Key, Item, Result]):
             Problem: 503, if it is the arriving one.
         """
         counts = Counter(waiting.owner for waiting in self._queue)
-        most, count = counts.most_common(1)[0]
+        busiest, count = counts.most_common(1)[0]
         full = Problem(
             503,
             "overloaded",
             f"{len(self._queue)} questions are waiting, which is the limit. Try again after the "
             "seconds in Retry-After, or start more servers.",
-            retry_after=self.expected_wait(most),
+            retry_after=self.expected_wait(busiest),
         )
         if count <= counts[owner] + 1:
             raise full
-        newest = next(waiting for waiting in reversed(self._queue) if waiting.owner == most)
+        newest = next(waiting for waiting in reversed(self._queue) if waiting.owner == busiest)
         self._queue.remove(newest)
         if not newest.future.done():
             newest.future.set_exception(full)
@@ -245,8 +247,8 @@ class Batcher(Generic[Key, Item, Result]):
         while batch := self._next():
             self._batches += 1
             self._served |= dict.fromkeys((waiting.owner for waiting in batch), self._batches)
-            taken = set(map(id, batch))
-            self._queue = deque(waiting for waiting in self._queue if id(waiting) not in taken)
+            ids = set(map(id, batch))
+            self._queue = deque(waiting for waiting in self._queue if id(waiting) not in ids)
             started = monotonic()
             for waiting in batch:
                 waiting.entry.waited += started - waiting.since
@@ -264,12 +266,12 @@ class Batcher(Generic[Key, Item, Result]):
             except Exception as error:  # noqa: BLE001 - passed on to those who wait
                 results = [error] * len(batch)
             self._running = 0
-            spent = batch[0].spent
-            if spent is None:
-                spent = [0.0, len(batch)]
-                self._lately.append(spent)
-            ended = monotonic()
-            spent[0] += ended - started
+            cost = batch[0].cost
+            if cost is None:
+                cost = [0.0, len(batch)]
+                self._recent.append(cost)
+            now = monotonic()
+            cost[0] += now - started
             later: list[_Waiting[Key, Item, Result]] = []
             for waiting, result in zip(batch, results, strict=True):
                 if waiting.future.done():  # cancelled meanwhile
@@ -278,7 +280,7 @@ class Batcher(Generic[Key, Item, Result]):
                     waiting.future.set_exception(result)
                 elif isinstance(result, Later):
                     waiting.key, waiting.weight = result.key, result.weight
-                    waiting.since, waiting.spent = ended, spent
+                    waiting.since, waiting.cost = now, cost
                     later.append(waiting)
                 else:
                     waiting.future.set_result(result)
@@ -295,11 +297,12 @@ class Batcher(Generic[Key, Item, Result]):
         self._queue = deque(alive)
         if not alive:
             return []
-        met: Counter[str] = Counter()
+        turn_counts: Counter[str] = Counter()
         turns = []
         for waiting in alive:
-            turns.append((met[waiting.owner], self._served.get(waiting.owner, 0), waiting))
-            met[waiting.owner] += 1
+            owner = waiting.owner
+            turns.append((turn_counts[owner], self._served.get(owner, 0), waiting))
+            turn_counts[owner] += 1
         turns.sort(key=lambda turn: turn[:2])  # stable, so ties go by arrival
         key = turns[0][2].key
         batch: list[_Waiting[Key, Item, Result]] = []
@@ -315,26 +318,26 @@ class Batcher(Generic[Key, Item, Result]):
 class Room:
     """A limit on how much of something may be under way at once; more is refused."""
 
-    def __init__(self, most: int, full: str, retry_after: float) -> None:
-        """Allow `most` at once; `full` is the problem's detail once there is no room."""
-        self._left = most
-        self._full = full
+    def __init__(self, limit: int, message: str, retry_after: float) -> None:
+        """Allow `limit` at once; `message` is the problem's detail once there is no room."""
+        self._free = limit
+        self._message = message
         self._retry_after = retry_after
 
     @contextmanager
-    def taken(self, amount: int = 1) -> Iterator[None]:
+    def reserve(self, amount: int = 1) -> Iterator[None]:
         """Take an amount for the time of the context, or raise a `Problem` 503 if less is left."""
-        if amount > self._left:
-            raise Problem(503, "overloaded", self._full, retry_after=self._retry_after)
-        self._left -= amount
+        if amount > self._free:
+            raise Problem(503, "overloaded", self._message, retry_after=self._retry_after)
+        self._free -= amount
         try:
             yield
         finally:
-            self._left += amount
+            self._free += amount
 
 
-async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Result:
-    """Wait for a result, but cancel it when `gone` ends, which says that the client left.
+async def unless_gone(departure: Awaitable[object], work: Awaitable[Result]) -> Result:
+    """Wait for the result of work, but cancel it when the client leaves, which ends `departure`.
 
     Raises:
         Problem: 499, if the client left.
@@ -344,20 +347,20 @@ async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Res
         raise ValueError("there is no task to cancel")
     before, is_over, has_left = task.cancelling(), False, False
 
-    def leave(_: object) -> None:
+    def cancel(_: object) -> None:
         nonlocal has_left
         if not is_over:
             has_left = task.cancel()
 
-    leaving = asyncio.ensure_future(gone)
-    leaving.add_done_callback(leave)
+    leaving = asyncio.ensure_future(departure)
+    leaving.add_done_callback(cancel)
     try:
-        return await wanted
+        return await work
     except asyncio.CancelledError:
         if has_left and task.uncancel() <= before:
             raise Problem(499, "gone", "The client went away before there was an answer.") from None
         raise
     finally:
         is_over = True
-        leaving.remove_done_callback(leave)
+        leaving.remove_done_callback(cancel)
         leaving.cancel()

@@ -59,7 +59,7 @@ _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
 
 
 def _kind(self: TyperOption, ctx: Any) -> str:  # noqa: ANN401, ARG001 - as Typer calls it
-    """The placeholder for an option's value in a help text, in place of a Python type."""
+    """The placeholder for an option's value in a help text, instead of a Python type."""
     if self.metavar is not None:
         return self.metavar
     kind = self.type_descriptor.annotation
@@ -134,10 +134,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"Error: {error}")
         return USER_ERROR
     except OSError as error:
-        why = error.strerror or str(error).partition(", /")[0]  # without a place in Lance's source
-        at = f"{error.filename} cannot be read or written: " if error.filename else ""
+        reason = error.strerror or str(error).partition(", /")[0]  # without Lance's source line
+        subject = f"{error.filename} cannot be read or written: " if error.filename else ""
         say(
-            f"Error: {at}{why}. Check the permissions and the free space on the disk. "
+            f"Error: {subject}{reason}. Check the permissions and the free space on the disk. "
             "What was committed is kept."
         )
         return USER_ERROR
@@ -160,8 +160,8 @@ def main() -> None:
     sys.exit(code)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version  # noqa: PLC0415
 
         typer.echo(version("wye"))

@@ -39,8 +39,8 @@ class IndexCollection(Collection):
         super().__init__(name)
         self._open = open_
         self._deriving: BaseProcess | None = None
-        self._moved = monotonic()  # when another version was last seen
-        self._derived_for = 0  # passages on top of the base when `_deriving` was started
+        self._changed_at = monotonic()  # when the version last changed
+        self._passages_on_top = 0  # of the base, when `_deriving` was started
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -55,8 +55,8 @@ class IndexCollection(Collection):
             for route in USUAL:
                 self._warm_up(session, route)
             # What was deleted meanwhile is in no reply.
-            later = self._tried(INDEX, lambda: _built(session.reload()))
-            session = later or session
+            newer = self._attempt(INDEX, lambda: _built(session.reload()))
+            session = newer or session
         except Exception as error:
             self.faults[INDEX] = str(error)
             raise
@@ -78,13 +78,13 @@ class IndexCollection(Collection):
         """
         if self._session is None:
             return False
-        retuned = self._move(THRESHOLDS, self._session.reload_thresholds)
-        if retuned:  # they may be the first that can be used
+        has_thresholds = self._move(THRESHOLDS, self._session.reload_thresholds)
+        if has_thresholds:  # they may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
-        moved = self._move(INDEX, self._session.reload)
+        has_version = self._move(INDEX, self._session.reload)
         self._derive(self._session)
         self._check_files(self._session)
-        return moved or retuned
+        return has_version or has_thresholds
 
     def close(self) -> None:
         """End the derivation, if one runs, and close the session."""
@@ -97,37 +97,37 @@ class IndexCollection(Collection):
         """Start to derive a newer base if the present one was outgrown, or after a quiet time."""
         if self._deriving is not None and self._deriving.is_alive():
             return
-        due = session.snapshot.due(monotonic() - self._moved)
+        on_top = session.snapshot.due(monotonic() - self._changed_at)
         # A base that could not be kept is tried again once twice as many passages are on top.
-        if due > 2 * self._derived_for:
-            started = self._tried(BASE, lambda: _deriving(session))
-            if started is not None:
-                self._derived_for, self._deriving = due, started
-        elif not due:
-            self._derived_for, self.faults[BASE] = 0, ""
+        if on_top > 2 * self._passages_on_top:
+            process = self._attempt(BASE, lambda: _start_deriving(session))
+            if process is not None:
+                self._passages_on_top, self._deriving = on_top, process
+        elif not on_top:
+            self._passages_on_top, self.faults[BASE] = 0, ""
 
     def _check_files(self, session: Session) -> None:
-        """Update `gone`: whether the texts of passages can still be read."""
+        """Update `read_fault`: whether the texts of passages can still be read."""
         try:
             session.index.check_files()
-            gone = ""
+            fault = ""
         except BackendError as error:
-            gone = f"The index of '{self.name}' can no longer be read. {error}"
-        if gone != self.gone:
-            LOG.error(gone) if gone else LOG.info("readable again", extra=self.facts())
-        self.gone = gone
+            fault = f"The index of '{self.name}' can no longer be read. {error}"
+        if fault != self.read_fault:
+            LOG.error(fault) if fault else LOG.info("readable again", extra=self.facts())
+        self.read_fault = fault
 
-    def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
-        """Switch to a newer session, if there is one."""
+    def _move(self, subject: str, reload: Callable[[], Session | None]) -> bool:
+        """Switch to a newer session, if `reload` returns one; `subject` as in `_attempt`."""
         started = perf_counter()
-        later = self._tried(what, lambda: _built(newer()))
-        if later is None:
+        session = self._attempt(subject, lambda: _built(reload()))
+        if session is None:
             return False
-        self._session = later
-        self._moved = monotonic() if what == INDEX else self._moved
+        self._session = session
+        self._changed_at = monotonic() if subject == INDEX else self._changed_at
         give_back()
-        spent = round(perf_counter() - started, 3)
-        LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
+        seconds = round(perf_counter() - started, 3)
+        LOG.info("refreshed", extra={**self.facts(), "of": subject, "seconds": seconds})
         return True
 
     def _warm_up(self, session: Session, route: Route) -> None:
@@ -150,7 +150,7 @@ def _built(session: Session | None) -> Session | None:
     return session
 
 
-def _deriving(session: Session) -> BaseProcess:
+def _start_deriving(session: Session) -> BaseProcess:
     try:
         return start_deriving(session.folder, session.settings)
     except OSError as error:
@@ -161,7 +161,7 @@ def _deriving(session: Session) -> BaseProcess:
 
 
 def give_back() -> None:
-    """Return free memory to the system: a third of what opening an index allocates."""
+    """Return freed memory to the system: a third of what opening an index allocates."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
     if trim is not None:
@@ -195,7 +195,7 @@ class Refresher:
         self._metrics = metrics
         self._loaded = loaded
         self._is_written = asyncio.Event()
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -207,7 +207,7 @@ class Refresher:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._beside.shutdown()
+        self._thread.shutdown()
 
     def written(self) -> None:
         """Look for a new version soon, because this process has written one."""
@@ -225,26 +225,26 @@ class Refresher:
             before = collection.session.version
             await self._renew(collection)
             if collection.session.version == before:
-                why = collection.faults[INDEX] or "the newer one is not visible yet"
+                reason = collection.faults[INDEX] or "the newer one is not visible yet"
                 raise Problem(
                     503,
                     "not-searched-yet",
                     f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({why}). Try again.",
+                    f"still searched here ({reason}). Try again.",
                     retry_after=2,
                 )
 
     async def _load(self) -> None:
         """Load each collection that is not loaded yet, in the models' thread."""
-        waiting = [each for each in self._collections.values() if not each.is_ready]
-        for collection in waiting:
+        collections = [each for each in self._collections.values() if not each.is_ready]
+        for collection in collections:
             try:
                 await self._models.call(collection.load)
             except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
-        if waiting:
+        if collections:
             await self._models.call(self._loaded)
 
     async def _load_and_follow(self) -> None:
@@ -260,9 +260,9 @@ class Refresher:
             # Renewing takes at most half of the time even if the index is written all the time,
             # and at most a fifth as long as the pause stays within its usual length. That is half
             # of `refresh_seconds`, so that a commit is searched in that time, opening included.
-            spent = perf_counter() - started
+            seconds = perf_counter() - started
             usual = self._serve.refresh_seconds / 2
-            pause = max(spent, min(4 * spent, usual))
+            pause = max(seconds, min(4 * seconds, usual))
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(usual - pause):
@@ -272,20 +272,20 @@ class Refresher:
         """Move a collection to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         with self._logged(f"collection {collection.name}"):
-            if await loop.run_in_executor(self._beside, collection.renew):
+            if await loop.run_in_executor(self._thread, collection.renew):
                 self._show(collection)
 
     @contextmanager
-    def _logged(self, what: str) -> Iterator[None]:
+    def _logged(self, subject: str) -> Iterator[None]:
         """Log an error instead of raising it, once until it changes; the next round tries again."""
         message = ""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - what else is followed is followed still
             message = repr(error)
-            if message != self._logged_errors.get(what):
-                LOG.error("refresh failed", exc_info=error, extra={"of": what, "error": message})
-        self._logged_errors[what] = message
+            if message != self._logged_errors.get(subject):
+                LOG.error("refresh failed", exc_info=error, extra={"of": subject, "error": message})
+        self._logged_errors[subject] = message
 
     def _show(self, collection: Collection) -> None:
         """Tell the metrics which version is searched."""

@@ -81,8 +81,8 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     """Check routers and indexes; models that several need are loaded once, as in a server."""
     # Without the default router only its route is missing; a named router must be there.
-    otherwise = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
-    yield _look("router", lambda: _router(settings, models), otherwise)
+    failure = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
+    yield _look("router", lambda: _router(settings, models), failure)
     try:
         collections, remote = served(settings)
     except ServiceError as error:
@@ -105,12 +105,12 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
         yield _look(f"collection {name}", partial(_without_index, name, routing))
 
 
-def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
-    """Run a check; what `at` returns is good, or a warning if it begins with "! "."""
+def _look(subject: str, check: Callable[[], str], failure: Health = Health.BAD) -> Finding:
+    """Run a check, whose error is a `failure`; its result is good, or a warning after "! "."""
     try:
-        verdict = at()
+        verdict = check()
     except _ERRORS as error:
-        return Finding(subject, otherwise, str(error))
+        return Finding(subject, failure, str(error))
     except Exception as error:  # noqa: BLE001 - the other checks still run
         return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
     if verdict.startswith("! "):
@@ -138,7 +138,7 @@ def _router(settings: ServiceSettings, models: ModelCache) -> str:
 def _arms(settings: ServiceSettings) -> Iterator[Finding]:
     arms: list[RemoteArm] = []
 
-    def read() -> str:
+    def read_file() -> str:
         folders, _ = served(settings)
         groups = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
         arms.extend(arm for name in groups for arm in groups[name])
@@ -147,17 +147,17 @@ def _arms(settings: ServiceSettings) -> Iterator[Finding]:
         ]
         return f"{settings.arms} declares {', '.join(names) or 'none'}."
 
-    yield _look("remote arms", read)
+    yield _look("remote arms", read_file)
     from wye.service.arms.local import LocalArms  # noqa: PLC0415 - `wye serve` imports this module
 
     with LocalArms(arms) as asker:
         for arm in arms:
             # Without the others an index still answers.
-            otherwise = Health.BAD if arm.is_simple else Health.WARNING
-            yield _look(f"arm {arm.name}", partial(_probed, arm, asker), otherwise)
+            failure = Health.BAD if arm.is_simple else Health.WARNING
+            yield _look(f"arm {arm.name}", partial(_probe, arm, asker), failure)
 
 
-def _probed(arm: RemoteArm, asker: "LocalArms") -> str:
+def _probe(arm: RemoteArm, asker: "LocalArms") -> str:
     if arm.config.price:
         return f"Not asked, since a call costs up to {arm.config.price:g}."
     ((_, answer),) = asker.ask([ArmQuestion(arm.name, WARM_UP)])
@@ -185,8 +185,8 @@ def _router_of(settings: ServiceSettings, collection: str, folder: Path, models:
     if decision.thresholds is None:
         raise ServiceError(f"{decision.model} did not score a question ({decision.reason}).")
     low, high = decision.thresholds.low, decision.thresholds.high
-    whose = settings.router.thresholds or "its own"
-    return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({whose})."
+    origin = settings.router.thresholds or "its own"
+    return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({origin})."
 
 
 def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCache) -> str:
@@ -206,14 +206,14 @@ def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCach
     )
     if not count:
         return f"! {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
-    if odd := " ".join(_odd_filters(settings.serve, name, session)):
-        return f"! {facts} {odd}"
+    if warnings := " ".join(_filter_warnings(settings.serve, name, session)):
+        return f"! {facts} {warnings}"
     if free < LEAST_FREE:
         return f"! {facts} Its disk has only {free / 1e9:.1f} GB left; writes need room."
     return facts
 
 
-def _odd_filters(serve: ServeSettings, collection: str, session: Session) -> Iterator[str]:
+def _filter_warnings(serve: ServeSettings, collection: str, session: Session) -> Iterator[str]:
     """What `filters.check` says of keys' filters, which may hide nothing or everything."""
     with suppress(ServiceError):  # `_access` tells it
         for key in KeyRing(serve.keys, serve.keys_file).keys:
@@ -275,9 +275,9 @@ def _address(settings: ServiceSettings) -> str:
 
 def _request_log(settings: ServiceSettings) -> str:
     path = settings.serve.request_log or Path()
-    there = path.exists()
+    is_present = path.exists()
     RequestLog(path).close()
-    if not there:
+    if not is_present:
         path.unlink()
     free = shutil.disk_usage(path.parent).free
     if free < LEAST_FREE:

@@ -132,8 +132,8 @@ class Tools:
         """
         received = context.headers or {}
         headers = {name: received[name] for name in _CREDENTIALS if name in received}
-        sent = {name: value for name, value in values.items() if value is not None}
-        where: dict[str, Any] = {"params": sent} if method == "GET" else {"json": sent}
+        arguments = {name: value for name, value in values.items() if value is not None}
+        where: dict[str, Any] = {"params": arguments} if method == "GET" else {"json": arguments}
         try:
             reply = await self._client.request(method, path, headers=headers, **where)
         except httpx2.HTTPError as error:
@@ -149,7 +149,7 @@ class Tools:
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
         server = _Server("wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS)
-        root.handlers, root.level = handlers, level  # undo the library's own setup of logging
+        root.handlers, root.level = handlers, level  # undo the library's setup of logging
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
         writes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
 
@@ -232,8 +232,8 @@ class Tools:
 
             Many documents become a job, whose `status` and address are returned.
             """
-            sent = [document.model_dump() for document in documents]
-            body = {"documents": sent, "collection": collection}
+            dumps = [document.model_dump() for document in documents]
+            body = {"documents": dumps, "collection": collection}
             return dict(await self.ask("POST", "/v1/documents", context, **body))
 
         return server

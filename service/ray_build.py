@@ -191,8 +191,8 @@ class _Analyse:
         fingerprint: Mapping[str, str],
         hashes: NDArray[np.bytes_],
     ) -> None:
-        one = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
-        self._analyser = Analyser(one)
+        single = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
+        self._analyser = Analyser(single)
         if self._analyser.fingerprint != fingerprint:
             raise RuntimeError("a machine of the cluster has other models than this machine")
         self._hashes = hashes

@@ -124,7 +124,7 @@ class RemoteCollection(Collection):
         model, path = self._model, self._routing.thresholds
         if model is None or not path:
             return False
-        policy = self._tried(THRESHOLDS, lambda: read_policy(Path(path), model.name))
+        policy = self._attempt(THRESHOLDS, lambda: read_policy(Path(path), model.name))
         if policy is None or policy == model.policy:
             return False
         self._model = model.with_policy(policy)
@@ -142,12 +142,7 @@ class RemoteCollection(Collection):
         """
         if self._model is None:
             raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])
-        return decide_by_passages(
-            self._model,
-            returned,
-            explain=params.explain,
-            point=params.point,
-        )
+        return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
 
 
 def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:

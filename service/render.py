@@ -78,24 +78,24 @@ def _gauge(score: float, thresholds: Thresholds) -> Text:
     line = Text("  0 ", style="dim")
     for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
         style = styles[band]
-        here = cell == min(int(score * GAUGE), GAUGE - 1)
-        line.append("●" if here else "━", style=f"bold {style}" if here else style)
+        is_score = cell == min(int(score * GAUGE), GAUGE - 1)
+        line.append("●" if is_score else "━", style=f"bold {style}" if is_score else style)
     line.append(f" 1  low {thresholds.low:.3f}, high {thresholds.high:.3f}", style="dim")
     return line
 
 
 def _contributions(contributions: tuple[Contribution, ...]) -> Table:
     baseline, *features = contributions
-    rest = features[SHOWN_FEATURES:]
+    others = features[SHOWN_FEATURES:]
     columns = ("feature", _right("value"), _right("logit"))
     table = _table("Why: what each feature adds to the score's logit", *columns)
     table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
     for each in features[:SHOWN_FEATURES]:
         value = "" if each.value is None else f"{each.value:.4g}"
         table.add_row(each.name, value, f"{each.logit:+.3f}")
-    if rest:
-        total = sum(each.logit for each in rest)
-        table.add_row(Text(f"({len(rest)} more)", style="dim"), "", f"{total:+.3f}")
+    if others:
+        total = sum(each.logit for each in others)
+        table.add_row(Text(f"({len(others)} more)", style="dim"), "", f"{total:+.3f}")
     total = sum(each.logit for each in contributions)
     table.add_row(Text("sum", style="bold"), "", f"{total:+.3f}", style="bold")
     return table
@@ -110,9 +110,9 @@ def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
     )
     for step in chain:
         cells: tuple[str | Text, str | Text] = (str(step.level), Text(step.asked))
-        for one in step.candidates[:SHOWN_NAMES]:
-            source = Text(f"{one.passage}: {one.sentence}" if one.sentence else one.passage)
-            table.add_row(*cells, Text(one.name), f"{one.confidence:.2f}", source)
+        for name in step.candidates[:SHOWN_NAMES]:
+            source = Text(f"{name.passage}: {name.sentence}" if name.sentence else name.passage)
+            table.add_row(*cells, Text(name.name), f"{name.confidence:.2f}", source)
             cells = "", ""
         if not step.candidates:
             table.add_row(*cells, Text("nothing", style="yellow"))
@@ -138,13 +138,13 @@ def _seeds(explanation: Explanation) -> Table:
 
 
 def _entities(explanation: Explanation) -> Table:
-    shown = explanation.entities[:SHOWN_ENTITIES]
-    more = len(explanation.entities) - len(shown)
+    entities = explanation.entities[:SHOWN_ENTITIES]
+    more = len(explanation.entities) - len(entities)
     table = _table(
         "Entities: what became active" + (f" (and {more} more)" if more else ""),
         *(_right("level"), "entity", _right("value"), Column("reached over", overflow="fold")),
     )
-    for entity in shown:
+    for entity in entities:
         name, value = Text(entity.entity), f"{entity.value:.2f}"
         table.add_row(str(entity.level), name, value, _bridge(entity))
     return table
@@ -211,8 +211,8 @@ def hits_json(replies: Sequence[Hits], *, explain: bool) -> str:
 
 def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
     """A decision as plain values; without `explain`, its details are None, as over HTTP."""
-    unasked = () if explain else ("contributions", "nearest_change", "trees", "plan")
-    return {**asdict(decision), **dict.fromkeys(unasked)}
+    details = () if explain else ("contributions", "nearest_change", "trees", "plan")
+    return {**asdict(decision), **dict.fromkeys(details)}
 
 
 def _facts(hits: Hits, *, route: bool = True) -> Text:

@@ -47,13 +47,13 @@ class Collection(ABC):
     Attributes:
         unavailable: Routes that the installation lacks, and why.
         faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
-        gone: Why the version that is searched can no longer be read; "" while it can.
+        read_fault: Why the version that is searched can no longer be read; "" while it can.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.gone = ""
+        self.read_fault = ""
         self.unavailable: dict[Route, str] = {}
         self._session: Session | None = None
 
@@ -79,16 +79,14 @@ class Collection(ABC):
         """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
         if not self.is_ready:
             raise self._loading()
-        if self.gone:
-            raise Problem(503, "unavailable", self.gone, retry_after=10)
+        if self.read_fault:
+            raise Problem(503, "unavailable", self.read_fault, retry_after=10)
 
     def require_route(self, route: Route) -> None:
         """Refuse (409) a route that the installation lacks."""
-        if lacking := self.unavailable.get(route):
+        if reason := self.unavailable.get(route):
             raise Problem(
-                409,
-                "no-such-route",
-                f"Route '{route}' is not available in '{self.name}': {lacking}",
+                409, "no-such-route", f"Route '{route}' is not available in '{self.name}': {reason}"
             )
 
     def _loading(self) -> Problem:
@@ -111,7 +109,7 @@ class Collection(ABC):
     @property
     def error(self) -> str:
         """All present faults in one text; "" for none."""
-        faults = dict.fromkeys((self.gone, *self.faults.values()))
+        faults = dict.fromkeys((self.read_fault, *self.faults.values()))
         return " ".join(fault for fault in faults if fault)
 
     def facts(self) -> dict[str, object]:
@@ -143,23 +141,23 @@ class Collection(ABC):
         if self._session is not None:
             self._session.close()
 
-    def _tried(self, what: str, newer: Callable[[], T]) -> T | None:
-        """The result of `newer`; None if it failed, which is logged and kept in `faults`."""
+    def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
+        """The result of a function; None after an error, which is logged and put in `faults`."""
         try:
-            later = newer()
+            result = function()
         except Exception as error:  # noqa: BLE001 - the present one stays in use
-            if str(error) != self.faults[what]:
-                extra = {"collection": self.name, "of": what, "error": str(error)}
+            if str(error) != self.faults[subject]:
+                extra = {"collection": self.name, "of": subject, "error": str(error)}
                 LOG.error("refresh failed", extra=extra)
-            self.faults[what] = str(error)
+            self.faults[subject] = str(error)
             return None
-        self.faults[what] = ""
-        return later
+        self.faults[subject] = ""
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class SearchParams(Ask):
-    """How a collection is asked; questions with equal parameters can share a batch.
+    """How to search a collection; questions with equal parameters can share a batch.
 
     Attributes:
         filter: See `Ask`; compared as text, since to `==`, 1 and true are equal.
@@ -190,20 +188,20 @@ class QueuedQuestion:
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """The questions of a batch that go in steps and are still to be answered.
+    """The questions of a batch that go in steps and are not answered yet.
 
     Attributes:
         session: The session that the batch began with.
         seconds: Seconds spent on the batch so far.
         batch: Size of the batch.
-        left: For each question left, the part of the batch it belongs to and its position there.
+        positions: Of each such question, the part of the batch it belongs to and its row there.
     """
 
     params: SearchParams
     session: Session
     seconds: float
     batch: int
-    left: dict[Entry[QueuedQuestion], tuple[Begun, int]]
+    positions: dict[Entry[QueuedQuestion], tuple[Begun, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +271,16 @@ class Searcher:
         session = self._collections[params.collection].session
         if params.only_route:
             return self._decide(session, params, [entry.item.text for entry in entries])
-        late, why = self._late(params, entries)
-        if not late:
+        urgent, reason = self._urgent(params, entries)
+        if not urgent:
             return self._search(session, params, entries)
-        patient = [entry for entry in entries if entry not in late]
-        found = [*self._search(session, params, late, why), *self._search(session, params, patient)]
-        results = dict(zip([*late, *patient], found, strict=True))
-        return [results[entry] for entry in entries]
+        others = [entry for entry in entries if entry not in urgent]
+        results = [
+            *self._search(session, params, urgent, reason),
+            *self._search(session, params, others),
+        ]
+        result_by_entry = dict(zip([*urgent, *others], results, strict=True))
+        return [result_by_entry[entry] for entry in entries]
 
     def begin(self, params: SearchParams | Rest, entries: Sequence[Entry[QueuedQuestion]]) -> None:
         """Start to encode the questions of the next batch while this one is processed."""
@@ -297,20 +298,20 @@ class Searcher:
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
             if len(questions) == 1:
                 return [error]
-        return [found for one in questions for found in self._decide(session, params, [one])]
+        return [self._decide(session, params, [question])[0] for question in questions]
 
     def _time_for_steps(
-        self, most: float | None, entries: Sequence[Entry[QueuedQuestion]]
+        self, limit: float | None, entries: Sequence[Entry[QueuedQuestion]]
     ) -> float:
         """Milliseconds after which no further step begins.
 
-        Half of the time left, so that a step that is under way ends before the deadline; `most` is
+        Half of the time left, so that a step that is under way ends before the deadline; `limit` is
         the request's own limit, if any.
         """
-        left = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
-        return left if most is None else min(left, most)
+        half = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
+        return half if limit is None else min(half, limit)
 
-    def _late(
+    def _urgent(
         self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
     ) -> tuple[list[Entry[QueuedQuestion]], str]:
         """Entries for which the route is too slow at the moment, and a message that says so."""
@@ -341,36 +342,36 @@ class Searcher:
         if not entries:
             return []
         route = Route.DENSE if fallback else params.route
-        most = params.max_latency_ms
+        limit = params.max_latency_ms
         if route == Route.STEPS:
-            most = self._time_for_steps(most, entries)
+            limit = self._time_for_steps(limit, entries)
         started = perf_counter()
         try:
             begun = session.gateway.begin(
                 [entry.item.text for entry in entries],
-                replace(params, route=route, max_latency_ms=most),
+                replace(params, route=route, max_latency_ms=limit),
             )
             replies: dict[Entry[QueuedQuestion], Reply] = {}
-            left: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}
-            waiting = iter(entries)
+            positions: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}
+            iterator = iter(entries)
             for part in begun:
-                own = dict(enumerate(islice(waiting, len(part.replies) + len(part.left))))
+                batch = [*islice(iterator, len(part.replies) + len(part.left))]
                 # A batch of the route `steps` is small enough to finish at once, and a question
                 # that is alone delays no other.
-                found = {**part.replies}
+                replies_by_row = {**part.replies}
                 if route != Route.AUTO or len(entries) == 1:
-                    found |= part.finish(part.left)
+                    replies_by_row |= part.finish(part.left)
                 else:
-                    left.update((own[place], (part, place)) for place in part.left)
-                replies.update((own[place], reply) for place, reply in found.items())
+                    positions.update((batch[row], (part, row)) for row in part.left)
+                replies.update((batch[row], reply) for row, reply in replies_by_row.items())
             results = self._results(session, params, replies, fallback)
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(session, params, entries, fallback, error)
         seconds = perf_counter() - started
-        if not left:
+        if not positions:
             self._paces[params.collection, route].learn(seconds / len(entries), self._clock())
             return [results[entry] for entry in entries]
-        rest = Rest(params, session, seconds, len(entries), left)
+        rest = Rest(params, session, seconds, len(entries), positions)
         return [
             results[entry]
             if entry in results
@@ -381,20 +382,21 @@ class Searcher:
     def _finish(
         self, rest: Rest, entries: Sequence[Entry[QueuedQuestion]]
     ) -> list[SearchResult | Later[Rest] | Exception]:
-        """Answer some of the questions that were left for steps."""
+        """Answer some of the questions of a batch that go in steps."""
         started = perf_counter()
-        own = [(entry, *rest.left.pop(entry)) for entry in entries]
+        entries_by_part: dict[Begun, dict[int, Entry[QueuedQuestion]]] = {}
+        for entry in entries:
+            part, row = rest.positions.pop(entry)
+            entries_by_part.setdefault(part, {})[row] = entry
         try:
             replies: dict[Entry[QueuedQuestion], Reply] = {}
-            for part in dict.fromkeys(part for _, part, _ in own):
-                of_part = {place: entry for entry, begun, place in own if begun is part}
-                found = part.finish([*of_part])
-                replies.update((of_part[place], reply) for place, reply in found.items())
+            for part, batch in entries_by_part.items():
+                replies.update((batch[row], reply) for row, reply in part.finish([*batch]).items())
             results = self._results(rest.session, rest.params, replies)
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(rest.session, rest.params, entries, "", error)
         rest.seconds += perf_counter() - started
-        if not rest.left:
+        if not rest.positions:
             pace = self._paces[rest.params.collection, rest.params.route]
             pace.learn(rest.seconds / rest.batch, self._clock())
         return [results[entry] for entry in entries]
@@ -408,19 +410,19 @@ class Searcher:
     ) -> dict[Entry[QueuedQuestion], SearchResult]:
         """Add the passages to the replies, with `explain` also those of each arm's first hits."""
         started = perf_counter()
-        shown = {}
+        hit_ids = {}
         for entry, reply in replies.items():
             arms = reply.arms.values() if params.explain else ()
             hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
-            shown[entry] = {hit.id for hit in hits}
-        passages = session.passages(sorted(set().union(*shown.values())))
+            hit_ids[entry] = {hit.id for hit in hits}
+        passages = session.passages(sorted(set().union(*hit_ids.values())))
         fetching = (perf_counter() - started) / max(len(replies), 1)
         return {
             entry: SearchResult(
                 params,
                 entry,
                 reply,
-                {id_: passages[id_] for id_ in shown[entry]},
+                {id_: passages[id_] for id_ in hit_ids[entry]},
                 fallback,
                 {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
             )
@@ -437,8 +439,8 @@ class Searcher:
     ) -> list[SearchResult | Later[Rest] | Exception]:
         """Retry after an error: each half by itself, and a single question over dense."""
         route = Route.DENSE if fallback else params.route
-        mistaken = isinstance(error, FilterError | QuestionError)
-        if not mistaken:
+        is_request_fault = isinstance(error, FilterError | QuestionError)
+        if not is_request_fault:
             LOG.error(
                 "arm failed",
                 exc_info=error,
@@ -448,7 +450,7 @@ class Searcher:
                     "request_ids": [entry.item.request_id for entry in entries],
                 },
             )
-        if len(entries) == 1 and (mistaken or route == Route.DENSE):
+        if len(entries) == 1 and (is_request_fault or route == Route.DENSE):
             return [error]
         if len(entries) == 1:
             fallback = f"degraded: {route} failed ({type(error).__name__}); dense instead"
@@ -462,17 +464,17 @@ class Searcher:
 
 @dataclass(slots=True)
 class _Pace:
-    """A decaying mean of the seconds that a question takes over one route."""
+    """A decaying mean of the seconds that a question takes over one route, and when it changed."""
 
     mean: float = 0.0
-    learned: float = 0.0
+    time: float = 0.0
 
     def learn(self, seconds: float, now: float) -> None:
         """Update the mean with the time of a question."""
-        known = self.seconds(now)
-        self.mean = (1 - _NEWEST) * known + _NEWEST * seconds if known else seconds
-        self.learned = now
+        mean = self.seconds(now)
+        self.mean = (1 - _NEWEST) * mean + _NEWEST * seconds if mean else seconds
+        self.time = now
 
     def seconds(self, now: float) -> float:
         """Expected seconds of the next question."""
-        return float(self.mean * 0.5 ** ((now - self.learned) / _HALF_LIFE))
+        return float(self.mean * 0.5 ** ((now - self.time) / _HALF_LIFE))

@@ -149,11 +149,11 @@ class Service:
     @property
     def fault(self) -> str:
         """Why questions are not answered although all is loaded; "" while they are."""
-        spent = self.batcher.busy_seconds
-        if spent < _STALLED_SECONDS:
+        seconds = self.batcher.busy_seconds
+        if seconds < _STALLED_SECONDS:
             return ""
         return (
-            f"The models' thread has been busy with one batch for {spent:.0f} s, instead of less "
+            f"The models' thread has been busy with one batch for {seconds:.0f} s, instead of less "
             "than a second. Restart this process if this continues."
         )
 
@@ -163,20 +163,20 @@ class Service:
         Raises:
             Problem: 404 if there is none.
         """
-        seen = self.collections
-        if not seen:
+        collections = self.collections
+        if not collections:
             raise Problem(
                 404, "no-such-collection", "None of the collections of this key is served here."
             )
         if name is None:
-            return next(iter(seen.values()))
-        if name not in seen:
+            return next(iter(collections.values()))
+        if name not in collections:
             raise Problem(
                 404,
                 "no-such-collection",
-                f"There is no collection '{name:.80}'; use one of {', '.join(seen)}.",
+                f"There is no collection '{name:.80}'; use one of {', '.join(collections)}.",
             )
-        return seen[name]
+        return collections[name]
 
     @property
     def budget(self) -> Budget | None:
@@ -228,13 +228,12 @@ class Service:
                 request that cannot be answered, 499 if the client left.
         """
         params, seconds = self._admit(params, deadline_ms)
-        own_arms = self.arms.get(params.collection)
-        arms = gate.wanted(own_arms, params) if own_arms else []
+        arms = gate.suitable_arms(self.arms.get(params.collection, ()), params)
         remote = arms or not self._collections[params.collection].has_index
         ask = partial(self._with_arms, arms) if remote else self._submit
         id_ = request_id_of(request)
         work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
-        replies = await unless_gone(gone(request), _all(work))
+        replies = await unless_gone(departure(request), _run_all(work))
         results = cast("list[SearchResult]", replies)
         for result in results:
             self._record(result)
@@ -250,7 +249,7 @@ class Service:
             work: Awaitable[object] = self._submit(params, item, seconds)
         else:
             work = self._decide_without(params, item, seconds)
-        return cast("Decision", await unless_gone(gone(request), work))
+        return cast("Decision", await unless_gone(departure(request), work))
 
     def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
         """Refuse what cannot be answered at all.
@@ -295,24 +294,14 @@ class Service:
         return cast("Sequence[float]", vector.tolist())
 
     async def _with_arms(
-        self,
-        arms: Sequence[RemoteArm],
-        params: SearchParams,
-        item: QueuedQuestion,
-        seconds: float,
+        self, arms: Sequence[RemoteArm], params: SearchParams, item: QueuedQuestion, seconds: float
     ) -> SearchResult:
         """Search as `_submit` does, with remote arms."""
         if not self._collections[params.collection].has_index:
             simple = self._simple(params.collection)
             others = [arm for arm in arms if not arm.is_simple]
             return await without_index.search(
-                simple,
-                others,
-                params,
-                item,
-                seconds,
-                decide=self._by_passages,
-                budget=self.budget,
+                simple, others, params, item, seconds, decide=self._by_passages, budget=self.budget
             )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
@@ -361,8 +350,8 @@ class Service:
         """Record a result in the metrics, the traces and the request log."""
         params, reply, remote, metrics = result.params, result.reply, result.remote, self.metrics
         score = None if reply.decision is None else reply.decision.score
-        for stage, spent in result.seconds.items():
-            metrics.stage_seconds.labels(stage).observe(spent)
+        for stage, seconds in result.seconds.items():
+            metrics.stage_seconds.labels(stage).observe(seconds)
         metrics.retrieval_seconds.labels(str(reply.route)).observe(result.total)
         metrics.routes.labels(params.collection, str(params.route), str(reply.route)).inc()
         metrics.batch_size.observe(result.entry.size)
@@ -446,7 +435,7 @@ class Service:
         return not fault
 
 
-async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def _run_all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Run coroutines concurrently and return their results; the first error cancels the rest."""
     if len(work) == 1:
         return [await work[0]]
@@ -476,7 +465,7 @@ Served = Annotated[Service, Depends(service_of)]
 """The service, as a parameter of a route."""
 
 
-async def gone(request: Request) -> None:
+async def departure(request: Request) -> None:
     """Return when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

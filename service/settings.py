@@ -271,19 +271,19 @@ def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(
-    option: str, what: str, entries: Iterable[str], collections: Sequence[str]
+    option: str, form: str, entries: Iterable[str], collections: Sequence[str]
 ) -> dict[str, str]:
     values: dict[str, str] = {}
     for name, value in _by_name(entries):
         if name not in collections:
             raise ServiceError(
-                f"{option} is for '{name}', which is not a collection; write {option} NAME={what} "
+                f"{option} is for '{name}', which is not a collection; write {option} NAME={form} "
                 f"with one of {', '.join(collections)}."
             )
         if name in values:
             raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
         if not value:
-            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
+            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={form}.")
         values[name] = value
     return values
 

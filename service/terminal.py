@@ -57,8 +57,8 @@ def passage_line(
 def excerpt(text: str) -> Padding:
     """The beginning of a passage, to print below its line."""
     flat = _flat(text)
-    shown = flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
-    return Padding(Text(shown), (0, 0, 0, INDENT))
+    beginning = flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
+    return Padding(Text(beginning), (0, 0, 0, INDENT))
 
 
 def _flat(text: str) -> str:
@@ -135,11 +135,11 @@ class Bar:
             self._bar.update(self._task, total=task.completed)
         if self._bar.disable and monotonic() - self._printed > LINE_SECONDS:
             self._printed = monotonic()
-            of = f" of {task.total:,.0f}" if task.total is not None else ""
+            total = f" of {task.total:,.0f}" if task.total is not None else ""
             rate = f", {task.speed:,.1f}/s" if task.speed else ""
             time = task.time_remaining
-            left = f", {timedelta(seconds=round(time))} left" if time is not None else ""
-            say(f"{task.description}: {task.completed:,.0f}{of}{rate}{left}")
+            remaining = f", {timedelta(seconds=round(time))} left" if time is not None else ""
+            say(f"{task.description}: {task.completed:,.0f}{total}{rate}{remaining}")
 
     def close(self) -> None:
         """End the present stage, finished or not."""

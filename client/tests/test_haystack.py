@@ -18,30 +18,30 @@ def test_in_a_pipeline_that_was_stored(url: str) -> None:
     pipeline = Pipeline()
     pipeline.add_component("wye", WyeRetriever(url, top_k=2, options={"route": "fusion"}))
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=["wye_client.haystack"])
-    found = again.run({"wye": {"query": "Who designed the Iron Bridge?"}})["wye"]["documents"]
-    assert len(found) == 2
-    assert "Iron Bridge" in found[0].content
-    assert found[0].meta["wye_route"] == "fusion"
-    assert 1 >= found[0].score >= found[1].score >= 0
+    documents = again.run({"wye": {"query": "Who designed the Iron Bridge?"}})["wye"]["documents"]
+    assert len(documents) == 2
+    assert "Iron Bridge" in documents[0].content
+    assert documents[0].meta["wye_route"] == "fusion"
+    assert 1 >= documents[0].score >= documents[1].score >= 0
 
 
 def test_filters_hold(url: str) -> None:
-    found = WyeRetriever(url).run("bridge", filters=OLD, top_k=50)["documents"]
-    assert found
-    assert all(each.meta["year"] < 1900 for each in found)
-    assert all(each.meta["topic"] == "bridges" for each in found)
+    documents = WyeRetriever(url).run("bridge", filters=OLD, top_k=50)["documents"]
+    assert documents
+    assert all(each.meta["year"] < 1900 for each in documents)
+    assert all(each.meta["topic"] == "bridges" for each in documents)
 
 
 async def test_it_can_be_awaited(url: str) -> None:
-    found = await WyeRetriever(url, top_k=1).run_async("Who designed the Iron Bridge?")
-    assert len(found["documents"]) == 1
+    result = await WyeRetriever(url, top_k=1).run_async("Who designed the Iron Bridge?")
+    assert len(result["documents"]) == 1
 
 
 def test_a_key_is_stored_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "wye_secret")
-    made = WyeRetriever("http://127.0.0.1:1", Secret.from_env_var("MY_KEY"))
-    assert "wye_secret" not in str(made.to_dict())
-    assert WyeRetriever.from_dict(made.to_dict()).key == made.key
+    retriever = WyeRetriever("http://127.0.0.1:1", Secret.from_env_var("MY_KEY"))
+    assert "wye_secret" not in str(retriever.to_dict())
+    assert WyeRetriever.from_dict(retriever.to_dict()).key == retriever.key
 
 
 def test_a_filter_without_an_equal_is_refused() -> None:

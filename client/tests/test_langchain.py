@@ -34,9 +34,9 @@ def test_documents_say_how_they_were_found(url: str) -> None:
     (other,) = retriever.invoke("Who designed the Iron Bridge?", k=1, route="lexical")
     assert other.metadata["wye"]["route"] == "lexical"
     old = {"type": "lt", "key": "year", "value": 1800}
-    kept = WyeRetriever(url=url, k=50, options={"filter": old}).invoke("bridge")
-    assert kept
-    assert all(document.metadata["year"] < 1800 for document in kept)
+    documents = WyeRetriever(url=url, k=50, options={"filter": old}).invoke("bridge")
+    assert documents
+    assert all(document.metadata["year"] < 1800 for document in documents)
 
 
 async def test_it_can_be_awaited(url: str) -> None:

@@ -2,8 +2,8 @@
 
 >>> from wye_client import Client
 >>> with Client("http://127.0.0.1:8000") as wye:  # doctest: +SKIP
-...     found = wye.search("Who designed the Iron Bridge?", k=3)
-...     print(found.route, [passage.title for passage in found.passages])
+...     hits = wye.search("Who designed the Iron Bridge?", k=3)
+...     print(hits.route, [passage.title for passage in hits.passages])
 
 `AsyncClient` has the same methods as coroutines. The modules `wye_client.langchain`,
 `wye_client.llama_index` and `wye_client.haystack` have retrievers for those frameworks.

@@ -13,7 +13,7 @@ import httpx2
 
 T = TypeVar("T")
 
-_Came = httpx2.Response | httpx2.TransportError
+_Outcome = httpx2.Response | httpx2.TransportError
 _BUSY = (429, 503)
 _PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
 _LONGEST_WAIT = 10.0
@@ -153,7 +153,7 @@ class Answer:
     """An answer and its sources.
 
     Attributes:
-        text: The answer; numbers in square brackets cite passages of `found`, from 1.
+        text: The answer; numbers in square brackets cite passages of `hits`, from 1.
         citations: The cited passages: index, id, title, document, and the quoted sentences, each
             with its text, start and end.
         generator: Name of the language model, or "extractive".
@@ -167,7 +167,7 @@ class Answer:
     citations: tuple[Mapping[str, Any], ...]
     generator: str
     note: str
-    found: Hits
+    hits: Hits
     segments: tuple[Mapping[str, Any], ...] = ()
     finish_reason: str = "stop"
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -204,8 +204,8 @@ class _Call(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[Any], T]
-    sent: Mapping[str, Any] = field(default_factory=dict)
+    parse: Callable[[Any], T]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Calls:
@@ -223,7 +223,7 @@ class _Calls:
 
     @staticmethod
     def _search(question: str, options: SearchOptions) -> _Call[Hits]:
-        return _Call("POST", "/v1/retrieve", _found, {"json": {"question": question, **options}})
+        return _Call("POST", "/v1/retrieve", _hits, {"json": {"question": question, **options}})
 
     @staticmethod
     def _answer(question: str, options: AnswerOptions) -> _Call[Answer]:
@@ -243,7 +243,7 @@ class _Calls:
     @staticmethod
     def _read(document: str, collection: str | None) -> _Call[Document]:
         path = f"/v1/documents/{quote(document, safe='')}"
-        return _Call("GET", path, _document, {"params": _of(collection)})
+        return _Call("GET", path, _document, {"params": _params(collection)})
 
     @staticmethod
     def _add(documents: Iterable[Document], collection: str | None) -> _Call[Any]:
@@ -263,34 +263,34 @@ class _Calls:
             "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), {"json": body}
         )
 
-    def _wait(self, attempt: int, came: _Came) -> float | None:
+    def _wait(self, attempt: int, outcome: _Outcome) -> float | None:
         """Seconds until the next attempt; None if there is none."""
-        reply = came if isinstance(came, httpx2.Response) else None
+        reply = outcome if isinstance(outcome, httpx2.Response) else None
         if attempt >= self._retries or (reply is not None and reply.status_code not in _BUSY):
             return None
-        asked = reply.headers.get("retry-after", "") if reply is not None else ""
-        least = float(asked) if asked.isdigit() else _FIRST_WAIT * 2**attempt
+        header = reply.headers.get("retry-after", "") if reply is not None else ""
+        wait = float(header) if header.isdigit() else _FIRST_WAIT * 2**attempt
         # With jitter, so that clients that were refused together do not return together.
-        return None if least > _LONGEST_WAIT else least * (1 + random.random() / 2)
+        return None if wait > _LONGEST_WAIT else wait * (1 + random.random() / 2)
 
-    def _understood(self, came: _Came, call: _Call[T]) -> T:
-        """What a reply says; raises a `WyeError` for an error, or if none came."""
-        if not isinstance(came, httpx2.Response):
-            why = str(came) or type(came).__name__
-            raise WyeError(f"{self._url} cannot be reached ({why}).") from came
-        request_id = came.headers.get("x-request-id", "")
-        if came.is_error:
+    def _result(self, outcome: _Outcome, call: _Call[T]) -> T:
+        """The result of a call; raises a `WyeError` for an error, or if no reply came."""
+        if not isinstance(outcome, httpx2.Response):
+            why = str(outcome) or type(outcome).__name__
+            raise WyeError(f"{self._url} cannot be reached ({why}).") from outcome
+        request_id = outcome.headers.get("x-request-id", "")
+        if outcome.is_error:
             try:
-                said = str(came.json()["detail"])
+                message = str(outcome.json()["detail"])
             except (ValueError, KeyError, TypeError):
-                said = f"The server replied {came.status_code}."
-            raise WyeError(said, came.status_code, request_id)
+                message = f"The server replied {outcome.status_code}."
+            raise WyeError(message, outcome.status_code, request_id)
         try:
-            return call.read(came.json())
+            return call.parse(outcome.json())
         except (ValueError, KeyError, TypeError) as error:
             raise WyeError(
-                f"{came.url} sent a reply that is not Wye's ({error!r}); check the address.",
-                came.status_code,
+                f"{outcome.url} sent a reply that is not Wye's ({error!r}); check the address.",
+                outcome.status_code,
                 request_id,
             ) from error
 
@@ -365,13 +365,13 @@ class Client(_Calls):
     def _send(self, call: _Call[T]) -> T:
         attempt = 0
         while True:
-            came: _Came
+            outcome: _Outcome
             try:
-                came = self._http.request(call.method, call.path, **call.sent)
+                outcome = self._http.request(call.method, call.path, **call.arguments)
             except httpx2.TransportError as error:
-                came = error
-            if (wait := self._wait(attempt, came)) is None:
-                return self._understood(came, call)
+                outcome = error
+            if (wait := self._wait(attempt, outcome)) is None:
+                return self._result(outcome, call)
             attempt += 1
             time.sleep(wait)
 
@@ -435,18 +435,18 @@ class AsyncClient(_Calls):
     async def _send(self, call: _Call[T]) -> T:
         attempt = 0
         while True:
-            came: _Came
+            outcome: _Outcome
             try:
-                came = await self._http.request(call.method, call.path, **call.sent)
+                outcome = await self._http.request(call.method, call.path, **call.arguments)
             except httpx2.TransportError as error:
-                came = error
-            if (wait := self._wait(attempt, came)) is None:
-                return self._understood(came, call)
+                outcome = error
+            if (wait := self._wait(attempt, outcome)) is None:
+                return self._result(outcome, call)
             attempt += 1
             await asyncio.sleep(wait)
 
 
-def _of(collection: str | None) -> Mapping[str, str]:
+def _params(collection: str | None) -> Mapping[str, str]:
     return {} if collection is None else {"collection": collection}
 
 
@@ -454,7 +454,7 @@ def _decision(value: Mapping[str, Any]) -> Decision:
     return Decision(value["path"], value["reason"], value.get("score"), value.get("summary", ""))
 
 
-def _found(reply: Mapping[str, Any]) -> Hits:
+def _hits(reply: Mapping[str, Any]) -> Hits:
     return Hits(
         question=reply["question"],
         passages=tuple(
@@ -475,7 +475,7 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         citations=tuple(reply["citations"]),
         generator=reply["generator"],
         note=reply["note"],
-        found=_found(reply["retrieval"]),
+        hits=_hits(reply["retrieval"]),
         segments=tuple(reply["segments"]),
         finish_reason=reply["finish_reason"],
         usage=reply.get("usage", {}),

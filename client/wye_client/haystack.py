@@ -54,7 +54,7 @@ class WyeRetriever:
             ValueError: Wye has no such filter.
         """
         with Client(self.url, self._secret, timeout=self.timeout) as client:
-            return _documents(client.search(query, **self._wanted(filters, top_k)))
+            return _documents(client.search(query, **self._search_options(filters, top_k)))
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -62,11 +62,11 @@ class WyeRetriever:
     ) -> dict[str, list[Document]]:
         """Do the same as `run`, as a coroutine."""
         async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
-            return _documents(await client.search(query, **self._wanted(filters, top_k)))
+            return _documents(await client.search(query, **self._search_options(filters, top_k)))
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise the component; a key only as the name of its variable."""
-        made: dict[str, Any] = default_to_dict(
+        values: dict[str, Any] = default_to_dict(
             self,
             url=self.url,
             key=None if self.key is None else self.key.to_dict(),
@@ -75,25 +75,25 @@ class WyeRetriever:
             options=self.options,
             timeout=self.timeout,
         )
-        return made
+        return values
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make a component of what `to_dict` returned."""
         deserialize_secrets_inplace(data["init_parameters"], keys=["key"])
-        made: Self = default_from_dict(cls, data)
-        return made
+        component: Self = default_from_dict(cls, data)
+        return component
 
     @property
     def _secret(self) -> str | None:
         return None if self.key is None else self.key.resolve_value()
 
-    def _wanted(self, filters: dict[str, Any] | None, top_k: int | None) -> SearchOptions:
-        wanted: SearchOptions = {"k": self.top_k if top_k is None else top_k, **self.options}
-        given = self.filters if filters is None else filters
-        if given:
-            wanted["filter"] = wye_filter(given)
-        return wanted
+    def _search_options(self, filters: dict[str, Any] | None, top_k: int | None) -> SearchOptions:
+        options: SearchOptions = {"k": self.top_k if top_k is None else top_k, **self.options}
+        filters = self.filters if filters is None else filters
+        if filters:
+            options["filter"] = wye_filter(filters)
+        return options
 
 
 def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": COMPARISONS[name], "key": key, "value": filters["value"]}
 
 
-def _documents(found: Hits) -> dict[str, list[Document]]:
+def _documents(hits: Hits) -> dict[str, list[Document]]:
     documents = [
         Document(
             id=passage.id,
@@ -121,10 +121,10 @@ def _documents(found: Hits) -> dict[str, list[Document]]:
                 **passage.metadata,
                 "title": passage.title,
                 "document": passage.document,
-                "wye_route": found.route,
+                "wye_route": hits.route,
             },
             score=passage.score if passage.relevance is None else passage.relevance,
         )
-        for passage in found.passages
+        for passage in hits.passages
     ]
     return {"documents": documents}

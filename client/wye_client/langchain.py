@@ -49,26 +49,26 @@ class WyeRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
-        **given: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
     ) -> list[Document]:
-        return _documents(self._client.search(query, **self._wanted(given)))
+        return _documents(self._client.search(query, **self._search_options(options)))
 
     async def _aget_relevant_documents(
         self,
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
-        **given: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
     ) -> list[Document]:
         # One client for each call, since its connections belong to the caller's event loop.
         async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
-            return _documents(await client.search(query, **self._wanted(given)))
+            return _documents(await client.search(query, **self._search_options(options)))
 
-    def _wanted(self, given: dict[str, Any]) -> SearchOptions:
-        return cast("SearchOptions", {"k": self.k, **self.options, **given})
+    def _search_options(self, options: dict[str, Any]) -> SearchOptions:
+        return cast("SearchOptions", {"k": self.k, **self.options, **options})
 
 
-def _documents(found: Hits) -> list[Document]:
+def _documents(hits: Hits) -> list[Document]:
     return [
         Document(
             id=passage.id,
@@ -81,11 +81,11 @@ def _documents(found: Hits) -> list[Document]:
                     "rank": passage.rank,
                     "score": passage.score,
                     "relevance": passage.relevance,
-                    "route": found.route,
-                    "answerability": found.answerability,
-                    "degraded": found.degraded,
+                    "route": hits.route,
+                    "answerability": hits.answerability,
+                    "degraded": hits.degraded,
                 },
             },
         )
-        for passage in found.passages
+        for passage in hits.passages
     ]

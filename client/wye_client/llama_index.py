@@ -79,7 +79,7 @@ def _comparison(part: MetadataFilter) -> dict[str, Any]:
     return {"type": COMPARISONS[name], "key": part.key, "value": part.value}
 
 
-def _nodes(found: Hits) -> list[NodeWithScore]:
+def _nodes(hits: Hits) -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(
@@ -89,12 +89,12 @@ def _nodes(found: Hits) -> list[NodeWithScore]:
                     **passage.metadata,
                     "title": passage.title,
                     "document": passage.document,
-                    "wye_route": found.route,
+                    "wye_route": hits.route,
                 },
                 excluded_embed_metadata_keys=["wye_route"],
                 excluded_llm_metadata_keys=["wye_route"],
             ),
             score=passage.score if passage.relevance is None else passage.relevance,
         )
-        for passage in found.passages
+        for passage in hits.passages
     ]

@@ -61,7 +61,7 @@ class GeneratedAnswer:
     Attributes:
         generator: Name of the model, or "extractive".
         note: Why the answer may not be what one expects, or "".
-        shown: How many passages it may cite.
+        citable: How many passages it may cite, the first ones.
         finish_reason: As in OpenAI's protocol: stop, length, …
         usage: Counts of tokens, as the endpoint reports them.
         error: Why it broke off, or "".
@@ -70,7 +70,7 @@ class GeneratedAnswer:
 
     generator: str = EXTRACTIVE
     note: str = ""
-    shown: int = 0
+    citable: int = 0
     pieces: list[str] = field(default_factory=list)
     finish_reason: str = "stop"
     usage: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class GeneratedAnswer:
         text, end = self.text, 0
         for mark in _CITATION.finditer(text):
             numbers = [int(number) for number in mark[1].split(",")]
-            if not all(1 <= number <= self.shown for number in numbers):
+            if not all(1 <= number <= self.citable for number in numbers):
                 continue
             before = text[end : mark.start()]
             if segments and not before:
@@ -106,5 +106,5 @@ class GeneratedAnswer:
 
 
 def unnumbered(text: str) -> str:
-    """A source's text with its own [5] as [ 5 ], so that it is not taken for a citation."""
+    """A source's text with [5] as [ 5 ], so that it is not taken for one of our citations."""
     return _CITATION.sub(r"[ \1 ]", text)

@@ -44,16 +44,16 @@ def leans(question: str) -> bool:
 def carried(question: str, history: Sequence[Message]) -> str:
     """Append to the question the names of the last question or, if it has none, the last answer.
 
-    As much is read as of a question: the last `LONGEST_QUESTION` characters of a question, the
-    first of an answer, which begins with its subject.
+    Names are looked for in the last `LONGEST_QUESTION` characters of a question and the first of
+    an answer, which begins with its subject.
 
     Args:
         history: Earlier turns, oldest first.
     """
     last = {turn.role: turn.content for turn in history}
     lower_question = question.lower()
-    read = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
-    for role, window in read.items():
+    windows = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
+    for role, window in windows.items():
         text = _CITATION.sub("", last.get(role, "").strip()[window])
         new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in lower_question]
         if new:
@@ -68,7 +68,7 @@ def conversation(question: str, history: Sequence[Message]) -> list[Message]:
     return [Message("system", INSTRUCTIONS), Message("user", lines)]
 
 
-def accepted(written: str) -> str:
+def accepted(reply: str) -> str:
     """A language model's reply if it can be a question, else ""."""
-    text = written.strip().strip('"').strip()
+    text = reply.strip().strip('"').strip()
     return text if text and "\n" not in text and len(text) <= LONGEST else ""

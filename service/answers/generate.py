@@ -128,7 +128,7 @@ class AnswerGenerator:
         so. If it breaks off later, the pieces stay and `answer.error` says so.
         """
         if params.answerability is not None and params.answerability < params.abstain_below:
-            answer.shown = len(params.passages)
+            answer.citable = len(params.passages)
             answer.note = UNLIKELY.format(params.answerability, params.abstain_below)
             answer.pieces.append(PROBABLY_NOT)
             yield PROBABLY_NOT
@@ -137,13 +137,13 @@ class AnswerGenerator:
             answer.note = NO_MODEL
         else:
             answer.generator = self._settings.model
-            answer.shown = min(len(params.passages), self._settings.passages)
+            answer.citable = min(len(params.passages), self._settings.passages)
             async with aclosing(self._generated(self._model, params, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
             if answer.pieces:
                 return
-        answer.generator, answer.shown = EXTRACTIVE, len(params.passages)
+        answer.generator, answer.citable = EXTRACTIVE, len(params.passages)
         answer.finish_reason, answer.usage = "stop", {}
         quotes = [] if params.is_chore else await _quoted(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
@@ -185,17 +185,17 @@ async def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 
 
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
-    """The messages to send; for a chore, only the client's own."""
+    """The messages to send; for a chore, only those of the client."""
     if params.is_chore:
         system = [Message("system", text) for text in params.system]
         return [*system, Message("user", params.question)]
-    shown = params.passages[: settings.passages]
-    texts = [passage.text[: settings.passage_characters] for passage in shown]
+    passages = params.passages[: settings.passages]
+    texts = [passage.text[: settings.passage_characters] for passage in passages]
     if settings.context_tokens:
         texts = pack(params.question, texts, _TOKEN_CHARACTERS * settings.context_tokens)
     numbered = "\n\n".join(
         f"[{number}] {' '.join(passage.title.split())}\n{_fenced(text)}"
-        for number, (passage, text) in enumerate(zip(shown, texts, strict=True), start=1)
+        for number, (passage, text) in enumerate(zip(passages, texts, strict=True), start=1)
     )
     history = params.history
     earlier = history[max(0, len(history) - settings.history) :] if settings.history else ()

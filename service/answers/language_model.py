@@ -96,8 +96,8 @@ class LanguageModel:
         """Wait before the next attempt; raise the fault if there is none."""
         settings = self._settings
         wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
-        spent = attempt >= settings.retries or wait > settings.longest_wait_seconds
-        is_final = fault.begun or fault.lasting or spent
+        is_last = attempt >= settings.retries or wait > settings.longest_wait_seconds
+        is_final = fault.begun or fault.lasting or is_last
         # An endpoint may repeat the key that it was sent.
         key = settings.key.get_secret_value()
         facts = {

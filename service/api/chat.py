@@ -205,7 +205,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
-    return JSONResponse(completion.whole(generated), headers=head)
+    return JSONResponse(completion.body(generated), headers=head)
 
 
 def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
@@ -284,9 +284,9 @@ class Completion:
         self._model = model
         self._params = params
         self._created = int(time.time())
-        self._found = None if retrieval is None else retrieval.model_dump(mode="json")
+        self._retrieval = None if retrieval is None else retrieval.model_dump(mode="json")
 
-    def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
+    def body(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """A complete answer as one reply."""
         message = {"role": "assistant", "content": answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None}
@@ -295,13 +295,13 @@ class Completion:
             "choices": [{**choice, "finish_reason": answer.finish_reason}],
             "usage": _usage(answer),
             **self._extras(answer),
-            "wye": self._found,
+            "wye": self._retrieval,
         }
 
     async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
         """Stream an answer as server-sent events, with its counts of tokens if `usage`."""
         answer = GeneratedAnswer()
-        yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
+        yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._retrieval})
         async for piece in generator.stream(self._params, answer):
             yield _event(self._chunk({"content": piece}))
         if answer.error:

@@ -42,29 +42,29 @@ class Strict(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
         # Each unknown field would be an error of its own, and a body may have thousands.
         if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
             raise ValueError(f"there are {len(value):,} fields, most of them unknown")
         try:
             return validate(value)
         except ValidationError as error:
-            faults = [_meant(fault, cls.model_fields) for fault in error.errors()]
+            faults = [_with_suggestion(fault, cls.model_fields) for fault in error.errors()]
             raise ValidationError.from_exception_data(cls.__name__, faults) from None
 
 
-def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
+def _with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
     """The same fault; for an unknown field it suggests the fields that may have been meant."""
     message = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        name, known = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
-        meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or known
-        message = f"There is no such field.{meant}"
+        name, listing = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
+        hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or listing
+        message = f"There is no such field.{hint}"
     kind = PydanticCustomError(fault["type"], message)
     return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
 
 
-def _a_route(value: object) -> object:
+def _parse_route(value: object) -> object:
     if not isinstance(value, str) or value in ROUTES:
         return value
     try:
@@ -84,13 +84,13 @@ Exact = BeforeValidator(_exact)
 """Accepts a number of JSON only: no string and no boolean."""
 
 
-def _some_words(text: str) -> str:
+def _check_words(text: str) -> str:
     if is_blank(text):
         raise ValueError("ask with at least one word")
     return text
 
 
-def _a_filter(value: object) -> object:
+def _check_filter(value: object) -> object:
     """Check a filter here, so that a bad one is refused before the request waits in a queue."""
     if value is not None:
         parse_filter(value)
@@ -100,7 +100,7 @@ def _a_filter(value: object) -> object:
 QuestionText = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_QUESTION, description="What to ask, in plain words."),
-    AfterValidator(_some_words),
+    AfterValidator(_check_words),
 ]
 Passages = Annotated[
     int,
@@ -113,7 +113,7 @@ Passages = Annotated[
 ]
 Filter = Annotated[
     dict[str, Any] | None,
-    BeforeValidator(_a_filter),
+    BeforeValidator(_check_filter),
     Field(
         description=(
             "A metadata filter as in OpenAI's vector stores: a comparison with `type` (eq, ne, gt, "
@@ -148,7 +148,7 @@ DeadlineMs = Annotated[
 ]
 RouteChoice = Annotated[
     Route,
-    BeforeValidator(_a_route),
+    BeforeValidator(_parse_route),
     Field(
         description=(
             "How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, "
@@ -402,11 +402,11 @@ class RecentQuestion(BaseModel):
 
 async def refuse_unknown(request: Request) -> None:
     """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    names = [field.alias for field in request.scope["route"].dependant.query_params]
     for name in request.query_params:
-        if name not in known:
-            listed = f" The parameters are {', '.join(known)}." if known else " There is none here."
-            meant = " " + FIELDS[name] if name in FIELDS else suggestion(name, known) or listed
-            says = f"There is no such parameter.{meant}"
-            at = f"query.{name:.60}"
-            raise Problem(422, "validation", f"{at}: {says}", errors=[{"at": at, "says": says}])
+        if name not in names:
+            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
+            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
+            message, path = f"There is no such parameter.{hint}", f"query.{name:.60}"
+            errors = [{"at": path, "says": message}]
+            raise Problem(422, "validation", f"{path}: {message}", errors=errors)

@@ -32,7 +32,7 @@ from wye.service.ingest.bodies import cut, documents_of, passage_of
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
-from wye.service.service import Served, Service, gone
+from wye.service.service import Served, Service, departure
 
 MOST_NAMED = 1_000
 StoredId = Annotated[
@@ -229,11 +229,11 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.reader, service.uploads) as sent:
-        target = service.collection(sent.collection or collection)
-        passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
-        done = await service.writers[target.name].store(passages, partial(gone, request))
-    return _reply_to_write(service, target, done, 201)
+    async with documents_of(request, settings, service.reader, service.uploads) as body:
+        target = service.collection(body.collection or collection)
+        passages = cut(body.documents, body.chunk_words or chunk_words, settings)
+        outcome = await service.writers[target.name].store(passages, partial(departure, request))
+    return _reply_to_write(service, target, outcome, 201)
 
 
 @router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
@@ -305,8 +305,8 @@ async def put(
     """Stores a document under an id: 200 if it replaces one, 201 if it is new."""
     target = service.collection(collection)
     passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
-    done = await service.writers[target.name].store(passages, partial(gone, request))
-    return _reply_to_write(service, target, done, 200)
+    outcome = await service.writers[target.name].store(passages, partial(departure, request))
+    return _reply_to_write(service, target, outcome, 200)
 
 
 @router.get(

@@ -126,7 +126,7 @@ async def create(request: Request, service: Served) -> FileObject:
     store, as one document with the file's id.
     """
     staged = staged_files(service)
-    with service.uploads.taken(request, 1):
+    with service.uploads.reserve(request, 1):
         async with form_of(request, files=1, fields=8) as form:
             upload, purpose = form.get("file"), form.get("purpose")
             if not isinstance(upload, UploadFile) or {*form} != {"file", "purpose"}:
@@ -213,8 +213,8 @@ class StagedFiles:
 
     def __init__(self, index: Path, key: Key, settings: DocumentSettings) -> None:
         """Keep the folder of an index; nothing is created before the first file."""
-        self._all = index / FOLDER
-        self._folder = self._all / (key.digest[:32] or "anybody")
+        self._root = index / FOLDER
+        self._folder = self._root / (key.digest[:32] or "anybody")
         self._settings = settings
 
     def add(self, name: str, purpose: Purpose, content: BinaryIO, size: int) -> FileObject:
@@ -225,12 +225,12 @@ class StagedFiles:
         """
         self._sweep()
         stored = self.files()
-        most = _UPLOADS * self._settings.upload_bytes
-        if len(stored) >= MOST_FILES or sum(file.bytes for file in stored) + size > most:
+        limit = _UPLOADS * self._settings.upload_bytes
+        if len(stored) >= MOST_FILES or sum(file.bytes for file in stored) + size > limit:
             raise Problem(
                 422,
                 "too-many-files",
-                f"A key can keep {MOST_FILES} uploaded files and {most:,} bytes. Delete some; "
+                f"A key can keep {MOST_FILES} uploaded files and {limit:,} bytes. Delete some; "
                 "documents that were made from them stay.",
             )
         now = time.time()
@@ -245,8 +245,8 @@ class StagedFiles:
         with _writing():
             if not self._folder.exists():
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                sync(self._all)
-                sync(self._all.parent)
+                sync(self._root)
+                sync(self._root.parent)
             with write_atomically(self.content(file)) as target:
                 shutil.copyfileobj(content, target)
         self._write(f"{file.id}.json", file)
@@ -304,7 +304,7 @@ class StagedFiles:
     def _sweep(self) -> None:
         """Delete expired files of all keys."""
         before = time.time() - self._settings.keep_seconds - _SPARE_SECONDS
-        for path in self._all.glob("*/*"):
+        for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < before:
                     path.unlink()

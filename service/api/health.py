@@ -33,7 +33,7 @@ async def ready(service: Served) -> Response:
     is meant for load balancers: a process that stops closes its port and finishes its requests.
     """
     fault, facts = service.fault, await _facts(service)
-    is_unreadable = any(collection.gone for collection in service.collections.values())
+    is_unreadable = any(collection.read_fault for collection in service.collections.values())
     if service.is_ready and not fault and not is_unreadable:
         return JSONResponse({"status": "ready", **facts})
     state = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}

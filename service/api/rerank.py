@@ -14,7 +14,7 @@ from wye.service.batching import unless_gone
 from wye.service.http.auth import READ
 from wye.service.http.problems import Problem
 from wye.service.ingest.writer import InterleavedAnalyser
-from wye.service.service import Served, Service, gone, request_id_of
+from wye.service.service import Served, Service, departure, request_id_of
 from wye.service.settings import LONGEST_DEADLINE_MS
 
 MOST_TEXTS = 256
@@ -141,11 +141,11 @@ async def rerank(
     target.require_route(Route.HYBRID)
     reranker = session.reranker
     limit_ms = min(body.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
-    with service.reranks.taken():
+    with service.reranks.reserve():
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 work = _ranked(service, reranker, body.query, passages)
-                ranked = await unless_gone(gone(request), work)
+                ranked = await unless_gone(departure(request), work)
         except TimeoutError:
             raise Problem(
                 504,

@@ -175,23 +175,24 @@ async def stats(service: Served) -> StatsReply:
 
     Questions are listed only if the server writes a request log, and only for admins.
     """
-    seen, now = service.collections, time.time()
-    recent = [answer for answer in service.recent if answer.collection in seen]
+    collections, now = service.collections, time.time()
+    recent = [answer for answer in service.recent if answer.collection in collections]
     trusted = service.request_log is not None and ASKING.get().may(Scope.ADMIN)
     budget = service.budget
-    arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
+    arms = [(name, arm) for name in collections for arm in service.arms.get(name, ())]
     return StatsReply(
         worker=os.getpid(),
         own_bytes=own_bytes(),
         uptime_seconds=int(now) - service.started,
-        answered=sum(service.answered[name] for name in seen),
+        answered=sum(service.answered[name] for name in collections),
         remembered=len(recent),
         last_minute=sum(now - answer.time <= _MINUTE for answer in recent),
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
         degraded=Counter(answer.degraded for answer in recent if answer.degraded),
         collections=[
-            _scores(each, recent, await asyncio.to_thread(_files, each)) for each in seen.values()
+            _scores(each, recent, await asyncio.to_thread(_files, each))
+            for each in collections.values()
         ],
         remote_arms=[
             RemoteArmValue(
@@ -206,7 +207,7 @@ async def stats(service: Served) -> StatsReply:
         ],
         spent=sum(arm.spent for _, arm in arms),
         saved=sum(arm.saved for _, arm in arms),
-        max_cost_per_day=None if budget is None else budget.most,
+        max_cost_per_day=None if budget is None else budget.limit,
         spent_today=None if budget is None else await budget.spent(),
         keys_error=service.ring.fault,
         questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,

@@ -22,7 +22,7 @@ from wye.service.ingest.bodies import cut, with_metadata
 from wye.service.ingest.jobs import Job, State
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
-from wye.service.service import Served, Service, gone
+from wye.service.service import Served, Service, departure
 
 StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]
 
@@ -123,7 +123,7 @@ async def files(
     service: Served,
     after: str = "",
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    wanted: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
+    filter_: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
 ) -> StoreFileList:
     """Lists the documents of a collection, ascending by id, without any that jobs have to write."""
     target = service.collection(store)
@@ -161,9 +161,9 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> Store
 async def delete_file(store: StoreId, document: FileId, service: Served) -> StoreFileDeleted:
     """Deletes a document with all its passages."""
     staged, target = staged_files(service), service.collection(store)
-    done = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
+    reply = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
     await asyncio.to_thread(staged.detach, document, target.name)
-    return StoreFileDeleted(id=document, deleted=done.deleted > 0)
+    return StoreFileDeleted(id=document, deleted=reply.deleted > 0)
 
 
 @router.post(
@@ -188,7 +188,7 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
             raise
         attachment.error = problem.detail
     else:
-        outcome = await writer.store(iter(passages), partial(gone, request))
+        outcome = await writer.store(iter(passages), partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
         attachment.job = outcome.id
@@ -202,11 +202,11 @@ async def _passages(
     service: Service, staged: StagedFiles, file: FileObject, metadata: Metadata
 ) -> list[Passage]:
     """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    read = await service.reader.read(staged.content(file), file.filename)
+    documents = await service.reader.read(staged.content(file), file.filename)
 
     def work() -> list[Passage]:
-        (whole,) = read
-        document = with_metadata(replace(whole, id=file.id, document=file.id), metadata)
+        (upload,) = documents
+        document = with_metadata(replace(upload, id=file.id, document=file.id), metadata)
         return list(cut([document], None, service.settings.documents))
 
     return await asyncio.to_thread(work)
@@ -215,27 +215,27 @@ async def _passages(
 async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
     """A document, or the state of an upload that is none yet, or a `Problem` 404."""
     staged, writer = staged_files(service), service.writers[target.name]
-    known = await asyncio.to_thread(staged.attachment, id_, target.name)
+    attachment = await asyncio.to_thread(staged.attachment, id_, target.name)
     status: StoreFileStatus = "completed"
-    failed: LastError | None = None
-    if known is not None and known.error:
-        status, failed = "failed", LastError(code="invalid_file", message=known.error)
-    elif known is not None and known.job:
-        job = await writer.off_loop(lambda: writer.jobs.job(known.job))
+    error: LastError | None = None
+    if attachment is not None and attachment.error:
+        status, error = "failed", LastError(code="invalid_file", message=attachment.error)
+    elif attachment is not None and attachment.job:
+        job = await writer.off_loop(lambda: writer.jobs.job(attachment.job))
         if job is not None and job.state != State.DONE:
             status = _STATES[job.state]
-            failed = LastError(code="server_error", message=job.error) if job.error else None
+            error = LastError(code="server_error", message=job.error) if job.error else None
         elif job is not None and (job.index_version or 0) > target.session.version:
             status = "in_progress"  # it is stored, but not searched yet
-    if known is None or status == "completed":
+    if attachment is None or status == "completed":
         return _file(target.name, await read_from(service, target.name, id_))
     return StoreFile(
         id=id_,
         status=status,
         usage_bytes=0,
         vector_store_id=target.name,
-        attributes=known.attributes,
-        last_error=failed,
+        attributes=attachment.attributes,
+        last_error=error,
     )
 
 

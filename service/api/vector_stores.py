@@ -213,15 +213,15 @@ async def search(
 
 
 def _merged(
-    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], most: int
+    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
 ) -> list[PassageValue]:
     """The passages of one query, or of several queries fused by rank."""
     if len(replies) == 1:
         return replies[0].passages
-    known = {passage.id: passage for reply in replies for passage in reply.passages}
-    fused = fuse(rankings, [1.0] * len(rankings), k=most)
+    passages = {passage.id: passage for reply in replies for passage in reply.passages}
+    fused = fuse(rankings, [1.0] * len(rankings), k=k)
     return [
-        known[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
+        passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
         for hit in fused.hits
     ]
 
@@ -246,8 +246,8 @@ async def _store(service: Service, collection: Collection) -> Store:
     elif fixed is None:
         count = session.count
     else:
-        seen, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
-        count = len(seen)
+        ids, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
+        count = len(ids)
     # OpenAI's clients accept only strings as values here.
     metadata = {"index_version": "" if session is None else str(session.version)}
     if collection.policy is not None:

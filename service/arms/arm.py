@@ -17,11 +17,11 @@ from wye.service.arms.types import ArmConfig, ArmError, Encode, Kind, RemoteHit,
 from wye.service.logs import LOG
 
 RESERVE = 0.15
-"""Share of a request's time that is kept from arms, to answer without them."""
+"""Share of a request's time that arms may not take, so that it can be answered without them."""
 MOST_RESERVE = 0.75
-"""Most seconds that are kept."""
+"""Most seconds of that share."""
 
-_LATELY = 20
+_RECENT_CALLS = 20
 _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
@@ -136,8 +136,8 @@ class RemoteArm:
         self._slots = asyncio.Semaphore(self.config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
-        self._lately: deque[float] = deque(maxlen=_LATELY)
-        self._costs: deque[float] = deque(maxlen=_LATELY)
+        self._recent_seconds: deque[float] = deque(maxlen=_RECENT_CALLS)
+        self._costs: deque[float] = deque(maxlen=_RECENT_CALLS)
         self.prefix = "" if self.config.same_ids or self.is_simple else f"{name}:"
         self.spent = 0.0
         self.saved = 0.0
@@ -155,7 +155,7 @@ class RemoteArm:
     @property
     def usual_ms(self) -> float:
         """Median time of its last answers, in milliseconds; 0 before the first."""
-        return 1000 * median(self._lately) if self._lately else 0.0
+        return 1000 * median(self._recent_seconds) if self._recent_seconds else 0.0
 
     @property
     def usual_cost(self) -> float:
@@ -200,18 +200,18 @@ class RemoteArm:
         """Price of all calls that one question may take."""
         return self.config.price * (self.config.retries + 1)
 
-    def over_budget(self, money: Mapping[str, float], left_ms: float | None) -> str:
+    def over_budget(self, money: Mapping[str, float], remaining_ms: float | None) -> str:
         """Why a budget does not allow a call, or "".
 
         Args:
-            money: Money left, by the name of its limit.
-            left_ms: Milliseconds left of `max_latency_ms`; None if that is not given.
+            money: Remaining money, by the name of its limit.
+            remaining_ms: Milliseconds that remain of `max_latency_ms`; None if it is not set.
         """
         price = self.config.price
-        for bound, left in money.items():
-            if price > left + _EXACT:
-                return f"budget: a call costs {price:g}, more than is left of {bound}"
-        if left_ms is not None and self.usual_ms > left_ms:
+        for limit, amount in money.items():
+            if price > amount + _EXACT:
+                return f"budget: a call costs {price:g}, more than is left of {limit}"
+        if remaining_ms is not None and self.usual_ms > remaining_ms:
             return (
                 f"budget: it takes about {self.usual_ms:.0f} ms, more than is left of "
                 "max_latency_ms"
@@ -253,15 +253,15 @@ class RemoteArm:
         reason, outcome, answer = "", "ok", RemoteHits(())
         try:
             async with asyncio.timeout(seconds), self._slots:
-                calls.begun = True
-                answer = await self._tries(question, k, filter_, calls, max_cost)
+                calls.is_begun = True
+                answer = await self._call_with_retries(question, k, filter_, calls, max_cost)
         except TimeoutError:
             limit = f"{1000 * seconds:.0f} ms"
-            if calls.begun:
+            if calls.is_begun:
                 reason, outcome = f"gave no answer within {limit}", "timeout"
             else:
                 reason, outcome = f"had no free call for {limit}", "busy"
-            if calls.begun and seconds >= self._patience:
+            if calls.is_begun and seconds >= self._patience:
                 self.breaker.fail()
         except ArmError as error:
             reason, outcome = str(error), error.outcome
@@ -274,12 +274,12 @@ class RemoteArm:
             self.breaker.succeed()
         finally:
             self.breaker.leave(is_trial=is_trial)
-        spent = perf_counter() - started
+        duration = perf_counter() - started
         if reason:
             extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
             LOG.warning("remote arm failed", extra=extra)
         else:
-            self._lately.append(spent)
+            self._recent_seconds.append(duration)
         return ArmCall(
             self.name,
             self.config.kind,
@@ -288,12 +288,12 @@ class RemoteArm:
             reason,
             outcome,
             answer.note,
-            calls.made,
-            spent,
+            calls.count,
+            duration,
             calls.cost,
         )
 
-    async def _tries(
+    async def _call_with_retries(
         self,
         question: str,
         k: int,
@@ -305,12 +305,12 @@ class RemoteArm:
 
         async def call() -> RemoteHits:
             price = self.config.price
-            calls.made += 1
+            calls.count += 1
             calls.cost += price
             try:
                 answer = await self._kind.search(question, k, filter_)
             except ArmError as error:
-                calls.made -= not error.charged
+                calls.count -= not error.charged
                 calls.cost -= 0.0 if error.charged else price
                 raise
             cost = price if answer.cost is None else answer.cost
@@ -326,11 +326,11 @@ class RemoteArm:
             try:
                 return _passing(await call(), filter_)
             except ArmError as error:
-                least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
-                in_time = perf_counter() + least < calls.end
+                wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
+                in_time = perf_counter() + wait < calls.end
                 if not (error.retry and in_time and affords()) or attempt == self.config.retries:
                     raise
-            await asyncio.sleep(least * random.uniform(1.0, 1.5))
+            await asyncio.sleep(wait * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
 
     async def close(self) -> None:
@@ -343,9 +343,9 @@ class _Calls:
     """The calls for one question: their deadline, number and cost, and whether any began."""
 
     end: float
-    made: int = 0
+    count: int = 0
     cost: float = 0.0
-    begun: bool = False
+    is_begun: bool = False
 
 
 def usable(seconds: float) -> float:

@@ -30,7 +30,7 @@ class Breaker:
             seconds: How long it stays open.
         """
         self.failures = 0
-        self._most = failures
+        self._limit = failures
         self._seconds = seconds
         self._clock = clock
         self._opened: float | None = None
@@ -63,7 +63,7 @@ class Breaker:
     def fail(self) -> None:
         """Note that a call failed through the service's fault."""
         self.failures += 1
-        if self.failures >= self._most or self.state == BreakerState.HALF_OPEN:
+        if self.failures >= self._limit or self.state == BreakerState.HALF_OPEN:
             self._opened = self._clock()
 
     def leave(self, *, is_trial: bool) -> None:

@@ -56,16 +56,16 @@ class Ledger:
         with self._opened() as database:
             return float(database.execute(_AMOUNT, (key, str(self._day()))).fetchone()[0])
 
-    def take(self, key: str, amount: float, most: float) -> tuple[float, date]:
-        """Record an amount as spent, or the rest of the day's limit; returns it and its day."""
+    def take(self, key: str, amount: float, limit: float) -> tuple[float, date]:
+        """Record an amount, or what remains of the day's `limit`, as spent; with the day."""
         with self._opened() as database:
             database.execute("BEGIN IMMEDIATE")
             day = self._day()
             (spent,) = database.execute(_AMOUNT, (key, str(day))).fetchone()
-            taken = max(0.0, min(amount, round(most - spent, _EXACT)))
+            advance = max(0.0, min(amount, round(limit - spent, _EXACT)))
             database.execute("DELETE FROM spent WHERE day < ?", (str(day),))
-            database.execute(_ADD, (key, str(day), taken))
-        return taken, day
+            database.execute(_ADD, (key, str(day), advance))
+        return advance, day
 
     def give_back(self, key: str, amount: float, day: date) -> None:
         """Return an amount that was taken but not spent; it is negative if more was spent."""
@@ -102,28 +102,28 @@ class Budget:
 
     ledger: Ledger
     key: str
-    most: float
+    limit: float
 
     async def spent(self) -> float | None:
         """Amount spent today; None if the file cannot be read."""
         return await self._logged(lambda: self.ledger.spent(self.key))
 
-    async def left(self) -> float:
-        """Amount left today."""
+    async def remaining(self) -> float:
+        """Amount that may still be spent today."""
         spent = await self.spent()
-        return 0.0 if spent is None else max(0.0, round(self.most - spent, _EXACT))
+        return 0.0 if spent is None else max(0.0, round(self.limit - spent, _EXACT))
 
     async def take(self, amount: float) -> tuple[float, date]:
-        """Record an amount, or what is left, as spent before it is; returns it and its day.
+        """Record an amount, or what remains, as spent before it is; returns that and its day.
 
         If the calls are cut off, their cost is unknown; then it stays spent.
         """
-        taken = await self._logged(lambda: self.ledger.take(self.key, amount, self.most))
-        return taken or (0.0, date.min)
+        advance = await self._logged(lambda: self.ledger.take(self.key, amount, self.limit))
+        return advance or (0.0, date.min)
 
-    async def settle(self, taken: tuple[float, date], spent: float) -> None:
-        """Return what was taken but not spent."""
-        amount, day = taken
+    async def settle(self, advance: tuple[float, date], spent: float) -> None:
+        """Return what `take` recorded but the calls did not cost."""
+        amount, day = advance
         if spent != amount:
             await self._logged(lambda: self.ledger.give_back(self.key, amount - spent, day))
 

@@ -22,7 +22,7 @@ FILE = "wye.toml"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _RESERVED = {*Route, "local"}
 # Roles that only one arm of a collection may have, and what that arm does.
-_SINGLE = {"simple": "is the simple one of", "graph": "takes the graph's place in"}
+_SINGLE = {"simple": "is the simple one of", "graph": "replaces the graph in"}
 
 
 def settings_with_arms(path: Path | None) -> ServiceSettings:

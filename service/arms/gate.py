@@ -18,7 +18,7 @@ from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
 """Routes that take remote arms; the others do without."""
 _SHALLOWEST = 20
-_MOST_OF_IT = 0.7
+_GRAPH_SHARE = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 """Searches our own arms within so many seconds."""
@@ -32,7 +32,7 @@ class _Query:
         end: When it must be answered.
         usable: Until when arms are waited for.
         budget: The asking key's budget, if it has one.
-        today: What was left of the budget when the question arrived.
+        daily_money: What remained of the budget when the question arrived.
     """
 
     params: SearchParams
@@ -43,41 +43,41 @@ class _Query:
     end: float
     usable: float
     budget: Budget | None
-    today: float | None
+    daily_money: float | None
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until it must be answered."""
         return self.end - monotonic()
 
     def depth(self, arm: RemoteArm) -> int:
         """How many hits to ask an arm for."""
         # A list that is not fused need not be deeper than the answer.
-        alone = self.params.route == Route.GRAPH
-        return self.params.k if alone else max(self.params.k, arm.config.depth)
+        is_fused = self.params.route != Route.GRAPH
+        return max(self.params.k, arm.config.depth) if is_fused else self.params.k
 
-    def money(self, today: float | None) -> dict[str, float]:
-        """Money left, by the name of its limit, with `today` left of the daily one."""
-        bounds = {"max_cost": self.params.max_cost, "max_cost_per_day": today}
-        return {name: left for name, left in bounds.items() if left is not None}
+    def money(self, daily: float | None) -> dict[str, float]:
+        """Remaining money by the name of its limit, with `daily` remaining of the day's."""
+        amounts = {"max_cost": self.params.max_cost, "max_cost_per_day": daily}
+        return {limit: amount for limit, amount in amounts.items() if amount is not None}
 
-    def left_ms(self) -> float | None:
-        """Milliseconds left of `max_latency_ms`; None if it is not given."""
-        most = self.params.max_latency_ms
-        return None if most is None else most - 1000 * (monotonic() - self.started)
+    def remaining_ms(self) -> float | None:
+        """Milliseconds that remain of `max_latency_ms`; None if the request does not set it."""
+        limit = self.params.max_latency_ms
+        return None if limit is None else limit - 1000 * (monotonic() - self.started)
 
 
-def wanted(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
+def suitable_arms(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
     """The arms that may be asked for a question with these parameters.
 
     Raises:
         FilterError: One of them cannot apply the filter.
     """
-    suited = [arm for arm in arms if arm.suits(params.route)]
+    suitable = [arm for arm in arms if arm.suits(params.route)]
     if params.filter is not None:
-        for arm in suited:
+        for arm in suitable:
             arm.check_filter(params.filter)
-    return suited
+    return suitable
 
 
 async def search(
@@ -96,7 +96,7 @@ async def search(
     The relevance of remote passages is unknown, so `min_relevance` keeps arms from being asked.
 
     Args:
-        arms: The result of `wanted`.
+        arms: The result of `suitable_arms`.
         seconds: Time that the answer may take.
         find: Searches our own arms.
         version: Version of the index that they search.
@@ -109,17 +109,17 @@ async def search(
     started, now = perf_counter(), monotonic()
     if not any(arm.config.price for arm in arms):
         budget = None
-    left = None if budget is None else await budget.left()
+    daily_money = None if budget is None else await budget.remaining()
     ends = now + seconds, now + usable(seconds)
-    query = _Query(params, item, version, by_scores, now, *ends, budget, left)
+    query = _Query(params, item, version, by_scores, now, *ends, budget, daily_money)
     skipped = {arm.name: call for arm in arms if (call := _skipped(arm, query))}
-    asking = [arm for arm in arms if arm.name not in skipped]
-    if not asking:
+    callable_arms = [arm for arm in arms if arm.name not in skipped]
+    if not callable_arms:
         result, remote = await find(params, seconds), RemoteOutcome()
     elif params.route == Route.AUTO:
-        result, remote = await _routed(asking, query, find)
+        result, remote = await _routed(callable_arms, query, find)
     else:
-        result, remote = await _forced(asking, query, find)
+        result, remote = await _forced(callable_arms, query, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
     total = perf_counter() - started
@@ -137,8 +137,9 @@ async def ask(
     now = monotonic()
     if not arm.config.price:
         budget = None
-    left = None if budget is None else await budget.left()
-    query = _Query(params, item, 0, False, now, now + seconds, now + usable(seconds), budget, left)
+    daily_money = None if budget is None else await budget.remaining()
+    ends = now + seconds, now + usable(seconds)
+    query = _Query(params, item, 0, False, now, *ends, budget, daily_money)
     return _skipped(arm, query) or (await _ask([arm], query))[arm.name]
 
 
@@ -147,7 +148,7 @@ def _skipped(arm: RemoteArm, query: _Query) -> ArmCall | None:
     if query.params.min_relevance > 0:
         reason = "relevance: that of its passages is unknown, and min_relevance is given"
         return arm.skipped(reason, "budget")
-    if reason := arm.over_budget(query.money(query.today), query.left_ms()):
+    if reason := arm.over_budget(query.money(query.daily_money), query.remaining_ms()):
         return arm.skipped(reason, "budget")
     if reason := arm.closed():
         return arm.skipped(reason, "open")
@@ -159,7 +160,7 @@ async def _routed(
 ) -> tuple[SearchResult, RemoteOutcome]:
     """Decide first, and ask the arms only if the route takes them."""
     params = query.params
-    result = await find(_deeper(params, arms), query.left)
+    result = await find(_deeper(params, arms), query.remaining)
     if not _is_costly(params.route, result):
         # Without a decision something failed, so nothing was saved by choice.
         saved = {arm.name: arm.usual_cost for arm in arms if result.reply.decision}
@@ -177,26 +178,26 @@ async def _forced(
         calls = await _ask(arms, query)
         (call,) = calls.values()
         if not call.reason:
-            return _alone(arms[0], call, query), RemoteOutcome(calls)
+            return _list_as_answer(arms[0], call, query), RemoteOutcome(calls)
         money = None if params.max_cost is None else max(0.0, params.max_cost - call.spent)
-        result = await find(replace(params, route=Route.FUSION, max_cost=money), query.left)
+        result = await find(replace(params, route=Route.FUSION, max_cost=money), query.remaining)
         return result, RemoteOutcome(calls)
-    asking = asyncio.ensure_future(_ask(arms, query))
+    task = asyncio.ensure_future(_ask(arms, query))
     try:
-        result = await find(_deeper(params, arms), query.left)
-        return await _merged(arms, await asking, query, result, find)
+        result = await find(_deeper(params, arms), query.remaining)
+        return await _merged(arms, await task, query, result, find)
     finally:
-        asking.cancel()
+        task.cancel()
 
 
 async def _ask(arms: Sequence[RemoteArm], query: _Query) -> dict[str, ArmCall]:
     """Ask the arms concurrently, within the budget and `max_cost`."""
-    budget, most = query.budget, sum(arm.most_cost for arm in arms)
-    if budget is None or not most:
+    budget, limit = query.budget, sum(arm.most_cost for arm in arms)
+    if budget is None or not limit:
         return await _calls(arms, query, query.money(None))
-    taken = await budget.take(most)
-    calls = await _calls(arms, query, query.money(taken[0]))
-    await budget.settle(taken, sum(call.spent for call in calls.values()))
+    advance = await budget.take(limit)
+    calls = await _calls(arms, query, query.money(advance[0]))
+    await budget.settle(advance, sum(call.spent for call in calls.values()))
     return calls
 
 
@@ -204,27 +205,27 @@ async def _calls(
     arms: Sequence[RemoteArm], query: _Query, money: Mapping[str, float]
 ) -> dict[str, ArmCall]:
     """Ask the arms within some money: first the price of each, then the cost of retries."""
-    params, left_ms = query.params, query.left_ms()
+    params, remaining_ms = query.params, query.remaining_ms()
     seconds = query.usable - monotonic()
-    if left_ms is not None:
-        seconds = min(seconds, left_ms / 1000)
+    if remaining_ms is not None:
+        seconds = min(seconds, remaining_ms / 1000)
     skipped = {}
     for arm in arms:
-        reason = arm.over_budget(money, left_ms)
+        reason = arm.over_budget(money, remaining_ms)
         if reason or seconds <= 0:
             reason = reason or "was not asked: no time was left"
             skipped[arm.name] = arm.skipped(reason, "budget")
         else:
-            money = {bound: left - arm.config.price for bound, left in money.items()}
+            money = {limit: amount - arm.config.price for limit, amount in money.items()}
     spare = min(money.values(), default=math.inf)
-    asking = []
+    searches = []
     for arm in arms:
         if arm.name not in skipped:
-            most = min(arm.most_cost, arm.config.price + spare)
-            spare -= most - arm.config.price
+            max_cost = min(arm.most_cost, arm.config.price + spare)
+            spare -= max_cost - arm.config.price
             text, depth = query.item.text, query.depth(arm)
-            asking.append(arm.search(text, depth, params.filter, seconds, most))
-    calls = skipped | {call.name: call for call in await asyncio.gather(*asking)}
+            searches.append(arm.search(text, depth, params.filter, seconds, max_cost))
+    calls = skipped | {call.name: call for call in await asyncio.gather(*searches)}
     return {arm.name: calls[arm.name] for arm in arms}
 
 
@@ -237,15 +238,15 @@ async def _merged(
 ) -> tuple[SearchResult, RemoteOutcome]:
     """Merge the lists that arrived; if the arm that replaces the graph failed, ask our graph."""
     remote = RemoteOutcome(calls)
-    answering = [arm for arm in arms if not calls[arm.name].reason]
-    if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in answering):
-        result = await _with_own_graph(result, query, find)
-    if not answering:
+    successful = [arm for arm in arms if not calls[arm.name].reason]
+    if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in successful):
+        result = await _with_our_graph(result, query, find)
+    if not successful:
         return result, remote
     reply = result.reply
     lists: list[RemoteList] = []
     passages: dict[str, Passage] = {}
-    for arm in answering:
+    for arm in successful:
         remote_list, texts = named(arm, calls[arm.name])
         lists.append(remote_list)
         passages |= texts
@@ -281,24 +282,24 @@ def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]
     return RemoteList(ranking, config.scores, config.weight), passages
 
 
-async def _with_own_graph(result: SearchResult, query: _Query, find: Find) -> SearchResult:
+async def _with_our_graph(result: SearchResult, query: _Query, find: Find) -> SearchResult:
     """Our own fusion with the graph; the present answer if there is no time for that."""
     params = replace(query.params, route=Route.FUSION, k=result.params.k)
     try:
         # Leave time to send the present answer if this takes too long.
-        fused = await find(params, _MOST_OF_IT * query.left)
+        fused = await find(params, _GRAPH_SHARE * query.remaining)
     except Problem:
         return result
     return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))
 
 
-def _alone(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
+def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
     """The arm's list as the answer; our own arms were not asked."""
     remote_list, passages = named(arm, call)
     ranking = remote_list.ranking
-    shown = replace(ranking, hits=ranking.hits[: query.params.k])
+    first = replace(ranking, hits=ranking.hits[: query.params.k])
     entry = Entry(query.item, query.end, size=1)
-    reply = Reply(query.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, query.version)
+    reply = Reply(query.item.text, Route.GRAPH, first, {arm.name: ranking}, {}, query.version)
     return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 

@@ -115,20 +115,20 @@ class LocalArms:
         wait.
         """
         loop = self._runner.get_loop()
-        waiting = {
+        tasks = {
             loop.create_task(self._ask(position, question))
             for position, question in enumerate(questions)
         }
         try:
-            while waiting:
-                first = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                done, waiting = self._runner.run(first)
-                yield from (task.result() for task in done)
+            while tasks:
+                first = asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                complete, tasks = self._runner.run(first)
+                yield from (task.result() for task in complete)
         finally:
-            for task in waiting:
+            for task in tasks:
                 task.cancel()
-            if waiting:
-                self._runner.run(asyncio.wait(waiting))
+            if tasks:
+                self._runner.run(asyncio.wait(tasks))
 
     async def _ask(self, position: int, question: ArmQuestion) -> tuple[int, ArmAnswer]:
         arm = self._arms[question.arm]
@@ -195,8 +195,8 @@ class LocalSearch(LocalArms):
         params = SearchParams(
             chosen, k, filter, explain, max_latency_ms, point=point, collection=""
         )
-        wanted = gate.wanted(list(self._arms.values()), params)
-        others = [arm for arm in wanted if not arm.is_simple]
+        suitable = gate.suitable_arms(list(self._arms.values()), params)
+        others = [arm for arm in suitable if not arm.is_simple]
         if chosen == Route.GRAPH and not others:
             raise ServiceError("No arm has the role graph.")
         result = self._runner.run(

@@ -123,8 +123,8 @@ class ArmError(ServiceError):
 class Garbled(ArmError):  # noqa: N818 - it describes the reply
     """A reply that cannot be read."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"sent an unreadable reply: {what}", outcome="garbled")
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"sent an unreadable reply: {fault}", outcome="garbled")
 
 
 C = TypeVar("C", bound=ArmConfig)

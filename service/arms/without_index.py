@@ -39,7 +39,7 @@ async def search(
 
     Args:
         simple: The arm that replaces our text arms.
-        others: The other arms that suit the route; see `gate.wanted`.
+        others: The other arms that suit the route; see `gate.suitable_arms`.
         seconds: Time that the answer may take.
         budget: The asking key's daily budget, if it has one.
 
@@ -53,17 +53,17 @@ async def search(
         simple.check_filter(params.filter)
     started = perf_counter()
     simple_search = _SimpleSearch(simple, params, item, seconds, decide, budget)
-    left = params.max_cost
-    if left is not None and params.route != Route.GRAPH:
+    money = params.max_cost
+    if money is not None and params.route != Route.GRAPH:
         # First the price of each arm, then the simple arm's retries, then those of the others.
         price = simple.config.price
-        spare = max(0.0, left - price - sum(arm.config.price for arm in others))
-        most = min(left, simple.most_cost, price + spare)
-        simple_search.params = replace(params, max_cost=most)
-        left -= most
+        spare = max(0.0, money - price - sum(arm.config.price for arm in others))
+        simple_money = min(money, simple.most_cost, price + spare)
+        simple_search.params = replace(params, max_cost=simple_money)
+        money -= simple_money
     result = await gate.search(
         others,
-        replace(params, max_cost=left),
+        replace(params, max_cost=money),
         item,
         seconds,
         simple_search.find,
@@ -105,7 +105,7 @@ async def route(
 
 @dataclass(slots=True)
 class _SimpleSearch:
-    """Takes the place of our own arms in `gate.search`: a remote arm, asked once a question."""
+    """Replaces our arms in `gate.search` by a remote arm, which is called once for a question."""
 
     arm: RemoteArm
     params: SearchParams
@@ -114,16 +114,16 @@ class _SimpleSearch:
     decide: Decide
     budget: Budget | None
     call: ArmCall | None = None
-    _asking: "asyncio.Task[SearchResult] | None" = None
+    _task: "asyncio.Task[SearchResult] | None" = None
 
     async def find(self, params: SearchParams, seconds: float) -> SearchResult:
-        """The arm's list, with a decision by it if the router is asked."""
+        """The arm's list; for the route auto, with the router's decision by it."""
         del seconds  # the first call may take all the time
-        if self._asking is None:
-            if self.params.route == Route.GRAPH:  # the arm in the graph's place failed
+        if self._task is None:
+            if self.params.route == Route.GRAPH:  # the arm that replaces the graph failed
                 self.params = replace(self.params, max_cost=params.max_cost)
-            self._asking = asyncio.ensure_future(self._find())
-        return replace(await self._asking, params=params)
+            self._task = asyncio.ensure_future(self._find())
+        return replace(await self._task, params=params)
 
     async def _find(self) -> SearchResult:
         params, arm, now = self.params, self.arm, monotonic()

@@ -36,12 +36,12 @@ def delete(
     from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
-    if wanted.is_empty:
+    removal = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
+    if removal.is_empty:
         raise ServiceError("Delete what? Give ids, --document or --filter.")
-    deleted, _ = matching(folder, wanted) if dry_run else remove(folder, wanted)
-    there = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
-    if missing := sorted({*wanted.ids, *wanted.documents} - there):
+    deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
+    names = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
+    if missing := sorted({*removal.ids, *removal.documents} - names):
         say(f"Not in the index: {_listed(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"
     listing = f": {_listed(deleted)}" if deleted else ""
@@ -51,5 +51,5 @@ def delete(
 
 
 def _listed(ids: list[str]) -> str:
-    more = f" and {len(ids) - SHOWN_IDS:,} more" if len(ids) > SHOWN_IDS else ""
-    return ", ".join(ids[:SHOWN_IDS]) + more
+    suffix = f" and {len(ids) - SHOWN_IDS:,} more" if len(ids) > SHOWN_IDS else ""
+    return ", ".join(ids[:SHOWN_IDS]) + suffix

@@ -75,12 +75,12 @@ def demo(
     with as_file(files("wye.service") / "demo_steps") as folder:
         nested = judged_questions(folder, ("test",))
     with wye.open(index, settings=settings) as opened:
-        for one in one_of_each_kind(questions + nested):
-            console.rule(f"a question of kind {one.kind}", style="dim")
-            console.print(one.text, style="bold")
+        for question in one_of_each_kind(questions + nested):
+            console.rule(f"a question of kind {question.kind}", style="dim")
+            console.print(question.text, style="bold")
             for route in ROUTES:
-                hits = opened.search(one.text, k=SHOWN, route=route)
-                list_hits(console, hits, gold=one.gold)
+                hits = opened.search(question.text, k=SHOWN, route=route)
+                list_hits(console, hits, gold=question.gold)
             console.print()
         console.print(_scoreboard(opened, questions, "judged"))
         console.print(_scoreboard(opened, nested, "nested"))
@@ -97,8 +97,8 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged
     seconds = sum(report.seconds.values())
-    done = "indexed" if report.unchanged < total else "were there already"
-    console.print(f"{total} passages {done} in {folder} ({seconds:.1f} s).")
+    outcome = "indexed" if report.unchanged < total else "were there already"
+    console.print(f"{total} passages {outcome} in {folder} ({seconds:.1f} s).")
 
 
 def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion]:
@@ -123,7 +123,7 @@ def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion
 
 def one_of_each_kind(questions: list[JudgedQuestion]) -> Iterator[JudgedQuestion]:
     """The first judged question of each kind, in the order of kinds."""
-    first = {one.kind: one for one in reversed(questions)}
+    first = {question.kind: question for question in reversed(questions)}
     yield from (first[kind] for kind in sorted(first))
 
 
@@ -143,17 +143,18 @@ def _scoreboard(opened: "Index", questions: list[JudgedQuestion], kind: str) -> 
     bar = Bar()
     for route in USUAL:
         bar.start(len(questions), f"asking {route}")
-        first = whole = 0
+        first = complete = 0
         seconds = 0.0
         for start in range(0, len(questions), BATCH):
             batch = questions[start : start + BATCH]
-            replies = opened.search_many([one.text for one in batch], k=CUTOFF, route=route)
-            for one, hits in zip(batch, replies, strict=True):
+            texts = [question.text for question in batch]
+            replies = opened.search_many(texts, k=CUTOFF, route=route)
+            for question, hits in zip(batch, replies, strict=True):
                 ids = [hit.id for hit in hits]
-                first += ids[:1] != [] and ids[0] in one.gold
-                whole += one.gold <= {*ids}
+                first += ids[:1] != [] and ids[0] in question.gold
+                complete += question.gold <= {*ids}
                 seconds += sum(hits.seconds.values())
             bar.advance(len(batch))
         bar.close()
-        table.add_row(route, f"{first}", f"{whole}", f"{1000 * seconds / len(questions):.1f}")
+        table.add_row(route, f"{first}", f"{complete}", f"{1000 * seconds / len(questions):.1f}")
     return table

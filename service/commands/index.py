@@ -139,7 +139,7 @@ def ingest_files(
     opened = _open_sources(sources, bad, reading)
     ids = Ids()
     passages = chain.from_iterable(
-        one.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for one in opened
+        source.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for source in opened
     )
     first = next(passages, None)
     if first is None:
@@ -215,12 +215,12 @@ def _reporting_reuse(
             say(f"{source.folder} was written with other models, so its texts are analysed anew.")
     yield
     for source in indexes:
-        for count, what in (
+        for count, note in (
             (source.analyses, "analyses were taken along, since the models are the same"),
             (source.extractions, "extractions of a language model were taken along"),
         ):
             if count:
-                say(f"{source.folder}: {count:,} {what}.")
+                say(f"{source.folder}: {count:,} {note}.")
 
 
 def _open_sources(
@@ -268,7 +268,7 @@ def _pair(option: str) -> "tuple[str, Scalar]":
 
 
 class BadLines:
-    """Counts lines that cannot be read and tables to be told about, and shows the first of them."""
+    """Counts lines that cannot be read and tables of other columns, and shows the first ones."""
 
     def __init__(self, *, strict: bool = False) -> None:
         """Count bad lines, or raise at the first if `strict`."""
@@ -310,9 +310,9 @@ class BadLines:
 
     def summarise(self) -> None:
         """Say how many there were beyond those shown."""
-        for what, count in (("Skipped", self._count), ("Tables of other columns", self._tables)):
+        for label, count in (("Skipped", self._count), ("Tables of other columns", self._tables)):
             if count > SHOWN_BAD_LINES:
-                say(f"{what}: {count - SHOWN_BAD_LINES} more.")
+                say(f"{label}: {count - SHOWN_BAD_LINES} more.")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:

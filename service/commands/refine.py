@@ -43,16 +43,16 @@ def refine(
     from wye.router.session import Session
     from wye.service.settings import load_settings
 
-    what = next((one for one in KINDS if one == kind), None)
-    if what is None:
+    known_kind = next((name for name in KINDS if name == kind), None)
+    if known_kind is None:
         raise ServiceError(f"KIND is one of {', '.join(KINDS)}; not '{kind}'.")
     if drop == (file is not None):
         raise ServiceError("Give either a FILE, as docs/examples/extract.py writes it, or --drop.")
     settings = load_settings(index=index)
     with Session.open(settings, folder_of(settings)) as session:
         if file is None:
-            count = ExtractedStore(session.folder, session.index.fingerprint).drop(what)
-            output().print(f"Deleted the {what} of {count:,} passages.")
+            count = ExtractedStore(session.folder, session.index.fingerprint).drop(known_kind)
+            output().print(f"Deleted the {known_kind} of {count:,} passages.")
         else:
-            report = store_file(file, what, session.index, lambda: session.analyser, Bar())
+            report = store_file(file, known_kind, session.index, lambda: session.analyser, Bar())
             output().print(str(report))

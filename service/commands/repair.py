@@ -42,7 +42,8 @@ def repair(
     if as_json:
         typer.echo(rounded_json({**plain(asdict(plan)), "done": yes and bool(plan.damage)}))
     else:
-        output().print("\n".join(_lines(folder, plan, done=yes)), markup=False, highlight=False)
+        lines = _lines(folder, plan, is_applied=yes)
+        output().print("\n".join(lines), markup=False, highlight=False)
     if plan.unlocked:
         say(
             f"The index could not be locked ({plan.unlocked}), so what another process is just "
@@ -52,30 +53,30 @@ def repair(
         raise typer.Exit(TO_DO)
 
 
-def _lines(folder: Path, plan: "Repair", *, done: bool) -> list[str]:
+def _lines(folder: Path, plan: "Repair", *, is_applied: bool) -> list[str]:
     if not plan.damage:
         return [f"{folder} is sound: version {plan.version}, {plan.passages:,} passages."]
-    goes = "went" if done else "would go"
-    rest = " without what is damaged" if plan.without else ""
+    verb = "went" if is_applied else "would go"
+    condition = " without what is damaged" if plan.without else ""
     lines = [
-        *_shown(plan.damage),
-        f"The index {goes} on from version {plan.version}{rest}: {plan.passages:,} passages.",
+        *_listing(plan.damage),
+        f"The index {verb} on from version {plan.version}{condition}: {plan.passages:,} passages.",
     ]
     if plan.lost:
         lines.append("Lost, or back at an earlier state, if they were not deleted before:")
-        lines += _shown(plan.lost)
+        lines += _listing(plan.lost)
     if not plan.is_all:
         lines.append("What else was written or deleted after that is unknown.")
     if not plan.lost and plan.is_all:
         lines.append("No document is lost.")
     files = f"{len(plan.aside):,} file{'s' * (len(plan.aside) != 1)}"
-    if done:
+    if is_applied:
         lines.append(f"Set aside in {plan.folder}: {files}.")
     else:
         lines.append(f"To be set aside in {plan.folder.parent}: {files}. Do it with --yes.")
     return lines
 
 
-def _shown(items: tuple[str, ...]) -> list[str]:
-    more = [f"  and {len(items) - SHOWN:,} more"] if len(items) > SHOWN else []
-    return [*(f"  {item}" for item in items[:SHOWN]), *more]
+def _listing(items: tuple[str, ...]) -> list[str]:
+    suffix = [f"  and {len(items) - SHOWN:,} more"] if len(items) > SHOWN else []
+    return [*(f"  {item}" for item in items[:SHOWN]), *suffix]

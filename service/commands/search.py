@@ -109,10 +109,10 @@ def search(
     _show(replies, explain=explain, as_json=as_json)
     if as_json:
         return
-    taken = perf_counter() - started
-    loading = taken - sum(sum(hits.seconds.values()) for hits in replies)
+    total = perf_counter() - started
+    loading = total - sum(sum(hits.seconds.values()) for hits in replies)
     hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
-    say(f"{taken:.1f} s in all{hint}.")
+    say(f"{total:.1f} s in all{hint}.")
 
 
 def _show(replies: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
@@ -158,10 +158,10 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
             return reply
     except HTTPError as error:
         try:
-            why = str(json.load(error)["detail"])
+            reason = str(json.load(error)["detail"])
         except (OSError, HTTPException, ValueError, KeyError, TypeError):
-            why = str(error.reason)
-        raise ServiceError(f"{url} answered {error.code}: {why}") from None
+            reason = str(error.reason)
+        raise ServiceError(f"{url} answered {error.code}: {reason}") from None
     except (OSError, HTTPException, ValueError) as error:
         cause = getattr(error, "reason", error)
         raise ServiceError(
@@ -169,11 +169,11 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
         ) from None
 
 
-def _hits_of(address: str, answered: object) -> "wye.Hits":
-    """The hits of a server's reply and how they were found, without the plan, which it lacks.
+def _hits_of(address: str, value: object) -> "wye.Hits":
+    """The hits of a server's reply; without the plan, which the reply lacks.
 
     Raises:
-        ServiceError: It is no such reply.
+        ServiceError: The value is not a reply of `/v1/retrieve`.
     """
     from pydantic import ValidationError
 
@@ -183,22 +183,23 @@ def _hits_of(address: str, answered: object) -> "wye.Hits":
     from wye.service.api.retrieve import RetrieveReply
 
     try:
-        body = RetrieveReply.model_validate(answered)
+        body = RetrieveReply.model_validate(value)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         raise ServiceError(
             f"{address} answered, but not as this version's `wye serve` does (see `{field}`)."
         ) from None
     hits, ranked = [], []
-    for one in body.passages:
-        content = (one.title, one.text, one.metadata, one.relevance)
-        hits.append(Hit(one.id, one.rank, one.score, *content))
+    for passage in body.passages:
+        id_, rank, score = passage.id, passage.rank, passage.score
+        content = (passage.title, passage.text, passage.metadata, passage.relevance)
+        hits.append(Hit(id_, rank, score, *content))
         sources = tuple(
-            Source(at.arm, at.rank, at.score, at.share)
-            for at in one.sources
-            if at.share is not None  # it is None if nothing was fused
+            Source(source.arm, source.rank, source.score, source.share)
+            for source in passage.sources
+            if source.share is not None  # it is None if nothing was fused
         )
-        ranked.append((FusedHit if sources else RankedHit)(one.id, one.score, one.rank, sources))
+        ranked.append((FusedHit if sources else RankedHit)(id_, score, rank, sources))
     route = body.route
     limits = route.thresholds
     decision = Decision(

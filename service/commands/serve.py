@@ -58,32 +58,32 @@ def serve(
         "ROUTERS": ",".join(router or ()),
         "THRESHOLDS": ",".join(thresholds or ()),
     }
-    env = {f"WYE_SERVE__{name}": str(one) for name, one in flags.items() if one not in (None, "")}
+    env = {f"WYE_SERVE__{name}": str(v) for name, v in flags.items() if v not in (None, "")}
     os.environ.update(env)
     settings = settings_with_arms(arms)
     if settings.arms is not None:
         os.environ["WYE_ARMS"] = str(settings.arms)
-    wanted = settings.serve
-    refuse_open_server(wanted)
-    refuse_taken_address(wanted.host, wanted.port)
-    KeyRing(wanted.keys, wanted.keys_file)
+    serve_settings = settings.serve
+    refuse_open_server(serve_settings)
+    refuse_taken_address(serve_settings.host, serve_settings.port)
+    KeyRing(serve_settings.keys, serve_settings.keys_file)
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
         # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().relevance
-    remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
+    remote = read_arms(settings.arms, list(collections), serve_settings.deadline_ms / 1000)
     names = dict.fromkeys([*collections, *remote])
     for name, routing in router_settings(settings, list(names)).items():
         check_router(name, routing)
-    configure(wanted.logs)
+    configure(serve_settings.logs)
     clear_away(Path(tempfile.gettempdir()))
     for name, group in remote.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")
     say(
-        f"Serving {', '.join(names)} at {_address(wanted.host, wanted.port)}. "
+        f"Serving {', '.join(names)} at {_address(serve_settings.host, serve_settings.port)}. "
         "It answers when /ready says so."
     )
-    _run(wanted)
+    _run(serve_settings)
 
 
 def _multiply_on_one_thread() -> None:
@@ -119,7 +119,7 @@ def _is_alive(process: int) -> bool:
     return process != os.getpid()  # in a container, each server has the same id
 
 
-def _run(wanted: "ServeSettings") -> None:
+def _run(serve_settings: "ServeSettings") -> None:
     import uvicorn
 
     from wye.service.app import from_environment
@@ -130,8 +130,8 @@ def _run(wanted: "ServeSettings") -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         from_environment(),
-        host=wanted.host,
-        port=wanted.port,
+        host=serve_settings.host,
+        port=serve_settings.port,
         workers=1,
         log_config=None,
         access_log=False,
@@ -141,10 +141,10 @@ def _run(wanted: "ServeSettings") -> None:
         http=BoundedHttp,
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=wanted.shutdown_seconds,
+        timeout_graceful_shutdown=serve_settings.shutdown_seconds,
     )
 
 
 def _address(host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}" if port else f"a free port of {shown}, which the log names"
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}" if port else f"a free port of {name}, which the log names"

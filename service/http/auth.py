@@ -100,7 +100,7 @@ class Key:
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope, or one that includes it."""
         order = list(Scope)
-        return any(order.index(held) >= order.index(scope) for held in self.scopes)
+        return max(map(order.index, self.scopes), default=-1) >= order.index(scope)
 
 
 # The key of every request to a server without keys, which only this machine can reach.
@@ -186,7 +186,7 @@ def append_key(path: Path, key: Key) -> None:
     """
     try:
         if path.exists():
-            known, faults = read_keys(path)
+            keys, faults = read_keys(path)
             if faults:
                 raise ServiceError(f"{path}: {faults[0]}")
             if others_write(path):
@@ -194,7 +194,7 @@ def append_key(path: Path, key: Key) -> None:
                     f"Others on this machine can write {path}, so it may contain a key of theirs. "
                     f"Check it, then `chmod 600 {path}`."
                 )
-            if any(other.name == key.name for other in known):
+            if key.name in {other.name for other in keys}:
                 raise ServiceError(
                     f"{path} already has a key called '{key.name}'; choose another name."
                 )

@@ -31,12 +31,12 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 def _remembering(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
     """Wrap a metric's constructor to cache `labels`, which a question calls fifteen times."""
 
-    def made(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
+    def cached(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
         metric = make(*arguments, registry=registry, **options)
         metric.labels = cache(metric.labels)  # type: ignore[method-assign]
         return metric
 
-    return made
+    return cached
 
 
 class DocumentMetrics:
@@ -78,9 +78,7 @@ class DocumentMetrics:
             ["collection"],
         )
         self._jobs = gauge(
-            "wye_jobs",
-            "Jobs that have not ended, by state.",
-            ["collection", "state"],
+            "wye_jobs", "Jobs that have not ended, by state.", ["collection", "state"]
         )
         self.jobs_ended = counter(
             "wye_jobs_ended",
@@ -203,14 +201,10 @@ class Metrics:
         )
         self.feedback = counter("wye_feedback", "Feedback by rating.", ["rating"])
         self.index_version = gauge(
-            "wye_index_version",
-            "Version of the index that is searched.",
-            ["collection"],
+            "wye_index_version", "Version of the index that is searched.", ["collection"]
         )
         self.index_passages = gauge(
-            "wye_index_passages",
-            "Passages of the index that is searched.",
-            ["collection"],
+            "wye_index_passages", "Passages of the index that is searched.", ["collection"]
         )
         self.documents = DocumentMetrics(registry)
         self.arms = ArmMetrics(registry)

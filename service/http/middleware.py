@@ -66,15 +66,15 @@ class RefusalPace:
     ) -> None:
         """Send a `burst` of refusals at once, and delay none by more than `longest` seconds."""
         self._gap = 1.0 / per_second
-        self._ahead = burst * self._gap
+        self._lead = burst * self._gap
         self._longest = longest
         self._clock = clock
-        self._next = clock() - self._ahead
+        self._next = clock() - self._lead
 
     def delay(self) -> float:
         """Seconds to wait before the next refusal is sent."""
         now = self._clock()
-        self._next = min(max(self._next, now - self._ahead) + self._gap, now + self._longest)
+        self._next = min(max(self._next, now - self._lead) + self._gap, now + self._longest)
         return max(0.0, self._next - now)
 
 
@@ -105,17 +105,16 @@ class BodyLimit:
         is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
         limit = self._uploads if is_upload else self._parsed
         length_header = headers.get("content-length", "")
-        seen = int(length_header) if length_header.isdigit() else 0
-        _refuse_beyond(limit, seen)
-        seen, values = 0, JsonValues()
+        _refuse_beyond(limit, int(length_header) if length_header.isdigit() else 0)
+        length, values = 0, JsonValues()
 
         async def limited() -> Message:
-            nonlocal seen
+            nonlocal length
             message = await receive()
             if message["type"] == "http.request":
                 block = message.get("body", b"")
-                seen += len(block)
-                _refuse_beyond(limit, seen)
+                length += len(block)
+                _refuse_beyond(limit, length)
                 if not is_upload and values.add(block) > MOST_VALUES:
                     raise HTTPException(
                         413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
@@ -150,14 +149,14 @@ class JsonValues:
     def __init__(self) -> None:
         self._count = 0
         self._is_inside = False  # a string
-        self._rest = b""
+        self._tail = b""
 
     def add(self, block: bytes) -> int:
         """Add the next bytes; returns the number of values and names so far, or slightly more."""
-        block = self._rest + block
+        block = self._tail + block
         # A backslash at the end may escape the next block's first byte.
-        odd = (len(block) - len(block.rstrip(b"\\"))) % 2
-        block, self._rest = block[: len(block) - odd], block[len(block) - odd :]
+        end = len(block) - (len(block) - len(block.rstrip(b"\\"))) % 2
+        block, self._tail = block[:end], block[end:]
         pieces = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         outside = b"".join(pieces[self._is_inside :: 2])
         self._is_inside ^= len(pieces) % 2 == 0

@@ -140,13 +140,13 @@ def reason_of(error: BaseException, folder: Path | None = None, name: str = "") 
     return _FOLDERS.sub("", message if folder is None else message.replace(str(folder), name))
 
 
-def not_writable(what: str, error: OSError, where: str = "a disk") -> Problem:
+def not_writable(failure: str, error: OSError, where: str = "a disk") -> Problem:
     """The problem (503) for a write that the disk refuses; paths are only in the log."""
     LOG.warning("not writable", exc_info=error)
     return Problem(
         503,
         "not-writable",
-        f"{what}: {reason_of(error)}. Give the server {where} with free space and write "
+        f"{failure}: {reason_of(error)}. Give the server {where} with free space and write "
         "permission.",
         retry_after=30,
     )
@@ -213,54 +213,54 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 
 def _of_validation(error: RequestValidationError) -> Problem:
-    """The faults by place, without the values that were sent: they may be long, or secrets."""
-    located = islice(_by_place(error.errors(), error.body), SHOWN_FAULTS)
-    faults = [{"at": _place(at), "says": says} for at, says in located]
+    """The faults with their paths, without the values sent, which may be long, or secrets."""
+    located = islice(_located(error.errors(), error.body), SHOWN_FAULTS)
+    faults = [{"at": _path(location), "says": sentence} for location, sentence in located]
     summary = " ".join(f"{fault['at']}: {fault['says']}" for fault in faults)
     return Problem(
         422, "validation", f"{summary} See /openapi.json for what is accepted.", errors=faults
     )
 
 
-def _by_place(faults: Iterable[Mapping[str, Any]], body: object) -> Iterator[tuple[_Location, str]]:
-    """Location and sentence of each fault; what fits no type of a union is one fault.
+def _located(faults: Iterable[Mapping[str, Any]], body: object) -> Iterator[tuple[_Location, str]]:
+    """Location and sentence of each fault; a value that fits no type of a union is one fault.
 
-    Pydantic has a fault for each type. If the value is of one of them, only those of it are told.
+    Pydantic has a fault for each type. If the value is of one type, only its faults are returned.
     """
     sentences: dict[tuple[_Location, bool], list[str]] = {}
     explained: set[_Location] = set()
     for fault in faults:
-        at, is_type = _located(fault, body)
+        location, is_type = _locate(fault, body)
         is_type = is_type and fault["type"].endswith("_type")
-        sentences.setdefault((at, is_type), []).append(_what(fault))
-        explained |= {at[:length] for length in range(len(at) + (not is_type))}
-    for (at, is_type), says in sentences.items():
+        sentences.setdefault((location, is_type), []).append(_fault_sentence(fault))
+        explained |= {location[:length] for length in range(len(location) + (not is_type))}
+    for (location, is_type), texts in sentences.items():
         if not is_type:
-            yield from ((at, sentence) for sentence in says)
-        elif at not in explained:
-            kinds = [sentence.removeprefix(_SHOULD_BE).removesuffix(".") for sentence in says]
-            yield at, f"{_SHOULD_BE}{' or '.join(kinds)}."
+            yield from ((location, text) for text in texts)
+        elif location not in explained:
+            kinds = [text.removeprefix(_SHOULD_BE).removesuffix(".") for text in texts]
+            yield location, f"{_SHOULD_BE}{' or '.join(kinds)}."
 
 
-def _located(fault: Mapping[str, Any], body: object) -> tuple[_Location, bool]:
+def _locate(fault: Mapping[str, Any], body: object) -> tuple[_Location, bool]:
     """Where a fault is, without names of types, and whether the last part was such a name."""
-    location = tuple(fault.get("loc", ()))
-    if location[:1] != ("body",) or not isinstance(body, Mapping):
-        return location, False
-    here: Any = body
-    at, is_type = location[:1], False
-    for part in location[1:]:
+    parts = tuple(fault.get("loc", ()))
+    if parts[:1] != ("body",) or not isinstance(body, Mapping):
+        return parts, False
+    value: Any = body
+    location, is_type = parts[:1], False
+    for part in parts[1:]:
         try:
-            here, is_type = here[part], False
-            at += (part,)
+            value, is_type = value[part], False
+            location += (part,)
         except (LookupError, TypeError):
             is_type = True
     if fault.get("type") == "missing":
-        return (*at, location[-1]), False
-    return at, is_type
+        return (*location, parts[-1]), False
+    return location, is_type
 
 
-def _what(fault: Mapping[str, Any]) -> str:
+def _fault_sentence(fault: Mapping[str, Any]) -> str:
     if fault.get("type") in ("model_attributes_type", "model_type"):
         if tuple(fault.get("loc", ())) == ("body",):
             return "Send a JSON object, with the header `content-type: application/json`."
@@ -286,7 +286,7 @@ def _of_http(error: HTTPException) -> Problem:
     return Problem(error.status_code, slug, detail, headers=error.headers)
 
 
-def _place(location: _Location) -> str:
+def _path(location: _Location) -> str:
     """A location in a request as text, such as `body.filter.type` or `body.messages[2]`."""
     path = ""
     for part in location:

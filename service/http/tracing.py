@@ -76,9 +76,9 @@ def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     span: Span = tracer.start_span(name, start_time=start, attributes=attributes)
     context = trace.set_span_in_context(span)
     moment = start
-    for stage, spent in result.seconds.items():
+    for stage, seconds in result.seconds.items():
         child = tracer.start_span(f"wye.{stage}", context, start_time=moment)
-        moment += round(spent * 1e9)
+        moment += round(seconds * 1e9)
         child.end(moment)
     span.end(end)
 

@@ -163,14 +163,14 @@ class FileReader:
         if suffix == TEXT:
             return _text(path, name)
         try:
-            with self._room.taken():
+            with self._room.reserve():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
                     with Sandbox(self._limits) as sandbox, path.open("rb") as file:
                         drafts = await asyncio.to_thread(sandbox.read, file, suffix)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
-        return _drafted(drafts, name)
+        return _documents(drafts, name)
 
 
 def bad_file(name: str, reason: str) -> Problem:
@@ -186,7 +186,7 @@ def _text(path: Path, name: str) -> Iterator[Passage]:
         raise bad_file(name, str(error)) from error
 
 
-def _drafted(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
+def _documents(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
     """The documents that a reader of files drafted."""
     row = ""
     try:
@@ -227,7 +227,7 @@ def _lines(path: Path, name: str) -> Iterator[Passage]:
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
-    """Add metadata to a document; its own values take precedence."""
+    """Add metadata to a document; the values that it has take precedence."""
     if not metadata:
         return passage
     try:
@@ -255,7 +255,7 @@ class UploadSpace:
         self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
 
     @contextmanager
-    def taken(self, request: Request, copies: int) -> Iterator[Path]:
+    def reserve(self, request: Request, copies: int) -> Iterator[Path]:
         """A temporary folder for a request's body, deleted at the end of the block.
 
         Args:
@@ -265,9 +265,9 @@ class UploadSpace:
             Problem: 503 while other uploads take all the room.
         """
         header = request.headers.get("content-length", "")
-        length = int(header) if header.isdigit() else self._upload_bytes
+        size = copies * (int(header) if header.isdigit() else self._upload_bytes)
         prefix = f"{UPLOAD}{os.getpid()}-"
-        with self._room.taken(copies * length), tempfile.TemporaryDirectory(prefix=prefix) as name:
+        with self._room.reserve(size), tempfile.TemporaryDirectory(prefix=prefix) as name:
             yield Path(name)
 
 
@@ -289,15 +289,15 @@ async def documents_of(
     with ExitStack() as stack:
         try:
             if kind in ("application/x-ndjson", "application/jsonl"):
-                path = stack.enter_context(space.taken(request, 1)) / "body.jsonl"
+                path = stack.enter_context(space.reserve(request, 1)) / "body.jsonl"
                 with path.open("wb") as file:
                     async for block in request.stream():
                         file.write(block)
-                sent = SentDocuments(_lines(path, "The body"))
+                documents = SentDocuments(_lines(path, "The body"))
             elif kind == "multipart/form-data":
-                folder = stack.enter_context(space.taken(request, 2))
+                folder = stack.enter_context(space.reserve(request, 2))
                 async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
-                    sent = await _form(form, folder, reader, settings.characters)
+                    documents = await _form(form, folder, reader, settings.characters)
             else:
                 raise Problem(
                     415,
@@ -306,9 +306,9 @@ async def documents_of(
                     "multipart/form-data with files, and say which in content-type.",
                 )
         except OSError as error:
-            what, target = "The upload cannot be stored here", "a temporary folder (TMPDIR)"
-            raise not_writable(what, error, target) from error
-        yield sent
+            failure = "The upload cannot be stored here"
+            raise not_writable(failure, error, "a temporary folder (TMPDIR)") from error
+        yield documents
 
 
 def passage_of(id_: str, body: DocumentBody) -> Passage:

@@ -46,33 +46,33 @@ _TRANSIENT = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowExcep
 
 
 @dataclass(slots=True)
-class _Tries:
-    """What this process has seen of a job since the job's last commit.
+class _Pauses:
+    """The pauses of a job since its last commit; times are `monotonic` seconds.
 
     Attributes:
-        since: When it was first put back; None if it was not.
-        due: When it is tried again.
-        pause: Seconds of the pause until then.
+        start: When it was first put back; None if it was not.
+        end: When it is tried again.
+        length: Seconds of the last pause.
         reason: Why it was put back.
     """
 
-    since: float | None = None
-    due: float = 0.0
-    pause: float = 0.0
+    start: float | None = None
+    end: float = 0.0
+    length: float = 0.0
     reason: str = ""
 
     def put_back(self, reason: str) -> None:
         """Begin a pause, twice as long as the last one."""
         now = monotonic()
-        self.since = now if self.since is None else self.since
-        self.pause = min(2 * self.pause or _FIRST_PAUSE, _LONGEST_PAUSE)
-        self.due = now + self.pause
+        self.start = now if self.start is None else self.start
+        self.length = min(2 * self.length or _FIRST_PAUSE, _LONGEST_PAUSE)
+        self.end = now + self.length
         self.reason = reason
 
     @property
-    def seconds(self) -> float:
-        """For how long it could write nothing."""
-        return 0.0 if self.since is None else monotonic() - self.since
+    def total(self) -> float:
+        """Seconds for which it could write nothing."""
+        return 0.0 if self.start is None else monotonic() - self.start
 
 
 class JobRunner:
@@ -91,7 +91,7 @@ class JobRunner:
         self._wake = asyncio.Event()
         self._stopping = threading.Event()
         self._faults: dict[str, str] = {}  # by collection
-        self._tries: dict[str, _Tries] = {}  # by job
+        self._pauses: dict[str, _Pauses] = {}  # by job
 
     def start(self) -> None:
         """Begin to run jobs, including those that an earlier process left."""
@@ -131,10 +131,10 @@ class JobRunner:
         faults = [jobs.fault] if jobs.fault else []
         with suppress(OSError):  # `_work` reports it
             for job in jobs.unfinished():
-                tries = self._tries.get(job.id)
-                if tries is not None and tries.seconds > _REPORTED_AFTER:
-                    hours = f"{tries.seconds / 3600:.0f} h"
-                    faults.append(f"Job {job.id} has been tried for {hours}: {tries.reason}")
+                pauses = self._pauses.get(job.id)
+                if pauses is not None and pauses.total > _REPORTED_AFTER:
+                    hours = f"{pauses.total / 3600:.0f} h"
+                    faults.append(f"Job {job.id} has been tried for {hours}: {pauses.reason}")
         return " ".join(faults)
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
@@ -168,7 +168,7 @@ class JobRunner:
         self._wake.set()
         job = await self.job(id_)
         if job.state.has_ended:
-            self._ended(job)
+            self._report_end(job)
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
@@ -198,8 +198,8 @@ class JobRunner:
 
     def _with_reason(self, job: Job) -> Job:
         """A job with the reason why it does not go on, which a full disk may not have stored."""
-        tries = self._tries.get(job.id)
-        reason = self._faults.get(job.collection) or (tries.reason if tries else "")
+        pauses = self._pauses.get(job.id)
+        reason = self._faults.get(job.collection) or (pauses.reason if pauses else "")
         if not reason or job.state.has_ended or job.waits_for:
             return job
         return replace(job, state=State.QUEUED, waits_for=_ANOTHER_TRY + reason)
@@ -207,23 +207,23 @@ class JobRunner:
     def _visible(self) -> list[CollectionWriter]:
         """Writers of the collections whose jobs the asking key may see; none if it has a filter."""
         key = ASKING.get()
-        loaded = [] if key.filter else self._loaded()
-        return [writer for writer in loaded if key.sees(writer.collection.name)]
+        writers = [] if key.filter else self._loaded()
+        return [writer for writer in writers if key.sees(writer.collection.name)]
 
     def _loaded(self) -> list[CollectionWriter]:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]
 
     async def _work(self) -> None:
-        swept = dict.fromkeys(self._writers, monotonic() - _SWEEP)
+        sweep_times = dict.fromkeys(self._writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
             for writer in self._loaded():
                 name, fault = writer.collection.name, ""
                 try:
                     await self._run_jobs(writer)
-                    if monotonic() - swept[name] >= _SWEEP:
+                    if monotonic() - sweep_times[name] >= _SWEEP:
                         keep = self._settings.keep_seconds
                         await writer.off_loop(partial(writer.jobs.sweep, keep))
-                        swept[name] = monotonic()
+                        sweep_times[name] = monotonic()
                 except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
                     fault = f"Jobs cannot run ({reason_of(error)})."
                     if fault != self._faults.get(name):
@@ -250,23 +250,23 @@ class JobRunner:
         """The first job that may run: behind one that pauses, none about the same documents."""
         pausing: list[Job] = []
         for job in jobs.unfinished():
-            tries = self._tries.get(job.id)
-            if tries is not None and jobs.is_cancelled(job):
+            pauses = self._pauses.get(job.id)
+            if pauses is not None and jobs.is_cancelled(job):
                 return job
-            is_due = tries is None or tries.due <= monotonic()
+            is_due = pauses is None or pauses.end <= monotonic()
             if is_due and not (pausing and jobs.shares_documents(job, pausing)):
                 return job
             pausing.append(job)
         return None
 
     async def _run(self, writer: CollectionWriter, job: Job) -> None:
-        """Run a job from where it was left.
+        """Run a job from after its last commit.
 
         It fails by what its documents cause; if something else does not work, it is put back.
         """
-        # A process that has begun it before and lives was not ended by it.
-        attempts = 1 if job.id in self._tries else job.attempts + 1
-        self._tries.setdefault(job.id, _Tries())
+        # If this process has begun it before, it has not killed the process.
+        attempts = 1 if job.id in self._pauses else job.attempts + 1
+        self._pauses.setdefault(job.id, _Pauses())
         job = await self._save(
             writer, job, state=State.RUNNING, started=job.started or time(), attempts=attempts
         )
@@ -281,7 +281,7 @@ class JobRunner:
             groups = whole_documents(writer.jobs.passages(job), self._settings.group_passages)
             while group := await writer.off_loop(lambda: next(groups, None)):
                 job = await self._write(writer, job, group)
-                self._tries[job.id], self._faults[job.collection] = _Tries(), ""
+                self._pauses[job.id], self._faults[job.collection] = _Pauses(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
         except IndexMismatchError as error:  # made again; a server with its models goes on
@@ -295,7 +295,7 @@ class JobRunner:
             job = self._after_error(job, error, writer.reason_of(error))
         if job.state.has_ended:
             await self._save(writer, job, finished=time(), waits_for="")
-            self._ended(job)
+            self._report_end(job)
         else:
             await self._save(writer, job)
 
@@ -305,14 +305,14 @@ class JobRunner:
             return replace(job, state=State.CANCELLED)
         if isinstance(error, _TRANSIENT) and not isinstance(error, SourceError):
             LOG.warning("job put back", exc_info=error, extra={"job": job.id})
-            self._tries[job.id].put_back(reason)
-            waits = _ANOTHER_TRY + reason
-            return replace(job, state=State.QUEUED, attempts=0, waits_for=waits)
+            self._pauses[job.id].put_back(reason)
+            waits_for = _ANOTHER_TRY + reason
+            return replace(job, state=State.QUEUED, attempts=0, waits_for=waits_for)
         LOG.error("job failed", exc_info=error, extra={"job": job.id})
         return replace(job, state=State.FAILED, error=reason)
 
-    def _ended(self, job: Job) -> None:
-        self._tries.pop(job.id, None)
+    def _report_end(self, job: Job) -> None:
+        self._pauses.pop(job.id, None)
         self._metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 

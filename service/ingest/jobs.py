@@ -90,7 +90,7 @@ class Job:
 
 
 COLUMNS = tuple(field.name for field in fields(Job) if field.name != "collection")
-"""Stored fields; a collection's name is the server's own and is not stored."""
+"""Stored fields; the name of a collection, which servers choose, is not stored."""
 
 _JOB, _PASSAGE = TypeAdapter(Job), TypeAdapter(Passage)
 _UNFINISHED = "state IN ('queued', 'running')"
@@ -154,7 +154,7 @@ class JobStore:
         numbered = enumerate(passages)
         try:
             while block := list(islice(numbered, _BLOCK)):
-                rows = ((id_, n, one.document, json.dumps(asdict(one))) for n, one in block)
+                rows = ((id_, n, p.document, json.dumps(asdict(p))) for n, p in block)
                 with self.transaction() as database:
                     database.executemany(_INSERT_PASSAGE, rows)
                 count += len(block)
@@ -196,12 +196,12 @@ class JobStore:
             ValueError: A passage cannot be read, or is missing.
         """
         query = "SELECT passage FROM passages WHERE job = ? AND number >= ? ORDER BY number LIMIT ?"
-        done = job.done
-        while rows := self.rows(query, job.id, done, _BLOCK):
+        position = job.done
+        while rows := self.rows(query, job.id, position, _BLOCK):
             yield from (_PASSAGE.validate_json(str(passage)) for (passage,) in rows)
-            done += len(rows)
-        if done != job.passages:
-            raise ValueError(f"only {done} of its {job.passages} passages exist")
+            position += len(rows)
+        if position != job.passages:
+            raise ValueError(f"only {position} of its {job.passages} passages exist")
 
     def cancel(self, job: Job) -> None:
         """Cancel a queued job at once, or ask the process that runs it to stop."""
@@ -226,7 +226,7 @@ class JobStore:
         return next(((job, name) for id_, name in rows if (job := self.job(id_))), None)
 
     def shares_documents(self, job: Job, others: Sequence[Job]) -> bool:
-        """Whether a job writes a document that one of other jobs writes."""
+        """Whether a job writes a document that another of some jobs writes."""
         rows = self.rows(
             "SELECT 1 FROM passages AS written JOIN passages AS others USING (document) "
             "JOIN json_each(?) ON others.job = value WHERE written.job = ? LIMIT 1",
@@ -253,9 +253,9 @@ class JobStore:
         """
         unfinished = self.unfinished()
         ids = [each.id for each in unfinished]
-        until = unfinished[: ids.index(job.id) + 1] if job.id in ids else []
-        left = sum(each.passages - each.done for each in until)
-        return left, left / ((until and until[0].rate(time.time())) or 10)
+        jobs = unfinished[: ids.index(job.id) + 1] if job.id in ids else []
+        count = sum(each.passages - each.done for each in jobs)
+        return count, count / ((jobs and jobs[0].rate(time.time())) or 10)
 
     def sweep(self, keep_seconds: float) -> None:
         """Delete jobs that ended long ago, and the passages that killed processes left."""
@@ -372,7 +372,7 @@ class JobStore:
             return _checked(self._path)
 
     def _create(self, damaged: sqlite3.Connection | None = None) -> None:
-        """Put a new database in place, with what can be read of a damaged one, which is kept."""
+        """Make a database with what can be read of a damaged one, which is set aside."""
         path = self._path.with_suffix(".new")
         path.unlink(missing_ok=True)
         with closing(_connection(path)) as database:
@@ -419,7 +419,7 @@ def parse_job(row: Sequence[object], collection: str = "") -> Job:
 
 
 def _unreadable(id_: str, reason: str, collection: str = "") -> Job:
-    """A failed job, listed in place of one that cannot be read."""
+    """A failed job, listed instead of one that cannot be read."""
     error = f"It cannot be read ({reason}). Send its documents again."
     now = time.time()
     return Job(id_, collection, 0, 0, now, State.FAILED, finished=now, error=error)

@@ -102,34 +102,34 @@ class CollectionWriter:
         return self._jobs
 
     async def store(
-        self, passages: Iterator[Passage], gone: Callable[[], Awaitable[object]]
+        self, passages: Iterator[Passage], departure: Callable[[], Awaitable[object]]
     ) -> WriteResult | Job:
         """Store documents in one commit, or make a job of many.
 
-        Either is on the disk when this returns. If `gone` ends before the analysis, nothing is
-        stored.
+        Either is on the disk when this returns. If `departure` ends before the analysis,
+        nothing is stored.
 
         Args:
             passages: Read in another thread; those of a document are consecutive.
-            gone: Ends when the client leaves.
+            departure: Returns a coroutine that ends when the client leaves.
 
         Raises:
             Problem: 422 if a document cannot be stored, and then none is; 409 if a job writes one
                 of them, 499 if the client left, 503 if too many changes or jobs wait.
             IndexLockedError: Another process did not stop writing in time.
         """
-        most = self._settings.direct_passages
-        first = await self.off_loop(lambda: list(islice(passages, most + 1)))
+        limit = self._settings.direct_passages
+        first = await self.off_loop(lambda: list(islice(passages, limit + 1)))
         if not first:
             raise Problem(
                 422, "no-documents", "There is no document in the request; send at least one."
             )
-        if len(first) > most:
+        if len(first) > limit:
             return await self._submit(chain(first, passages))
         documents = tuple(dict.fromkeys(passage.document for passage in first))
         async with self._change("write"):
-            analysed = self.analyse(first, self._stopping.is_set)
-            index, analyser = await unless_gone(gone(), analysed)
+            analysis = self.analyse(first, self._stopping.is_set)
+            index, analyser = await unless_gone(departure(), analysis)
             report = await self.commit(
                 index,
                 first,
@@ -187,7 +187,7 @@ class CollectionWriter:
         index = await self.off_loop(lambda: PassageStore.open(session.folder, pins))
         analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
         stored = await self.off_loop(lambda: session.passages([each.id for each in passages]))
-        texts = {id_: (one.title, one.text) for id_, one in stored.items()}
+        texts = {id_: (passage.title, passage.text) for id_, passage in stored.items()}
         new = [each for each in passages if texts.get(each.id) != (each.title, each.text)]
         await analyser.prepare(new)
         return index, analyser
@@ -267,9 +267,9 @@ class CollectionWriter:
 
     @asynccontextmanager
     async def _change(self, kind: str) -> AsyncIterator[None]:
-        """Take a place among the waiting changes for the length of the block."""
+        """Count as one of the waiting changes for the length of the block; 503 if they are many."""
         try:
-            with self._changes.taken(), self._metrics.change(self.collection.name, kind):
+            with self._changes.reserve(), self._metrics.change(self.collection.name, kind):
                 yield
         except OSError as error:
             raise self._unwritable(error) from error
@@ -306,11 +306,11 @@ class CollectionWriter:
             match = self.jobs.matching(parse_filter(filter_))
         if match is not None:
             job, document = match
-            left, seconds = self.jobs.ahead(job)
+            count, seconds = self.jobs.ahead(job)
             raise Problem(
                 409,
                 "job-under-way",
-                f"Job {job.id} will write document '{document:.80}', and has {left:,} passages "
+                f"Job {job.id} will write document '{document:.80}', and has {count:,} passages "
                 "left. Send this again after the seconds in Retry-After; or end the job with "
                 f"DELETE /v1/jobs/{job.id}, which keeps what it has written, and resend now.",
                 retry_after=seconds,
@@ -345,7 +345,7 @@ class InterleavedAnalyser:
         self._models = models
         self._loop = asyncio.get_running_loop()
         self._is_stopped = is_stopped
-        self._done: dict[str, AnalysedPassage] = {}
+        self._analyses: dict[str, AnalysedPassage] = {}
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
@@ -360,11 +360,11 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: The work was told to stop.
         """
-        missing = [passage for passage in passages if passage.id not in self._done]
+        missing = [passage for passage in passages if passage.id not in self._analyses]
         for start in range(0, len(missing), _TOGETHER):
             slice_ = missing[start : start + _TOGETHER]
-            analysed = await self.take(self._analyser.analyse_in_steps(slice_))
-            self._done.update(zip((passage.id for passage in slice_), analysed, strict=True))
+            analyses = await self.take(self._analyser.analyse_in_steps(slice_))
+            self._analyses.update(zip((passage.id for passage in slice_), analyses, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
         """One result per passage, in order; those that were not prepared are analysed now.
@@ -375,7 +375,7 @@ class InterleavedAnalyser:
             StoppedError: The work was told to stop.
         """
         asyncio.run_coroutine_threadsafe(self.prepare(passages), self._loop).result()
-        return [self._done[passage.id] for passage in passages]
+        return [self._analyses[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order; call it in a thread as for `analyse`.
@@ -400,19 +400,19 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: The work was told to stop.
         """
-        ended: list[T] = []
-        most = _SLICE_SECONDS if seconds is None else seconds
+        results: list[T] = []
+        slice_seconds = _SLICE_SECONDS if seconds is None else seconds
 
-        def go_on() -> None:
-            until = perf_counter() + most
+        def run_slice() -> None:
+            until = perf_counter() + slice_seconds
             try:
                 next(steps)
                 while perf_counter() < until:
                     next(steps)
             except StopIteration as end:
-                ended.append(end.value)
+                results.append(end.value)
 
-        while not ended:
+        while not results:
             await asyncio.to_thread(self.check)
-            await self._models.call(go_on)
-        return ended[0]
+            await self._models.call(run_slice)
+        return results[0]

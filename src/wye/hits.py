@@ -15,7 +15,7 @@ class Hit:
 
     Attributes:
         id: Id of the passage. It is the document's id, followed by "#" and a number if the document
-            has several passages or its own id ends like that.
+            has several passages or its id ends like that.
         rank: 1 for the best.
         score: Higher is better; scores of different routes are not comparable.
         title: Title of the document.
@@ -48,16 +48,16 @@ class Hits(tuple[Hit, ...]):
 
     def __new__(cls, hits: Iterable[Hit], reply: Reply) -> Self:
         """Make a tuple of hits with the reply that they come from."""
-        made = super().__new__(cls, hits)
-        made.reply = reply
-        return made
+        self = super().__new__(cls, hits)
+        self.reply = reply
+        return self
 
     def __repr__(self) -> str:
         return f"Hits({self.question!r}, route={self.route!s}, {list(self)})"
 
     @property
     def question(self) -> str:
-        """The question as asked."""
+        """The question, unchanged."""
         return self.reply.question
 
     @property
@@ -93,32 +93,31 @@ class Hits(tuple[Hit, ...]):
 
 def hits_of(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:
     """The hits of a reply, with their passages by id."""
-    found = []
+    hits = []
     relevance = reply.relevance or [None] * len(reply.ranking.hits)
-    for hit, likely in zip(reply.ranking.hits, relevance, strict=True):
-        own = passages[hit.id]
-        why = _why(hit, reply) if explain else ""
-        found.append(
-            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, likely, why)
-        )
-    return Hits(found, reply)
+    for ranked, probability in zip(reply.ranking.hits, relevance, strict=True):
+        passage = passages[ranked.id]
+        content = passage.title, passage.text, passage.metadata
+        why = _why(ranked, reply) if explain else ""
+        hits.append(Hit(ranked.id, ranked.rank, ranked.score, *content, probability, why))
+    return Hits(hits, reply)
 
 
-def _why(found: RankedHit, reply: Reply) -> str:
+def _why(ranked: RankedHit, reply: Reply) -> str:
     ranks = [
         f"{name} {hit.rank}"
         for name, ranking in reply.arms.items()
         for hit in ranking.hits
-        if hit.id == found.id
+        if hit.id == ranked.id
     ]
-    sources = found.sources if isinstance(found, FusedHit) else ()
-    ranks += [f"{Route.STEPS} {one.rank}" for one in sources if one.retriever == Route.STEPS]
+    sources = ranked.sources if isinstance(ranked, FusedHit) else ()
+    ranks += [f"{Route.STEPS} {each.rank}" for each in sources if each.retriever == Route.STEPS]
     notes = reply.explanation.passages if reply.explanation else ()
-    named = [entity for note in notes if note.id == found.id for entity in note.entities]
-    candidates = [one for step in reply.chain for one in step.candidates]
-    gave = [one.name for one in candidates if one.passage == found.id and one.put_in]
+    entities = [entity for note in notes if note.id == ranked.id for entity in note.entities]
+    candidates = [name for step in reply.chain for name in step.candidates if name.put_in]
+    names = [candidate.name for candidate in candidates if candidate.passage == ranked.id]
     return (
         ", ".join(ranks)
-        + (f"; names {', '.join(named)}" if named else "")
-        + (f"; gave {', '.join(dict.fromkeys(gave))}" if gave else "")
+        + (f"; names {', '.join(entities)}" if entities else "")
+        + (f"; gave {', '.join(dict.fromkeys(names))}" if names else "")
     )

@@ -121,7 +121,7 @@ class Index:
                 index that another process is writing to, or models that are missing.
         """
         several = (documents,) if isinstance(documents, Document | Passage) else documents
-        passages = (one for document in several for one in _passages(document, chunk_words))
+        passages = (each for document in several for each in _passages(document, chunk_words))
         report = self._opened().ingest(passages, progress=progress)
         self.refresh()
         return report
@@ -359,7 +359,7 @@ def read(
         source: What to read, line by line and file by file as passages are consumed.
         chunk_words: Longest passage in words. By default texts are cut into passages of 200 words,
             and lines of .jsonl files stay whole.
-        metadata: Metadata of every document; a document's own takes precedence.
+        metadata: Metadata of every document; that of a document takes precedence.
         limits: Limits of time and memory for reading one file that is neither text nor lines.
         on_bad: Called for every line and file that cannot be read; by default the first is an
             error.
@@ -367,10 +367,10 @@ def read(
     Raises:
         Error: There is no such file or folder, or its kind is not supported.
     """
-    found = open_source(source)
+    reader = open_source(source)
     return Reading(
-        found,
-        found.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),
+        reader,
+        reader.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),
     )
 
 

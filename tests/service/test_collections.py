@@ -169,7 +169,7 @@ def test_a_later_base_is_made_once_one_is_due(
     assert started(0) == 3
     library.quiet = 60.0
     assert started(5) == 3, "it was written a moment ago"
-    collection._moved -= 61
+    collection._changed_at -= 61
     assert started(5) == 4
     collection.close()
 

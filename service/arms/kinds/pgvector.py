@@ -184,11 +184,11 @@ class PgVectorKind(Kind[PgVectorConfig]):
         return condition(parse_filter(filter_)), values
 
     def _hit(self, row: tuple[Any, ...]) -> RemoteHit:
-        id_, text, title, distance, *rest = row
+        id_, text, title, distance, *values = row
         score = 1 - distance if self.config.distance == "cosine" else -distance
         metadata = {
             name: _plain(value)
-            for name, value in zip(self.config.columns, rest, strict=True)
+            for name, value in zip(self.config.columns, values, strict=True)
             if value is not None
         }
         return remote_hit(id_, text, title or "", score, metadata)

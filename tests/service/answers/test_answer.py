@@ -11,7 +11,7 @@ MARKED = st.lists(
 
 
 def parts(text: str, shown: int = 2) -> list[tuple[str, list[int]]]:
-    segments = GeneratedAnswer(pieces=[text], shown=shown).segments
+    segments = GeneratedAnswer(pieces=[text], citable=shown).segments
     return [(each.text, each.passages) for each in segments]
 
 

@@ -257,7 +257,7 @@ def test_odd_json_is_an_answer_or_a_generators_error(sent: list[object], streams
         reply = httpx2.Response(200, content=text.encode(), headers={"content-type": kind})
         made = scripted()
         made._client._client._transport = httpx2.MockTransport(lambda _: reply)
-        answer = GeneratedAnswer(shown=1)
+        answer = GeneratedAnswer(citable=1)
         try:
             async for each in made.stream(ASKED, {}, answer):
                 answer.pieces.append(each)

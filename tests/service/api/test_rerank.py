@@ -93,7 +93,7 @@ def test_keys_and_collections(serve: Serve) -> None:
 
 def test_no_more_at_once_than_there_is_room_for(client: TestClient) -> None:
     reranks = client.app.state.service.reranks  # type: ignore[attr-defined]
-    held = [reranks.taken() for _ in range(RERANKS)]
+    held = [reranks.reserve() for _ in range(RERANKS)]
     for one in held:
         one.__enter__()
     reply = rerank(client)

@@ -209,7 +209,7 @@ def test_budgets_are_held_against_price_and_pace(opened: Open) -> None:
     assert arm.over_budget({"max_cost": 0.5}, None) == ""
     assert arm.over_budget({"max_cost": 0.4}, None).startswith("budget: a call costs 0.5")
     assert arm.over_budget({}, 1.0) == ""  # nobody knows yet how long it takes
-    arm._lately.append(0.2)
+    arm._recent_seconds.append(0.2)
     assert arm.over_budget({}, 100.0).startswith("budget: it takes about 200 ms")
     assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
 

@@ -103,7 +103,7 @@ def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
     budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
-    assert (await budget.spent(), await budget.left()) == (None, 0.0)
+    assert (await budget.spent(), await budget.remaining()) == (None, 0.0)
     taken = await budget.take(1.0)
     assert taken[0] == 0.0
     await budget.settle(taken, 0.0)
@@ -115,14 +115,14 @@ async def test_who_is_cut_off_has_spent_it_all(ledger: Ledger) -> None:
     await budget.take(0.5)
     assert ledger.spent("ada") == 0.5
     await budget.settle(await budget.take(0.5), 0.125)
-    assert (await budget.spent(), await budget.left()) == (0.625, 0.375)
+    assert (await budget.spent(), await budget.remaining()) == (0.625, 0.375)
 
 
 @pytest.mark.anyio
 async def test_what_costs_more_than_was_held_is_spent_as_well(ledger: Ledger) -> None:
     budget = Budget(ledger, "ada", 1.0)
     await budget.settle(await budget.take(0.25), 0.75)
-    assert (await budget.spent(), await budget.left()) == (0.75, 0.25)
+    assert (await budget.spent(), await budget.remaining()) == (0.75, 0.25)
 
 
 @pytest.fixture

@@ -289,15 +289,15 @@ def test_uploads_at_once_have_so_much_room_together(
         return Request({"type": "http", "headers": headers})
 
     with ExitStack() as stack:
-        folders = [stack.enter_context(space.taken(asking("500"), 2)) for _ in range(3)]
-        stack.enter_context(space.taken(asking("999"), 1))
+        folders = [stack.enter_context(space.reserve(asking("500"), 2)) for _ in range(3)]
+        stack.enter_context(space.reserve(asking("999"), 1))
         assert all(folder.is_dir() for folder in folders)
         for length, copies in (("2", 1), (None, 1), ("1", 2)):
             with pytest.raises(Problem, match="use all of the space") as refused:
-                stack.enter_context(space.taken(asking(length), copies))
+                stack.enter_context(space.reserve(asking(length), copies))
             assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
     assert not any(folder.exists() for folder in folders)
-    with space.taken(asking(None), 2) as folder:  # one that does not say may have all of it
+    with space.reserve(asking(None), 2) as folder:  # one that does not say may have all of it
         # What a process that is killed leaves; in a container the next one has its number.
         clear_away(folder.parent)
         assert not folder.exists()

@@ -213,14 +213,14 @@ def test_too_little_memory_for_a_small_change_is_said(
 def test_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(wye.service.ingest.job_runner, "monotonic", lambda: now)
-    tries = wye.service.ingest.job_runner._Tries()
-    pauses = []
+    pauses = wye.service.ingest.job_runner._Pauses()
+    lengths = []
     for _ in range(8):
-        tries.put_back("EIO")
-        pauses.append(tries.pause)
-        now = tries.due
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert tries.seconds == sum(pauses)
+        pauses.put_back("EIO")
+        lengths.append(pauses.length)
+        now = pauses.end
+    assert lengths == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert pauses.total == sum(lengths)
 
 
 @pytest.mark.usefixtures("hasty")
