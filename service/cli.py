@@ -117,11 +117,11 @@ def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, by default with the process's own arguments.
+    """Run a command, by default with the arguments of the process.
 
     Returns:
         The exit code: 0 for success, 2 for a user's mistake or a file that cannot be read or
-        written, 130 after Ctrl-C, otherwise the command's own.
+        written, 130 after Ctrl-C, otherwise that of the command.
     """
     words = sys.argv[1:] if arguments is None else arguments
     if instead := removed.command(words):

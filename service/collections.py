@@ -55,7 +55,7 @@ class IndexCollection(Collection):
             for route in USUAL:
                 self._warm_up(session, route)
             # What was deleted meanwhile is in no reply.
-            newer = self._attempt(INDEX, lambda: _built(session.reload()))
+            newer = self._attempt(INDEX, lambda: _build(session.reload()))
             session = newer or session
         except Exception as error:
             self.faults[INDEX] = str(error)
@@ -120,7 +120,7 @@ class IndexCollection(Collection):
     def _move(self, subject: str, reload: Callable[[], Session | None]) -> bool:
         """Switch to a newer session, if `reload` returns one; `subject` as in `_attempt`."""
         started = perf_counter()
-        session = self._attempt(subject, lambda: _built(reload()))
+        session = self._attempt(subject, lambda: _build(reload()))
         if session is None:
             return False
         self._session = session
@@ -144,7 +144,7 @@ class IndexCollection(Collection):
             )
 
 
-def _built(session: Session | None) -> Session | None:
+def _build(session: Session | None) -> Session | None:
     if session is not None:
         session.build()
     return session

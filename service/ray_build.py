@@ -84,7 +84,7 @@ def build(
     ingest_settings = settings.ingest
     with _cluster(address), Session.create(settings, folder_of(settings)) as session:
         models = settings.analyser, session.analyser.fingerprint, _stored_hashes(session.index)
-        rows = _analysed(_read(files, options), models, actors)
+        rows = _analyse(_read(files, options), models, actors)
         arrived = _Arrived(rows, session.analyser, on_bad, ingest_settings.batch_passages)
         report = ingest(
             session.index,
@@ -142,10 +142,10 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
     )
 
 
-def _analysed(read: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
-    """Analyse the rows that were read; the result has the index's columns."""
+def _analyse(rows: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
+    """Analyse rows of passages; the result has the index's columns."""
     settings, fingerprint, hashes = models
-    return read.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
+    return rows.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
         _Analyse,
         fn_constructor_args=(settings, fingerprint, hashes),
         batch_size=ROWS_PER_TASK,
@@ -201,7 +201,7 @@ class _Analyse:
     def __call__(self, rows: pa.Table) -> pa.Table:
         passages = to_passages(rows)
         good = [row for row, bad in enumerate(rows["bad"].to_pylist()) if not bad]
-        hashes = _packed([content_hash(passages[row]) for row in good])
+        hashes = _hash_array([content_hash(passages[row]) for row in good])
         new = [row for row, item in zip(good, hashes, strict=True) if not self._has(item)]
         nothing = PassageAnalysis(np.zeros(self._analyser.dimension, np.float32), ())
         analysed = [nothing] * len(passages)
@@ -269,8 +269,8 @@ def _stored_hashes(index: PassageStore) -> NDArray[np.bytes_]:
     """Content hashes of the current version, ascending."""
     with reading(index.path):
         column = index.snapshot().to_table(columns=["content_hash"])["content_hash"]
-    return np.sort(_packed(column.to_pylist()))
+    return np.sort(_hash_array(column.to_pylist()))
 
 
-def _packed(hashes: Sequence[str]) -> NDArray[np.bytes_]:
+def _hash_array(hashes: Sequence[str]) -> NDArray[np.bytes_]:
     return np.frombuffer(b"".join(map(bytes.fromhex, hashes)), _HASH)

@@ -27,7 +27,7 @@ ROUTES = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
 
 
 def no_analyser() -> NoReturn:
-    """Raise a `ServiceError`, in place of an analyser where nothing is encoded."""
+    """Raise a `ServiceError`: a collection without an encoder has no analyser."""
     raise ServiceError("Nothing is encoded here.")
 
 

@@ -130,7 +130,7 @@ class Collection(ABC):
 
     @abstractmethod
     def load(self) -> None:
-        """Make it ready; an error is kept in `error` and raised."""
+        """Make it ready; an error is raised, and `error` has it."""
 
     @abstractmethod
     def renew(self) -> bool:
@@ -209,11 +209,11 @@ class SearchResult:
     """The answer to one question.
 
     Attributes:
-        params: Its parameters; `params.route` is the route that was asked for.
+        params: Its parameters; `params.route` is the requested route.
         entry: Its time in the queue and the size of its batch.
         reply: The gateway's reply.
         passages: Id -> passage, of every hit; with `explain`, also of each arm's first k.
-        fallback: Why dense search answered in place of the route that was asked for, or "".
+        fallback: Why dense search answered instead of the requested route, or "".
         seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
         total: Seconds from queueing to the answer.
         remote: What remote arms did; None if the request wants none.
@@ -306,7 +306,7 @@ class Searcher:
         """Milliseconds after which no further step begins.
 
         Half of the time left, so that a step that is under way ends before the deadline; `limit` is
-        the request's own limit, if any.
+        the limit of the request, if any.
         """
         half = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
         return half if limit is None else min(half, limit)
@@ -334,7 +334,7 @@ class Searcher:
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
     ) -> list[SearchResult | Later[Rest] | Exception]:
-        """Search over the route that was asked for, or over dense if `fallback` says why.
+        """Search over the requested route, or over dense if `fallback` says why.
 
         A question that fails does not affect the others, and is answered by dense search if
         possible.

@@ -254,8 +254,8 @@ def router_settings(
         ServiceError: A name is no collection or given twice, or its value is empty.
     """
     serve = settings.serve
-    routers = _assigned("--router", "MODEL", serve.routers, collections)
-    thresholds = _assigned("--thresholds", "FILE", serve.thresholds, collections)
+    routers = _assignments("--router", "MODEL", serve.routers, collections)
+    thresholds = _assignments("--thresholds", "FILE", serve.thresholds, collections)
     routing = {}
     for name in collections:
         chosen = RoutingSettings(routers[name]) if name in routers else settings.router
@@ -270,7 +270,7 @@ def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield (name, value) if is_named else (DEFAULT, entry)
 
 
-def _assigned(
+def _assignments(
     option: str, form: str, entries: Iterable[str], collections: Sequence[str]
 ) -> dict[str, str]:
     values: dict[str, str] = {}

@@ -138,20 +138,20 @@ class AnswerGenerator:
         else:
             answer.generator = self._settings.model
             answer.citable = min(len(params.passages), self._settings.passages)
-            async with aclosing(self._generated(self._model, params, answer)) as pieces:
+            async with aclosing(self._model_pieces(self._model, params, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
             if answer.pieces:
                 return
         answer.generator, answer.citable = EXTRACTIVE, len(params.passages)
         answer.finish_reason, answer.usage = "stop", {}
-        quotes = [] if params.is_chore else await _quoted(params, answer)
+        quotes = [] if params.is_chore else await _quotes(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
         for piece in quotes or [UNDONE if params.is_chore else NOTHING_FOUND]:
             answer.pieces.append(piece)
             yield piece
 
-    async def _generated(
+    async def _model_pieces(
         self, model: "LanguageModel", params: AnswerParams, answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
         messages = conversation(params, self._settings)
@@ -173,7 +173,7 @@ class AnswerGenerator:
                 answer.note = f"degraded: the language model did not answer ({error})"
 
 
-async def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
+async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
     """Quotes with their citations as pieces; also sets the answer's `quotes`.
 
     They are looked for in a thread, since long passages take longer than other requests may wait.

@@ -127,7 +127,7 @@ class DeleteRequest(Strict):
     )
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _check_target(self) -> Self:
         if self.filter is None and not self.documents and not self.ids:
             raise ValueError("name a filter, documents or ids to delete")
         return self

@@ -144,8 +144,8 @@ async def rerank(
     with service.reranks.reserve():
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                work = _ranked(service, reranker, body.query, passages)
-                ranked = await unless_gone(departure(request), work)
+                work = _rank(service, reranker, body.query, passages)
+                texts_by_rank = await unless_gone(departure(request), work)
         except TimeoutError:
             raise Problem(
                 504,
@@ -160,11 +160,11 @@ async def rerank(
         model=MODEL,
         results=[
             RerankResult(
-                index=ranking.place,
-                relevance_score=ranking.relevance,
-                document=texts[ranking.place] if body.return_documents else None,
+                index=ranked.place,
+                relevance_score=ranked.relevance,
+                document=texts[ranked.place] if body.return_documents else None,
             )
-            for ranking in ranked[: body.top_n]
+            for ranked in texts_by_rank[: body.top_n]
         ],
         usage=RerankUsage(prompt_tokens=words, total_tokens=words),
         calibrated=reranker.relevance is not None,
@@ -181,7 +181,7 @@ router.add_api_route(
 )
 
 
-async def _ranked(
+async def _rank(
     service: Service, reranker: Reranker, question: str, passages: list[Passage]
 ) -> list[RankedText]:
     analyser = InterleavedAnalyser(reranker.analyser, service.batcher, is_stopped=lambda: False)

@@ -320,7 +320,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         route=route_value(
             reply.decision,
             path=reply.route,
-            asked=params.route,
+            requested=params.route,
             explain=params.explain,
             fallback=result.fallback,
             without=remote.without if remote else (),
@@ -330,8 +330,8 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             for name in dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
         },
         timings_ms={
-            stage: round(1000 * spent, 3)
-            for stage, spent in {**result.seconds, "total": result.total}.items()
+            stage: round(1000 * seconds, 3)
+            for stage, seconds in {**result.seconds, "total": result.total}.items()
         },
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
@@ -408,7 +408,7 @@ def route_value(
     decision: Decision | None,
     *,
     path: Route,
-    asked: Route,
+    requested: Route,
     explain: bool,
     fallback: str = "",
     without: Sequence[str] = (),
@@ -418,16 +418,16 @@ def route_value(
     Args:
         decision: None if the request named the route.
         path: The route that answered.
-        asked: The route that was requested.
+        requested: The route that the request named.
         fallback: Why dense search answered instead, or "".
         without: Names of features that the router lacked.
     """
     if decision is None:
-        summary = (fallback or f"Route {asked} was asked for.") if explain else ""
-        return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=summary)
+        summary = (fallback or f"Route {requested} was asked for.") if explain else ""
+        return RouteValue(path=path, asked=requested, reason=fallback or FORCED, summary=summary)
     return RouteValue(
         path=path,
-        asked=asked,
+        asked=requested,
         reason=fallback or decision.reason,
         score=decision.score,
         thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
@@ -448,7 +448,7 @@ def headers(retrieval: RetrieveReply) -> dict[str, str]:
         "x-wye-collection": retrieval.index.collection,
         "x-wye-index-version": str(retrieval.index.version),
         "server-timing": ", ".join(
-            f"{stage};dur={spent:.1f}" for stage, spent in retrieval.timings_ms.items()
+            f"{stage};dur={ms:.1f}" for stage, ms in retrieval.timings_ms.items()
         ),
     }
     if retrieval.route.score is not None:

@@ -95,7 +95,7 @@ async def route(
         route=route_value(
             decision,
             path=decision.route,
-            asked=Route.AUTO,
+            requested=Route.AUTO,
             explain=body.explain,
             without=() if service.collection(name).has_index else INDEX_SIGNALS,
         ),

@@ -206,13 +206,13 @@ async def search(
         search_query=queries,
         data=[
             _result(passage)
-            for passage in _merged(replies, rankings, body.max_num_results)
+            for passage in _fuse(replies, rankings, body.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
     )
 
 
-def _merged(
+def _fuse(
     replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
 ) -> list[PassageValue]:
     """The passages of one query, or of several queries fused by rank."""

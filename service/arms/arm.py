@@ -31,7 +31,7 @@ _BY_SIMPLE = _BY_LIST | {Route.HYBRID}
 
 @dataclass(frozen=True, slots=True)
 class ArmCall:
-    """The outcome of asking an arm for one question.
+    """The outcome of an arm for one question.
 
     Attributes:
         state: State of its breaker afterwards.
@@ -40,7 +40,7 @@ class ArmCall:
         outcome: A word for metrics: ok, open, budget, timeout and so on.
         note: What it had to do without, or "".
         calls: How many calls were made that have to be paid for.
-        seconds: How long asking took.
+        seconds: How long the calls took, with pauses between them.
         spent: What the calls cost.
     """
 
@@ -61,7 +61,7 @@ class RemoteOutcome:
     """The part of remote arms in an answer.
 
     Attributes:
-        calls: Outcome of each arm that the question's route wanted, by name, asked or not.
+        calls: By name, the outcome of each arm that the route takes, whether it was called or not.
         saved_by: What the arms that the router avoided would have cost, by name.
         without: Features that the router lacked because there is no index.
     """
@@ -87,7 +87,7 @@ class RemoteOutcome:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Why wanted arms gave nothing, by name."""
+        """Why arms of the route gave nothing, by name."""
         return {name: call.reason for name, call in self.calls.items() if call.reason}
 
     @property
@@ -176,7 +176,7 @@ class RemoteArm:
         }
 
     def suits(self, route: Route) -> bool:
-        """Whether it may be asked for a question on a route."""
+        """Whether a route takes it."""
         if self.is_simple:
             return route in _BY_SIMPLE
         return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
@@ -218,7 +218,7 @@ class RemoteArm:
             )
         return ""
 
-    def closed(self) -> str:
+    def refusal(self) -> str:
         """Why its breaker does not admit a call, or ""."""
         if self.breaker.admits():
             return ""
@@ -238,13 +238,13 @@ class RemoteArm:
         seconds: float,
         max_cost: float | None = None,
     ) -> ArmCall:
-        """Ask it and return the outcome; a failure is an outcome too, and raises nothing.
+        """Call it and return the outcome; a failure is an outcome too, and raises nothing.
 
         Args:
             seconds: Time left for it.
             max_cost: Greatest cost of all its calls for this question.
         """
-        if reason := self.closed():
+        if reason := self.refusal():
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
@@ -324,7 +324,7 @@ class RemoteArm:
 
         for attempt in range(self.config.retries + 1):
             try:
-                return _passing(await call(), filter_)
+                return _filter_hits(await call(), filter_)
             except ArmError as error:
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
                 in_time = perf_counter() + wait < calls.end
@@ -353,7 +353,7 @@ def usable(seconds: float) -> float:
     return seconds - min(RESERVE * seconds, MOST_RESERVE)
 
 
-def _passing(answer: RemoteHits, filter_: object | None) -> RemoteHits:
+def _filter_hits(answer: RemoteHits, filter_: object | None) -> RemoteHits:
     """Drop duplicates, and hits that do not pass the filter although the arm sent them."""
     first: dict[str, RemoteHit] = {}
     for hit in answer.hits:

@@ -53,12 +53,12 @@ class Ledger:
 
     def spent(self, key: str) -> float:
         """Amount that a key has spent today."""
-        with self._opened() as database:
+        with self._database() as database:
             return float(database.execute(_AMOUNT, (key, str(self._day()))).fetchone()[0])
 
     def take(self, key: str, amount: float, limit: float) -> tuple[float, date]:
         """Record an amount, or what remains of the day's `limit`, as spent; with the day."""
-        with self._opened() as database:
+        with self._database() as database:
             database.execute("BEGIN IMMEDIATE")
             day = self._day()
             (spent,) = database.execute(_AMOUNT, (key, str(day))).fetchone()
@@ -69,11 +69,11 @@ class Ledger:
 
     def give_back(self, key: str, amount: float, day: date) -> None:
         """Return an amount that was taken but not spent; it is negative if more was spent."""
-        with self._opened() as database:
+        with self._database() as database:
             database.execute(_ADD, (key, str(day), -amount))
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _database(self) -> Iterator[sqlite3.Connection]:
         database = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS, isolation_level=None)
         with closing(database), database:
             database.execute("PRAGMA synchronous = FULL")

@@ -147,7 +147,7 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
 
 
 def _fault_text(fault: Any, where: str, keys: Any) -> str:  # noqa: ANN401 - of pydantic
-    """Describe a fault and its place; the value is not repeated, since it may be a secret."""
+    """Describe a fault and its path; the value is not repeated, since it may be a secret."""
     key = ".".join(str(item) for item in fault["loc"])
     if fault["type"] == "extra_forbidden":
         hint = suggestion(key, keys) or f" The keys are {', '.join(keys)}."

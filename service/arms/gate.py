@@ -1,4 +1,4 @@
-"""Decides whether remote arms are asked for a question, and merges their lists with our own."""
+"""Decides whether a question takes remote arms, and merges their lists with ours."""
 
 import asyncio
 import math
@@ -21,7 +21,7 @@ _SHALLOWEST = 20
 _GRAPH_SHARE = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
-"""Searches our own arms within so many seconds."""
+"""Searches our arms within so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Query:
 
 
 def suitable_arms(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
-    """The arms that may be asked for a question with these parameters.
+    """The arms that a question with these parameters may take.
 
     Raises:
         FilterError: One of them cannot apply the filter.
@@ -91,20 +91,20 @@ async def search(
     by_scores: bool,
     budget: Budget | None = None,
 ) -> SearchResult:
-    """Answer a question with our own arms and the remote arms that its route wants.
+    """Answer a question with our arms and the remote arms that its route takes.
 
-    The relevance of remote passages is unknown, so `min_relevance` keeps arms from being asked.
+    The relevance of remote passages is unknown, so no arm is called if `min_relevance` is set.
 
     Args:
         arms: The result of `suitable_arms`.
         seconds: Time that the answer may take.
-        find: Searches our own arms.
+        find: Searches our arms.
         version: Version of the index that they search.
         by_scores: Whether our fusion adds up scores.
         budget: The asking key's daily budget, if it has one.
 
     Raises:
-        Problem: Our own arms did not answer.
+        Problem: Our arms did not answer.
     """
     started, now = perf_counter(), monotonic()
     if not any(arm.config.price for arm in arms):
@@ -117,9 +117,9 @@ async def search(
     if not callable_arms:
         result, remote = await find(params, seconds), RemoteOutcome()
     elif params.route == Route.AUTO:
-        result, remote = await _routed(callable_arms, query, find)
+        result, remote = await _search_auto(callable_arms, query, find)
     else:
-        result, remote = await _forced(callable_arms, query, find)
+        result, remote = await _search_named_route(callable_arms, query, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
     total = perf_counter() - started
@@ -144,35 +144,35 @@ async def ask(
 
 
 def _skipped(arm: RemoteArm, query: _Query) -> ArmCall | None:
-    """The outcome of an arm that cannot be asked from the start; None if it can be."""
+    """The outcome of an arm that may not be called; None if it may be."""
     if query.params.min_relevance > 0:
         reason = "relevance: that of its passages is unknown, and min_relevance is given"
         return arm.skipped(reason, "budget")
     if reason := arm.over_budget(query.money(query.daily_money), query.remaining_ms()):
         return arm.skipped(reason, "budget")
-    if reason := arm.closed():
+    if reason := arm.refusal():
         return arm.skipped(reason, "open")
     return None
 
 
-async def _routed(
+async def _search_auto(
     arms: Sequence[RemoteArm], query: _Query, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
-    """Decide first, and ask the arms only if the route takes them."""
+    """Decide the route, and call the arms only if it takes them."""
     params = query.params
-    result = await find(_deeper(params, arms), query.remaining)
+    result = await find(_our_params(params, arms), query.remaining)
     if not _is_costly(params.route, result):
         # Without a decision something failed, so nothing was saved by choice.
         saved = {arm.name: arm.usual_cost for arm in arms if result.reply.decision}
         return result, RemoteOutcome(saved_by=saved)
     calls = await _ask(arms, query)
-    return await _merged(arms, calls, query, result, find)
+    return await _merge(arms, calls, query, result, find)
 
 
-async def _forced(
+async def _search_named_route(
     arms: Sequence[RemoteArm], query: _Query, find: Find
 ) -> tuple[SearchResult, RemoteOutcome]:
-    """Ask the arms and our own concurrently; for the route graph, only the arm that replaces it."""
+    """Call the arms while ours search; for the route graph, only the arm that replaces it."""
     params = query.params
     if params.route == Route.GRAPH:
         calls = await _ask(arms, query)
@@ -184,8 +184,8 @@ async def _forced(
         return result, RemoteOutcome(calls)
     task = asyncio.ensure_future(_ask(arms, query))
     try:
-        result = await find(_deeper(params, arms), query.remaining)
-        return await _merged(arms, await task, query, result, find)
+        result = await find(_our_params(params, arms), query.remaining)
+        return await _merge(arms, await task, query, result, find)
     finally:
         task.cancel()
 
@@ -229,7 +229,7 @@ async def _calls(
     return {arm.name: calls[arm.name] for arm in arms}
 
 
-async def _merged(
+async def _merge(
     arms: Sequence[RemoteArm],
     calls: Mapping[str, ArmCall],
     query: _Query,
@@ -247,7 +247,7 @@ async def _merged(
     lists: list[RemoteList] = []
     passages: dict[str, Passage] = {}
     for arm in successful:
-        remote_list, texts = named(arm, calls[arm.name])
+        remote_list, texts = ranking_of(arm, calls[arm.name])
         lists.append(remote_list)
         passages |= texts
     # Passages that are also in our index are shown as they are there.
@@ -268,7 +268,7 @@ async def _merged(
     return replace(result, reply=reply, passages=passages, seconds=seconds), remote
 
 
-def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
+def ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
     """The list of an arm and its passages, by ids that are unique in the answer."""
     config, prefix = arm.config, arm.prefix
     hits = tuple(
@@ -283,7 +283,7 @@ def named(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]
 
 
 async def _with_our_graph(result: SearchResult, query: _Query, find: Find) -> SearchResult:
-    """Our own fusion with the graph; the present answer if there is no time for that."""
+    """Our fusion with the graph; the present answer if there is no time for that."""
     params = replace(query.params, route=Route.FUSION, k=result.params.k)
     try:
         # Leave time to send the present answer if this takes too long.
@@ -294,8 +294,8 @@ async def _with_our_graph(result: SearchResult, query: _Query, find: Find) -> Se
 
 
 def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
-    """The arm's list as the answer; our own arms were not asked."""
-    remote_list, passages = named(arm, call)
+    """The answer that is one arm's list alone; our arms did not search."""
+    remote_list, passages = ranking_of(arm, call)
     ranking = remote_list.ranking
     first = replace(ranking, hits=ranking.hits[: query.params.k])
     entry = Entry(query.item, query.end, size=1)
@@ -303,8 +303,8 @@ def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResul
     return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 
-def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
-    """Parameters of our own part of a search, deep enough to add lists to."""
+def _our_params(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
+    """The parameters of our part of a search, deep enough to be fused with other lists."""
     depth = max(params.k, _SHALLOWEST)
     if not any(arm.takes_graph for arm in arms):
         return replace(params, k=depth)

@@ -135,7 +135,7 @@ class LocalArms:
         if question.filter is not None:
             arm.check_filter(question.filter)
         config, patience = arm.config, arm.config.open_seconds + 1
-        while arm.closed() and patience > 0:
+        while arm.refusal() and patience > 0:
             await asyncio.sleep(_LOOK)
             patience -= _LOOK
         call = await arm.search(

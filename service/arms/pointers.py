@@ -62,7 +62,7 @@ def names_in(template: object) -> set[str]:
     return set()
 
 
-def filled(template: object, values: Mapping[str, object]) -> object:
+def fill(template: object, values: Mapping[str, object]) -> object:
     """Fill a template: values replace strings such as "{question}".
 
     Only whole strings are replaced, and only once, so that text in a question is not taken for
@@ -71,10 +71,10 @@ def filled(template: object, values: Mapping[str, object]) -> object:
     if isinstance(template, str):
         return values.get(template, template)
     if isinstance(template, Mapping):
-        entries = ((key, filled(value, values)) for key, value in template.items())
+        entries = ((key, fill(value, values)) for key, value in template.items())
         return {key: value for key, value in entries if value is not MISSING}
     if isinstance(template, list):
-        items = (filled(value, values) for value in template)
+        items = (fill(value, values) for value in template)
         return [value for value in items if value is not MISSING]
     return template
 

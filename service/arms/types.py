@@ -39,8 +39,8 @@ class ArmConfig(BaseModel):
         weight: Weight of its list in fusion; our own lists have 1.
         depth: Hits to ask for, unless a request wants more.
         same_ids: Whether it has the ids of the collection, so that equal ids are one passage.
-        open_after: Failures in a row after which it is not asked for a while.
-        open_seconds: How long it is not asked; then a single call tries again.
+        open_after: Failures in a row after which it is not called for a while.
+        open_seconds: How long it is not called; then a single call tries again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -131,7 +131,7 @@ C = TypeVar("C", bound=ArmConfig)
 
 
 class Kind(ABC, Generic[C]):
-    """How arms of one kind are asked; a new kind is a subclass.
+    """How arms of one kind are called; a new kind is a subclass.
 
     Attributes:
         Config: Schema of its table in the arms file.
@@ -215,13 +215,13 @@ def flat(metadata: object) -> Metadata:
     for key, value in metadata.items():
         if isinstance(value, list):
             if all(_is_scalar(item) for item in value):
-                entries[_clean(str(key))] = [_cleaned(item) for item in value]
+                entries[_clean(str(key))] = [_clean_value(item) for item in value]
         elif _is_scalar(value):
-            entries[_clean(str(key))] = _cleaned(value)
+            entries[_clean(str(key))] = _clean_value(value)
     return entries
 
 
-def parsed(body: bytes) -> object:
+def parse_json(body: bytes) -> object:
     """Parse a body as JSON; `Garbled` if it is not JSON."""
     try:
         content: object = json.loads(body)
@@ -236,7 +236,7 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, str | int | bool)
 
 
-def _cleaned(value: object) -> object:
+def _clean_value(value: object) -> object:
     return _clean(value) if isinstance(value, str) else value
 
 

@@ -9,7 +9,7 @@ import httpx2
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wye.service.arms.pointers import at
-from wye.service.arms.types import ArmConfig, ArmError, Encode, Garbled, parsed
+from wye.service.arms.types import ArmConfig, ArmError, Encode, Garbled, parse_json
 from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
@@ -113,7 +113,7 @@ class WebClient:
         method: str = "POST",
         query: Mapping[str, Any] | None = None,
     ) -> object:
-        """Send a request and return the reply as parsed JSON.
+        """Send a request and return the reply as parse_json JSON.
 
         Raises:
             ArmError: It failed; the message does not repeat what the arm sent.
@@ -123,7 +123,7 @@ class WebClient:
                 method, self._url + path, json=body, params=query
             ) as reply:
                 _refuse(reply)
-                return parsed(await _whole(reply))
+                return parse_json(await _whole(reply))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
             raise ArmError(
                 "cannot be reached", outcome="unreachable", retry=True, charged=False

@@ -12,7 +12,7 @@ from wye.router.types import Decision, Reply, Route
 from wye.service.arms import gate
 from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget
-from wye.service.arms.gate import named
+from wye.service.arms.gate import ranking_of
 from wye.service.batching import Entry
 from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 
@@ -99,7 +99,7 @@ async def route(
         Route.AUTO, FIRST_PASSAGES, params.filter, collection=params.collection
     )
     call = await gate.ask(simple, simple_params, item, seconds, budget)
-    decision = await _decided(decide, params, item.text, call)
+    decision = await _decision(decide, params, item.text, call)
     return decision, RemoteOutcome({simple.name: call})
 
 
@@ -127,20 +127,20 @@ class _SimpleSearch:
 
     async def _find(self) -> SearchResult:
         params, arm, now = self.params, self.arm, monotonic()
-        # It replaces our text arms, so it is asked to the depth of hybrid search.
+        # It replaces our text arms, so it has the depth of hybrid search.
         hybrid = replace(params, route=Route.HYBRID)
         self.call = await gate.ask(arm, hybrid, self.item, self.seconds, self.budget)
-        remote_list, passages = named(arm, self.call)
+        remote_list, passages = ranking_of(arm, self.call)
         decision = None
         if params.route == Route.AUTO:
-            decision = await _decided(self.decide, params, self.item.text, self.call)
+            decision = await _decision(self.decide, params, self.item.text, self.call)
         entry, arms = Entry(self.item, now + self.seconds, size=1), {arm.name: remote_list.ranking}
         text = self.item.text
         reply = Reply(text, Route.HYBRID, remote_list.ranking, arms, {}, 0, decision=decision)
         return SearchResult(params, entry, reply, passages, "", {arm.name: self.call.seconds})
 
 
-async def _decided(decide: Decide, params: SearchParams, question: str, call: ArmCall) -> Decision:
+async def _decision(decide: Decide, params: SearchParams, question: str, call: ArmCall) -> Decision:
     if call.reason:
         return Decision(Route.HYBRID, None, None, None, NOTHING)
     texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]

@@ -42,14 +42,14 @@ def delete(
     deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
     names = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
     if missing := sorted({*removal.ids, *removal.documents} - names):
-        say(f"Not in the index: {_listed(missing)}.")
+        say(f"Not in the index: {_listing(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"
-    listing = f": {_listed(deleted)}" if deleted else ""
+    listing = f": {_listing(deleted)}" if deleted else ""
     output().print(f"{verb} {len(deleted):,} passage{'s' * (len(deleted) != 1)}{listing}.")
     if missing:
         raise typer.Exit(MISSING)
 
 
-def _listed(ids: list[str]) -> str:
+def _listing(ids: list[str]) -> str:
     suffix = f" and {len(ids) - SHOWN_IDS:,} more" if len(ids) > SHOWN_IDS else ""
     return ", ".join(ids[:SHOWN_IDS]) + suffix

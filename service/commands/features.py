@@ -188,13 +188,13 @@ def draw(tree: "Tree") -> Drawing:
 
 def _line(node: "Tree") -> Text:
     if node.is_preterminal:
-        return _tagged(node)
+        return _leaf_text(node)
     line = Text(node.label, style="bold cyan")
     if all(child.is_preterminal for child in node.children):
         for child in node.children:
-            line.append("  ").append_text(_tagged(child))
+            line.append("  ").append_text(_leaf_text(child))
     return line
 
 
-def _tagged(node: "Tree") -> Text:
+def _leaf_text(node: "Tree") -> Text:
     return Text(node.children[0].label).append(f" {node.label}", style="dim")

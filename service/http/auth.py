@@ -326,7 +326,7 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
     """The key that a request is sent with.
 
     A server without keys serves anybody on this machine. The request's host must then be this
-    machine, so that no web page can reach the server under a host name of its own.
+    machine, so that no web page can reach the server by DNS rebinding.
 
     Raises:
         Problem: 401 without a known key, 421 for a foreign host name.

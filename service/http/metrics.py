@@ -28,7 +28,7 @@ _UNFINISHED = tuple(state for state in State if not state.has_ended)
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 
-def _remembering(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
+def _with_cache(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
     """Wrap a metric's constructor to cache `labels`, which a question calls fifteen times."""
 
     def cached(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
@@ -43,9 +43,9 @@ class DocumentMetrics:
     """Metrics of documents: changes, their times, and what waits."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = _remembering(Counter, registry)
-        gauge = _remembering(Gauge, registry)
-        histogram = partial(_remembering(Histogram, registry), buckets=_CHANGE_SECONDS)
+        counter = _with_cache(Counter, registry)
+        gauge = _with_cache(Gauge, registry)
+        histogram = partial(_with_cache(Histogram, registry), buckets=_CHANGE_SECONDS)
         self.documents = counter(
             "wye_documents",
             "Documents that were accepted: stored at once (direct) or as a job.",
@@ -118,20 +118,20 @@ class ArmMetrics:
     """Metrics of remote arms: outcomes, times and costs of their calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = _remembering(Counter, registry)
+        counter = _with_cache(Counter, registry)
         self.calls = counter(
             "wye_arm_questions",
             "Questions whose route wanted a remote arm, by outcome: ok, timeout, unreachable, "
             "busy, refused, broken, garbled, failed, open (its circuit breaker) or budget.",
             ["arm", "outcome"],
         )
-        self.seconds = _remembering(Histogram, registry)(
+        self.seconds = _with_cache(Histogram, registry)(
             "wye_arm_seconds",
             "Time from calling a remote arm to its answer or failure, retries included.",
             ["arm"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
         )
-        self.state = _remembering(Gauge, registry)(
+        self.state = _with_cache(Gauge, registry)(
             "wye_arm_state",
             "Circuit breaker of a remote arm: 0 closed, 1 open, 2 half-open.",
             ["arm"],
@@ -152,8 +152,8 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         registry = self._registry
-        counter, gauge = _remembering(Counter, registry), _remembering(Gauge, registry)
-        histogram = _remembering(Histogram, registry)
+        counter, gauge = _with_cache(Counter, registry), _with_cache(Gauge, registry)
+        histogram = _with_cache(Histogram, registry)
         seconds = partial(histogram, buckets=_TIMES)
         self.requests = counter(
             "wye_http_requests", "Replies by address and status.", ["path", "status"]

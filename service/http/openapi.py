@@ -100,7 +100,7 @@ def _schema(
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
             }
         metrics = schema["paths"]["/metrics"]["get"]
-        metrics["description"] += _listed(app.state.service.metrics)
+        metrics["description"] += _metrics_table(app.state.service.metrics)
         app.openapi_schema = schema
     return app.openapi_schema
 
@@ -114,7 +114,7 @@ def _describe_fields(part: dict[str, Any]) -> None:
             part["properties"][name]["description"] = text.replace("None", "null")
 
 
-def _listed(metrics: Metrics) -> str:
+def _metrics_table(metrics: Metrics) -> str:
     """A Markdown table of all metrics."""
     rows = (f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in metrics.listed())
     return "\n\n" + "\n".join(["| metric | type | meaning |", "|---|---|---|", *rows])

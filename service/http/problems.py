@@ -90,7 +90,7 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
             slug: The kind of error in a word or two, part of its type.
             detail: What is wrong and what to do, in one or two sentences.
             retry_after: Seconds after which a retry makes sense.
-            errors: Each fault's place in the request (`at`) and what is wrong there (`says`).
+            errors: Each fault's path in the request (`at`) and what is wrong there (`says`).
         """
         super().__init__(detail)
         self.status = status

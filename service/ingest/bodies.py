@@ -416,12 +416,12 @@ def cut(
     try:
         for document in documents:
             if len(document.id) > LONGEST_ID:
-                raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
+                raise _bad_document(document, f"has an id of more than {LONGEST_ID} characters")
             if document.id in ids:
-                raise _refused(document, "occurs twice in the request; send it once")
+                raise _bad_document(document, "occurs twice in the request; send it once")
             ids.add(document.id)
             if len(document.text) > characters:
-                raise _refused(
+                raise _bad_document(
                     document,
                     f"has {len(document.text):,} characters, but the limit is {characters:,}; "
                     "split it",
@@ -431,5 +431,5 @@ def cut(
         raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
 
 
-def _refused(document: Passage, reason: str) -> Problem:
+def _bad_document(document: Passage, reason: str) -> Problem:
     return Problem(422, "bad-document", f"Document '{document.id:.80}' {reason}.")

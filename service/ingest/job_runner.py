@@ -112,7 +112,7 @@ class JobRunner:
 
     async def count(self) -> None:
         """Update the metrics of unfinished jobs, whichever process runs them."""
-        for writer in self._loaded():
+        for writer in self._ready_writers():
             with suppress(OSError):  # `faults` reports it; the other metrics are still updated
                 waiting = await asyncio.to_thread(writer.jobs.unfinished)
                 self._metrics.unfinished(writer.collection.name, waiting)
@@ -120,7 +120,7 @@ class JobRunner:
     async def faults(self) -> dict[str, str]:
         """Collection -> the fault of its jobs, for those with one."""
         faults = {}
-        for writer in self._loaded():
+        for writer in self._ready_writers():
             name = writer.collection.name
             stored = await asyncio.to_thread(self._stored_fault, writer.jobs)
             faults[name] = self._faults.get(name) or stored
@@ -146,7 +146,7 @@ class JobRunner:
         writers = [each for each in self._visible() if collection in (None, each.collection)]
         jobs: list[Job] = []
         for each in writers:
-            jobs += map(self._with_reason, reversed(await self._stored(each, each.jobs.jobs)))
+            jobs += map(self._with_reason, reversed(await self._access(each, each.jobs.jobs)))
         return jobs if len(writers) == 1 else sorted(jobs, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
@@ -164,7 +164,7 @@ class JobRunner:
         job, writer = await self._find(id_)
         if job.state.has_ended:
             return job
-        await self._stored(writer, partial(writer.jobs.cancel, job))
+        await self._access(writer, partial(writer.jobs.cancel, job))
         self._wake.set()
         job = await self.job(id_)
         if job.state.has_ended:
@@ -173,7 +173,7 @@ class JobRunner:
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
         for writer in self._visible():
-            job = await self._stored(writer, partial(writer.jobs.job, id_))
+            job = await self._access(writer, partial(writer.jobs.job, id_))
             if job is not None:
                 return self._with_reason(job), writer
         raise Problem(
@@ -183,7 +183,7 @@ class JobRunner:
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
-    async def _stored(self, writer: CollectionWriter, work: Callable[[], T]) -> T:
+    async def _access(self, writer: CollectionWriter, work: Callable[[], T]) -> T:
         """Read or change stored jobs; a `Problem` 503 if that fails."""
         try:
             return await writer.off_loop(work)
@@ -207,16 +207,16 @@ class JobRunner:
     def _visible(self) -> list[CollectionWriter]:
         """Writers of the collections whose jobs the asking key may see; none if it has a filter."""
         key = ASKING.get()
-        writers = [] if key.filter else self._loaded()
+        writers = [] if key.filter else self._ready_writers()
         return [writer for writer in writers if key.sees(writer.collection.name)]
 
-    def _loaded(self) -> list[CollectionWriter]:
+    def _ready_writers(self) -> list[CollectionWriter]:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]
 
     async def _work(self) -> None:
         sweep_times = dict.fromkeys(self._writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
-            for writer in self._loaded():
+            for writer in self._ready_writers():
                 name, fault = writer.collection.name, ""
                 try:
                     await self._run_jobs(writer)

@@ -366,10 +366,10 @@ class JobStore:
             if not self._path.exists():
                 self._create()
             try:
-                return _checked(self._path)
+                return _open_existing(self._path)
             except sqlite3.Error as error:
                 self._replace(error)
-            return _checked(self._path)
+            return _open_existing(self._path)
 
     def _create(self, damaged: sqlite3.Connection | None = None) -> None:
         """Make a database with what can be read of a damaged one, which is set aside."""
@@ -472,7 +472,7 @@ def _connection(path: Path, how: str = "mode=rwc") -> sqlite3.Connection:
     return database
 
 
-def _checked(path: Path) -> sqlite3.Connection:
+def _open_existing(path: Path) -> sqlite3.Connection:
     """Open an existing database for writing.
 
     Raises:

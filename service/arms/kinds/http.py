@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from wye.backends.errors import FilterError
-from wye.service.arms.pointers import MISSING, HitConfig, Pointer, filled, names_in, value_at
+from wye.service.arms.pointers import MISSING, HitConfig, Pointer, fill, names_in, value_at
 from wye.service.arms.types import Encode, Kind, RemoteHits
 from wye.service.arms.web import Embedder, VectorConfig, WebClient, WebConfig
 
@@ -19,7 +19,7 @@ class HttpConfig(WebConfig, HitConfig, VectorConfig):
         method: "POST" sends the template as JSON, "GET" as parameters.
         request: Template, with "{question}", "{vector}", "{k}" and "{filter}" as placeholders.
         tokens: Where the reply has the number of tokens used.
-        price_per_token: Price of a token, in place of the price of a call.
+        price_per_token: Price of a token, instead of the price of a call.
     """
 
     method: Literal["POST", "GET"] = "POST"
@@ -68,7 +68,7 @@ class HttpKind(Kind[HttpConfig]):
         self._vectors = Embedder(config)
 
     def translate(self, filter_: object) -> object:
-        """Pass a filter on, if the template has a place for it."""
+        """Pass a filter on, if the template has `{filter}`."""
         if FILTER not in self._names:
             raise FilterError('its request has no place for a filter ("{filter}")')
         return filter_
@@ -84,7 +84,7 @@ class HttpKind(Kind[HttpConfig]):
         values[FILTER] = MISSING if filter_ is None else filter_
         if VECTOR in self._names:
             values[VECTOR] = await self._vectors.vector(question)
-        request: Any = filled(config.request, values)
+        request: Any = fill(config.request, values)
         if config.method == "GET":
             reply = await self._web.ask(method="GET", query=request)
         else:

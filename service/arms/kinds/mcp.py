@@ -8,8 +8,8 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, model_validator
 
 from wye.service.arms.kinds.http import QUESTION, K
-from wye.service.arms.pointers import HitConfig, Pointer, filled, names_in
-from wye.service.arms.types import ArmError, Kind, RemoteHits, parsed
+from wye.service.arms.pointers import HitConfig, Pointer, fill, names_in
+from wye.service.arms.types import ArmError, Kind, RemoteHits, parse_json
 from wye.service.arms.web import WebConfig, headers_of
 
 
@@ -53,7 +53,7 @@ class McpKind(Kind[McpConfig]):
         """Find at most k hits, in the tool's order."""
         del filter_
         config = self.config
-        arguments: Any = filled(config.arguments, {QUESTION: question, K: k})
+        arguments: Any = fill(config.arguments, {QUESTION: question, K: k})
         try:
             transport = streamable_http_client(config.url, http_client=self._http)
             async with Client(transport) as client:
@@ -65,7 +65,7 @@ class McpKind(Kind[McpConfig]):
         content: object = result.structured_content
         if content is None:
             texts = [item.text for item in result.content if item.type == "text"]
-            content = parsed("".join(texts).encode("utf-8", "replace"))
+            content = parse_json("".join(texts).encode("utf-8", "replace"))
         return RemoteHits(config.read(content, k))
 
     async def close(self) -> None:

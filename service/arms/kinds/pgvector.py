@@ -83,7 +83,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """Find at most k rows, nearest first."""
         vector = await self._vectors.vector(question)
-        connection = await self._connected()
+        connection = await self._connect()
         try:
             async with asyncio.timeout(self.config.timeout_ms / 1000):
                 cursor = await connection.execute(*self._statement(vector, k, filter_))
@@ -108,7 +108,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         while self._idle:
             await self._idle.pop().close()
 
-    async def _connected(self) -> "AsyncConnection[Any]":
+    async def _connect(self) -> "AsyncConnection[Any]":
         while self._idle:
             connection = self._idle.pop()
             if not connection.closed:

@@ -35,7 +35,7 @@ class PythonKind(Kind[PythonConfig]):
 
     def __init__(self, config: PythonConfig) -> None:
         super().__init__(config)
-        searcher = _loaded(config.target)
+        searcher = _load(config.target)
         name = next((name for name in _METHODS if callable(getattr(searcher, name, None))), "")
         if not name:
             raise ServiceError(f"target: {config.target} has none of {', '.join(_METHODS)}")
@@ -71,7 +71,7 @@ class PythonKind(Kind[PythonConfig]):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _loaded(target: str) -> object:
+def _load(target: str) -> object:
     module, _, path = target.partition(":")
     try:
         value: Any = import_module(module)

@@ -70,7 +70,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
             table(URL, collection="nope"),
             "collection: there is no collection 'nope'; use one of docs",
         ),
-        (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm takes"),
+        (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm replaces"),
         (table(URL, key_env="NOT_SET"), r"\[arms.far\] key_env names the variable NOT_SET"),
         (table(URL, kind="mcp"), r"\[arms.far\] request: there is no such key"),
         (table(URL, kind="qdrant"), "kind: 'qdrant' was removed. Use kind = \"http\" with the rec"),

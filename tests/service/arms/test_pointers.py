@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.service.arms.pointers import MISSING, at, check_pointer, filled, names_in
+from wye.service.arms.pointers import MISSING, at, check_pointer, fill, names_in
 
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
 
@@ -39,6 +39,6 @@ def test_what_is_none_is_refused(pointer: str) -> None:
 def test_a_question_stays_what_it_is(question: str) -> None:
     template = {"q": "{question}", "deep": [{"n": "{k}", "w": "{filter}"}], "mode": "x{k}"}
     values = {"{question}": question, "{k}": 5, "{filter}": MISSING}
-    assert filled(template, values) == {"q": question, "deep": [{"n": 5}], "mode": "x{k}"}
+    assert fill(template, values) == {"q": question, "deep": [{"n": 5}], "mode": "x{k}"}
     assert names_in(template) == {"{question}", "{k}", "{filter}", "x{k}"}
-    assert filled(["{filter}", 3], values) == [3]
+    assert fill(["{filter}", 3], values) == [3]
