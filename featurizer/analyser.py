@@ -420,26 +420,26 @@ class Analyser:
             before the encoder's limit, or a single one that is longer than the limit itself. The
             first window starts with the text, even where no sentence belongs to it.
         """
-        start, left = 0, list(spans)
+        start, rest = 0, list(spans)
         while True:
             reach = start + self._reach(head, text[start : start + self._page])
-            inside = [span for span in left if span[1] <= reach]
-            if not inside and left and left[0][0] == start:
-                inside = left[:1]
+            inside = [span for span in rest if span[1] <= reach]
+            if not inside and rest and rest[0][0] == start:
+                inside = rest[:1]
             yield start, inside
-            left = left[len(inside) :]
-            if not left:
+            rest = rest[len(inside) :]
+            if not rest:
                 return
-            start = left[0][0]
+            start = rest[0][0]
 
     def _reach(self, head: str, text: str) -> int:
         limit = self.encoder.max_tokens - 2
-        seen = (head + text)[: self._page]
+        page = (head + text)[: self._page]
         # A token has at least one character of plain text: short ones fit.
-        if len(seen) <= limit and seen.isascii():
+        if len(page) <= limit and page.isascii():
             return len(text)
-        ends = self.encoder.token_ends(seen)
-        return max(1, (ends[limit - 1] if len(ends) > limit else len(seen)) - len(head))
+        ends = self.encoder.token_ends(page)
+        return max(1, (ends[limit - 1] if len(ends) > limit else len(page)) - len(head))
 
     @property
     def _page(self) -> int:

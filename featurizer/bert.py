@@ -252,11 +252,11 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, in
     }
     if options.get("do_lower_case"):
         raise UnsupportedModelError("it lowercases texts before tokenising them")
-    wanted = options.get("max_seq_length")
-    if wanted is None and (home / "tokenizer_config.json").is_file():
-        wanted = _read(home / "tokenizer_config.json").get("model_max_length")
+    length = options.get("max_seq_length")
+    if length is None and (home / "tokenizer_config.json").is_file():
+        length = _read(home / "tokenizer_config.json").get("model_max_length")
     limit = config["max_position_embeddings"]
-    return tokenizer, int(limit if wanted is None else min(wanted, limit))
+    return tokenizer, int(limit if length is None else min(length, limit))
 
 
 def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
@@ -365,10 +365,10 @@ def states_graph(
         layer = f"encoder.layer.{number}"
         names = [f"{layer}.attention.self.{kind}" for kind in ("query", "key", "value")]
         heads_of = [by_head(dense(x, kind)) for kind in names]
-        seen = ops.scaled_dot_product_attention(*heads_of, mask)
-        seen = ops.reshape(ops.transpose(seen, shape(0, 2, 1, 3)), shape(0, 0, width), True)
-        seen = dense(seen, f"{layer}.attention.output.dense")
-        x = norm(ops.add(seen, x), f"{layer}.attention.output.LayerNorm")
+        attended = ops.scaled_dot_product_attention(*heads_of, mask)
+        attended = ops.reshape(ops.transpose(attended, shape(0, 2, 1, 3)), shape(0, 0, width), True)
+        attended = dense(attended, f"{layer}.attention.output.dense")
+        x = norm(ops.add(attended, x), f"{layer}.attention.output.LayerNorm")
         inner = ops.gelu(dense(x, f"{layer}.intermediate.dense"), "erf")
         x = norm(ops.add(dense(inner, f"{layer}.output.dense"), x), f"{layer}.output.LayerNorm")
     return x, [rows, mask]

@@ -185,9 +185,10 @@ class Encoder:
         start = 0
         while start < len(texts):
             yield
-            room, end = tokens, start
+            budget, end = tokens, start
             # A token has at least one character.
-            while end < len(texts) and (room := room - min(len(texts[end]), self.max_tokens)) >= 0:
+            while end < len(texts) and (size := min(len(texts[end]), self.max_tokens)) <= budget:
+                budget -= size
                 end += 1
             end = max(end, start + 1)
             vectors[start:end], span_vectors = self.encode_spans(texts[start:end], spans[start:end])

@@ -47,16 +47,16 @@ def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NA
     Returns:
         (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, or NaN if not in names.
     """
-    wanted = frozenset(names)
-    rows = [feature_row(syntax, wanted) for syntax in questions]
+    name_set = frozenset(names)
+    rows = [feature_row(syntax, name_set) for syntax in questions]
     return np.array(rows, np.float64).reshape(len(questions), len(FEATURES))
 
 
-def feature_row(syntax: Syntax, wanted: Container[str] = frozenset(FEATURE_NAMES)) -> list[float]:
-    """One question's features, in the order of `FEATURE_NAMES`; NaN for those not wanted."""
+def feature_row(syntax: Syntax, names: Container[str] = frozenset(FEATURE_NAMES)) -> list[float]:
+    """One question's features, in the order of `FEATURE_NAMES`; NaN for those not in names."""
     view = View(syntax)
     return [
-        float(feature.value(view)) if feature.name in wanted else math.nan for feature in FEATURES
+        float(feature.value(view)) if feature.name in names else math.nan for feature in FEATURES
     ]
 
 

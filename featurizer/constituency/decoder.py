@@ -48,13 +48,13 @@ class Decoder:
         self._reader = Reader(checkpoint.forward, checkpoint.backward, checkpoint.boundaries)
         # The LSTMs over the transitions taken and over the stack. They advance together: state and
         # gates of the first come before those of the second.
-        self._taken = taken = Gates(checkpoint.transition_lstm)
+        self._transitions = transitions = Gates(checkpoint.transition_lstm)
         self._stack = stack = Gates(checkpoint.constituent_lstm)
         gates = _beside(
-            checkpoint.transition_start[None] @ taken.inputs + taken.bias,
+            checkpoint.transition_start[None] @ transitions.inputs + transitions.bias,
             checkpoint.constituent_start[None] @ stack.inputs + stack.bias,
         )
-        self._units = LstmUnits(taken.size + stack.size)
+        self._units = LstmUnits(transitions.size + stack.size)
         self._start = self._units.start(gates)
         # The vector that each transition pushes, if it is constant, and its contribution to the
         # gates.
@@ -65,7 +65,7 @@ class Decoder:
             if transition.kind == "open":
                 self._marks[move] = checkpoint.opens[checkpoint.open_rows[transition.labels]]
         self._move_gates = _beside(
-            checkpoint.transition_vectors @ taken.inputs + taken.bias,
+            checkpoint.transition_vectors @ transitions.inputs + transitions.bias,
             self._marks @ stack.inputs + stack.bias,
         )
         weights, self._first_bias = checkpoint.output[0]
@@ -100,23 +100,23 @@ class Decoder:
 
         `_derive` does the same for several sentences, and explains the operations.
         """
-        model, nonlinear, split = self.model, self._nonlinear, self._taken.size
+        model, nonlinear, split = self.model, self._nonlinear, self._transitions.size
         vectors, gates, shares = self._read([words])
         moves, first = model.transitions, len(model.transitions)
         state = ParserState(words, model.roots, model.unary_limit)
         one = Derivation(state, first, (len(words) + 2) * self.steps_a_word, self._shift)
         first_gates, stack_gates = gates[:, : 4 * split], gates[:, 4 * split :]
         now, hidden = np.empty(gates.shape[1], np.float32), self._start[0][0].copy()
-        taken, stack = now[: 4 * split], now[4 * split :]
+        transitions, stack = now[: 4 * split], now[4 * split :]
         enter, forget, leave, new = (now[gate::4] for gate in range(4))
         first_hidden, stack_hidden = hidden[:split], hidden[split:]
         cell = self._start[1][0]
-        first_weights, stack_weights = self._taken.recurrent, self._stack.recurrent
+        first_weights, stack_weights = self._transitions.recurrent, self._stack.recurrent
         scale, shift, state_weights = self._units.scale, self._units.shift, self._state_weights
         (compose, compose_bias), later = model.compose, model.output[1:]
         while one.goes_on(moves, model.roots):
             row = one.word if one.move == self._shift else one.move
-            np.add(first_gates[row], first_hidden.dot(first_weights), out=taken)
+            np.add(first_gates[row], first_hidden.dot(first_weights), out=transitions)
             if one.move == self._close:
                 children, below, product = one.close()
                 vector = nonlinear(children.dot(compose) + compose_bias)
@@ -202,9 +202,9 @@ class Decoder:
         Adds the recurrent contributions to the (b, 4 h) gates, and resets the (b, h) cells of the
         closing derivations to the state below their phrase.
         """
-        split, moves = self._taken.size, self.model.transitions
-        taken, stack, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
-        taken += np.dot(hidden[:, :split], self._taken.recurrent)
+        split, moves = self._transitions.size, self.model.transitions
+        transitions, stack, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
+        transitions += np.dot(hidden[:, :split], self._transitions.recurrent)
         end = len(pushed)
         if pushed:
             products = np.dot(hidden[:end, split:], self._stack.recurrent)
@@ -246,7 +246,7 @@ class Decoder:
         weights, bias = self.model.to_constituent
         words = self._nonlinear(read @ weights + bias)
         gates = self._move_gates[[*range(len(self._marks)), *[self._shift] * len(words)]]
-        gates[len(self._marks) :, 4 * self._taken.size :] += words @ self._stack.inputs
+        gates[len(self._marks) :, 4 * self._transitions.size :] += words @ self._stack.inputs
         shares = self._nonlinear(words) @ self._word_weights + self._first_bias
         return np.concatenate([self._marks, words]), gates, shares
 

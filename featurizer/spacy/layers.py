@@ -202,12 +202,12 @@ class LinearLayer:
 def chunks(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
     """Documents in order, in lists of at most `tokens` tokens, or of one document."""
     chunk: list[Doc] = []
-    room = tokens
+    budget = tokens
     for doc in docs:
-        room -= len(doc)
-        if chunk and room < 0:
+        budget -= len(doc)
+        if chunk and budget < 0:
             yield chunk
-            chunk, room = [], tokens - len(doc)
+            chunk, budget = [], tokens - len(doc)
         chunk.append(doc)
     if chunk:
         yield chunk
