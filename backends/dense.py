@@ -369,13 +369,13 @@ def _nearest_of_both(
     fetched = k
     while True:
         scores, rows = base(query, fetched)
-        is_left = ~np.isin(rows, layers.gone)
-        if is_left.sum() >= k or len(rows) == layers.base:
+        is_present = ~np.isin(rows, layers.gone)
+        if is_present.sum() >= k or len(rows) == layers.base:
             break
         fetched *= 2
     added_scores, added_rows = added(query, k)
-    scores = np.concatenate([scores[is_left], added_scores])
-    rows = np.concatenate([layers.numbers(rows[is_left]), layers.added[added_rows]])
+    scores = np.concatenate([scores[is_present], added_scores])
+    rows = np.concatenate([layers.numbers(rows[is_present]), layers.added[added_rows]])
     if len(scores) > k:
         as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         scores, rows = scores[as_good], rows[as_good]

@@ -79,18 +79,18 @@ def chunk_text(text: str, words: int) -> list[str]:
     if count_words(text) <= words:
         return [text]
     chunks: list[str] = []
-    room = 0
+    budget = 0
     for paragraph in _PARAGRAPH_END.split(text):
         joint = "\n\n"
         sentences = chain.from_iterable(map(split_sentences, _windows(paragraph)))
         for piece in (piece for sentence in sentences for piece in _cut(sentence, words)):
             weight = count_words(piece)
-            if weight <= room:
+            if weight <= budget:
                 chunks[-1] += joint + piece
-                room -= weight
+                budget -= weight
             else:
                 chunks.append(piece)
-                room = words - weight
+                budget = words - weight
             joint = " "
     return chunks
 
@@ -202,16 +202,16 @@ def _windows(paragraph: str) -> Iterator[str]:
 def _cut(sentence: str, words: int) -> list[str]:
     """A sentence in pieces of at most `words` words; normally just one."""
     pieces: list[list[str]] = [[]]
-    room = words
+    budget = words
     longest = words * _LETTERS_PER_WORD
     for word in sentence.split():
         for start in range(0, len(word), longest):
             bit = word[start : start + longest]
-            if _weight(bit) > room:
+            if _weight(bit) > budget:
                 pieces.append([])
-                room = words
+                budget = words
             pieces[-1].append(bit)
-            room -= _weight(bit)
+            budget -= _weight(bit)
     return [" ".join(piece) for piece in pieces if piece]
 
 
@@ -266,12 +266,12 @@ def checked_passage(passage: Passage) -> Passage:
     Raises:
         SourceError: It cannot be stored; says which field and why.
     """
-    made = parse_record({"id": passage.id, "text": passage.text, "metadata": passage.metadata})
+    fields = parse_record({"id": passage.id, "text": passage.text, "metadata": passage.metadata})
     title = _title({"title": passage.title})  # with headings it may be longer than a document's
     document = _id({"id": passage.document})
-    text, metadata = made.text, made.metadata
+    text, metadata = fields.text, fields.metadata
     return replace(
-        passage, id=made.id, title=title, text=text, metadata=metadata, document=document
+        passage, id=fields.id, title=title, text=text, metadata=metadata, document=document
     )
 
 

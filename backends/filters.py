@@ -279,8 +279,8 @@ class LayeredColumns(Columns):
         return self._base.keys_without(self._layers.gone) | self._added.keys()
 
     def _kinds_of(self, key: str) -> set[int]:
-        left = self._base.column(key).kinds(self._layers.gone)
-        return left | self._added.column(key).kinds()
+        base_kinds = self._base.column(key).kinds(self._layers.gone)
+        return base_kinds | self._added.column(key).kinds()
 
 
 class Column:

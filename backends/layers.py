@@ -25,7 +25,7 @@ _NEAR = np.int64(-(2**62))
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
-_Found = TypeVar("_Found", bound=np.generic)
+_Result = TypeVar("_Result", bound=np.generic)
 
 
 class Layers:
@@ -56,10 +56,10 @@ class Layers:
         rows, follower = (each.astype(base.dtype) for each in (self.gone, self._follower))
         first, last = (np.searchsorted(base, rows, side) for side in ("left", "right"))
         gone = [np.arange(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
-        lost = np.concatenate([np.empty(0, np.int64), *gone])
+        gone_elements = np.concatenate([np.empty(0, np.int64), *gone])
         before = np.searchsorted(base, follower)
-        left = before - np.searchsorted(lost, before)
-        return Layers(len(base), lost, left[added] + np.arange(len(added)))
+        positions = before - np.searchsorted(gone_elements, before)
+        return Layers(len(base), gone_elements, positions[added] + np.arange(len(added)))
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -81,8 +81,8 @@ class Layers:
         return self._to_rows(numbers)[0]
 
     def _row(self, numbers: Int64) -> Int64:
-        left = numbers - self.added.searchsorted(numbers)
-        return left + self._gone.searchsorted(left, "right")
+        positions = numbers - self.added.searchsorted(numbers)
+        return positions + self._gone.searchsorted(positions, "right")
 
     @cached_property
     def _to_rows(self) -> "_Shifts":
@@ -97,7 +97,7 @@ class Layers:
             return -1
         return row - at + bisect_right(added, row - at)
 
-    def place(self, number: int) -> tuple[bool, int]:
+    def locate(self, number: int) -> tuple[bool, int]:
         """By number: whether a row is an added one, and its row in its own layer."""
         _, added, gone, _ = self._lists
         at = bisect_left(added, number)
@@ -108,7 +108,7 @@ class Layers:
     def lay(self, base: NDArray[_Value], added: NDArray[_Value], axis: int = 0) -> NDArray[_Value]:
         """Values of the rows of both layers as one array, in order."""
         if len(self._pieces) > _MOST_PIECES:
-            return np.concatenate([base, added], axis).take(self.places, axis)
+            return np.concatenate([base, added], axis).take(self.positions, axis)
         both = np.moveaxis(base, axis, 0), np.moveaxis(added, axis, 0)
         parts = [both[layer][start:stop] for layer, start, stop in self._pieces]
         rows = np.concatenate(parts) if parts else both[0][:0]
@@ -133,7 +133,7 @@ class Layers:
         return numbers[:end]
 
     @cached_property
-    def places(self) -> Int64:
+    def positions(self) -> Int64:
         """(n,) position of each row in the concatenation of the whole base and the added rows."""
         rows = np.arange(self.base + len(self.added), dtype=np.int64)
         first = 0, self.base
@@ -145,8 +145,8 @@ class Layers:
         return self._to_numbers(rows)[0].astype(np.int32)
 
     def _number(self, rows: Int64) -> Int64:
-        left = rows - self.gone.searchsorted(rows)
-        return left + self._added.searchsorted(left, "right")
+        positions = rows - self.gone.searchsorted(rows)
+        return positions + self._added.searchsorted(positions, "right")
 
     @cached_property
     def _to_numbers(self) -> "_Shifts":
@@ -158,17 +158,17 @@ class Layers:
         pieces: list[tuple[int, int, int]] = []
         row = 0
         cuts = [(row, -1) for row in self.gone.tolist()]
-        cuts += [(row, place) for place, row in enumerate(self._follower.tolist())]
-        for cut, place in [*sorted(cuts), (self.base, -1)]:
+        cuts += [(row, added_row) for added_row, row in enumerate(self._follower.tolist())]
+        for cut, added_row in [*sorted(cuts), (self.base, -1)]:
             if row < cut:
                 pieces.append((0, row, cut))
             row = cut
-            if place < 0:
+            if added_row < 0:
                 row += 1
-            elif pieces and pieces[-1][0] and pieces[-1][2] == place:
-                pieces[-1] = 1, pieces[-1][1], place + 1
+            elif pieces and pieces[-1][0] and pieces[-1][2] == added_row:
+                pieces[-1] = 1, pieces[-1][1], added_row + 1
             else:
-                pieces.append((1, place, place + 1))
+                pieces.append((1, added_row, added_row + 1))
         return pieces
 
     @property
@@ -196,7 +196,7 @@ class _Shifts:
         self._amounts[cuts >> _BITS] = _NEAR
 
     def __call__(self, positions: Int32 | Int64) -> tuple[Int64, tuple[Int64, ...]]:
-        """The other positions, and the places of those in a block that has a cut."""
+        """The other positions, and the indices of those in a block that has a cut."""
         shifted = self._amounts.take(positions >> _BITS)
         shifted += positions
         near = np.nonzero(shifted < 0)
@@ -222,11 +222,11 @@ class LayeredRows(Generic[_Value]):
     def __getitem__(self, rows: slice | Int32 | Int64) -> NDArray[_Value]:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        return self.by_layer(rows, lambda layer, own: layer[own])
+        return self.by_layer(rows, lambda layer, layer_rows: layer[layer_rows])
 
     def by_layer(
-        self, rows: Int32 | Int64, function: Callable[[NDArray[_Value], Int64], NDArray[_Found]]
-    ) -> NDArray[_Found]:
+        self, rows: Int32 | Int64, function: Callable[[NDArray[_Value], Int64], NDArray[_Result]]
+    ) -> NDArray[_Result]:
         """(m, ...) result of a function for each of some rows; it takes a layer and rows of it."""
         is_added, layer_rows = self.layers.split(rows)
         if is_added.all():
@@ -261,7 +261,7 @@ class LayeredStrings(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self)))]
-        is_added, row = self._layers.place(range(len(self))[index])
+        is_added, row = self._layers.locate(range(len(self))[index])
         return self._both[is_added][row]
 
     def __iter__(self) -> Iterator[str]:

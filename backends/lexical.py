@@ -348,8 +348,8 @@ class LayeredLexicalRetriever(LexicalRetriever):
         owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
         pairs = self._terms.astype(np.int64) << 32 | owners
         self._pairs, self._often = np.unique(pairs, return_counts=True)
-        lost = [np.unique(base.terms_of(row)) for row in layers.gone.tolist()]
-        self._lost = np.sort(np.concatenate([np.empty(0, np.int32), *lost]))
+        gone_terms = [np.unique(base.terms_of(row)) for row in layers.gone.tolist()]
+        self._gone_terms = np.sort(np.concatenate([np.empty(0, np.int32), *gone_terms]))
         k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
         self._norms = [
             k1 * ((1 - b) + b * lengths.astype(np.float64) / mean)
@@ -388,12 +388,12 @@ class LayeredLexicalRetriever(LexicalRetriever):
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
-        is_added, layer_row = self._layers.place(row)
+        is_added, layer_row = self._layers.locate(row)
         return super().terms_of(layer_row) if is_added else self._base.terms_of(layer_row)
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        first, last = np.searchsorted(self._lost, [number, number + 1])
+        first, last = np.searchsorted(self._gone_terms, [number, number + 1])
         base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
         return int(base - (last - first) + added)
 

@@ -308,10 +308,10 @@ def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mas
         exists = (values >= 0) & (values < len(ascending))
         return np.where(exists, values, 0).astype(np.int64), exists
     # With another type, NumPy would copy the whole list.
-    wanted = values.astype(ascending.dtype, copy=False)
-    position = np.searchsorted(ascending, wanted)
+    keys = values.astype(ascending.dtype, copy=False)
+    position = np.searchsorted(ascending, keys)
     position[position == len(ascending)] = 0
-    return position, ascending[position] == wanted
+    return position, ascending[position] == keys
 
 
 def without(values: Int64, others: Int64) -> Int64:
@@ -319,7 +319,7 @@ def without(values: Int64, others: Int64) -> Int64:
     return values[~located(values, others)[1]]
 
 
-def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
+def batches(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
     """Split questions into batches of at most `CELLS` cells, for an index of that many passages."""
     together = max(1, CELLS // max(passages, 1))
     for start in range(0, len(questions), together):

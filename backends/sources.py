@@ -259,8 +259,8 @@ class DocumentSource:
         """Estimated number of passages, which gets better the more has been read."""
         if not self._done:
             return self._estimated
-        left = self._estimated - self._done
-        return self._count + round(left * self._count / self._done)
+        passages_to_read = self._estimated - self._done
+        return self._count + round(passages_to_read * self._count / self._done)
 
     def passages(
         self,

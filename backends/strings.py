@@ -37,9 +37,9 @@ class Words:
         """Number some distinct words by their position."""
         self._cached: dict[str, int] = {}
         self._stored = words if isinstance(words, StringTable) else None
-        self._made: dict[str, int] | None = None
+        self._dictionary: dict[str, int] | None = None
         if self._stored is None:
-            self._made = {word: number for number, word in enumerate(words)}
+            self._dictionary = {word: number for number, word in enumerate(words)}
 
     def __len__(self) -> int:
         """Number of words."""
@@ -51,10 +51,10 @@ class Words:
     @property
     def _numbers(self) -> dict[str, int]:
         """All words as a dictionary, built when the first word is added or listed."""
-        if self._made is None:
-            self._made = {word: number for number, word in enumerate(self._stored or ())}
+        if self._dictionary is None:
+            self._dictionary = {word: number for number, word in enumerate(self._stored or ())}
             self._stored = None
-        return self._made
+        return self._dictionary
 
     @property
     def table(self) -> "StringTable":
@@ -142,8 +142,8 @@ class Strings(Sequence[str]):
 
     def __init__(self, strings: Iterable[str] | pa.Array) -> None:
         if not isinstance(strings, pa.Array):
-            left, pieces = iter(strings), [pa.array([], pa.string())]
-            while piece := [*islice(left, _PIECE)]:
+            rest, pieces = iter(strings), [pa.array([], pa.string())]
+            while piece := [*islice(rest, _PIECE)]:
                 pieces.append(pa.array(piece, pa.string()))
             strings = pa.concat_arrays(pieces)
         self.array = strings
@@ -169,19 +169,19 @@ class Strings(Sequence[str]):
 
     def find(self, string: str) -> int:
         """Position of a string; -1 if it is missing. The strings must be ascending."""
-        position = self.place(string)
+        position = self.insertion_point(string)
         return position if position < len(self) and self[position] == string else -1
 
-    def place(self, string: str) -> int:
+    def insertion_point(self, string: str) -> int:
         """How many of the strings, which must be ascending, are less than the given one.
 
         UTF-8 bytes compare in code point order.
         """
-        (starts, text), wanted = self._views, string.encode(errors="surrogatepass")
+        (starts, text), key = self._views, string.encode(errors="surrogatepass")
         first, last = 0, len(self)
         while first < last:
             middle = (first + last) // 2
-            if bytes(text[starts[middle] : starts[middle + 1]]) < wanted:
+            if bytes(text[starts[middle] : starts[middle + 1]]) < key:
                 first = middle + 1
             else:
                 last = middle
@@ -196,7 +196,7 @@ class Strings(Sequence[str]):
         return offsets[self.array.offset :].data, memoryview(text or b"")
 
 
-def places(strings: Strings, among: Strings) -> Int64:
+def find_all(strings: Strings, among: Strings) -> Int64:
     """(n,) position of each string in a list of distinct strings; -1 if it is missing."""
     strings, among = _alike(strings, among)
     indices = pc.fill_null(pc.index_in(strings.array, value_set=among.array), -1)
@@ -271,9 +271,9 @@ class StringTable(Sequence[str]):
     def find(self, string: str) -> int:
         """Position of a string; -1 if it is missing."""
         hashes, order = self._views
-        wanted = _hash(string)
-        at = bisect_left(hashes, wanted)
-        while at < len(hashes) and hashes[at] == wanted:
+        digest = _hash(string)
+        at = bisect_left(hashes, digest)
+        while at < len(hashes) and hashes[at] == digest:
             if self.strings[order[at]] == string:
                 return int(order[at])
             at += 1

@@ -196,14 +196,14 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
         stopwords: Words to leave out, compared before stemming.
     """
     words = words_before_stemming(text)
-    words_left = [word for word in words if word not in stopwords] if stopwords else words
-    return [singular(word) for word in words_left] if stemmer == "s" else words_left
+    content_words = [word for word in words if word not in stopwords] if stopwords else words
+    return [singular(word) for word in content_words] if stemmer == "s" else content_words
 
 
 def forms(term: str) -> frozenset[str]:
     """The words that the S stemmer reduces to a term."""
-    tried = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
-    return frozenset(word for word in tried if singular(word) == term)
+    candidates = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
+    return frozenset(word for word in candidates if singular(word) == term)
 
 
 def occurrences(text: str, word_sets: Sequence[frozenset[str]]) -> list[bool]:

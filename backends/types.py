@@ -185,11 +185,11 @@ class RowHits(Sequence[RankedHit]):
         scores: (m,) score of each hit.
     """
 
-    __slots__ = ("_made", "ids", "rows", "scores")
+    __slots__ = ("_cached", "ids", "rows", "scores")
 
     def __init__(self, ids: Sequence[str], rows: Int64, scores: NDArray[np.floating]) -> None:
         self.ids, self.rows, self.scores = ids, rows, scores
-        self._made: tuple[RankedHit, ...] | None = None
+        self._cached: tuple[RankedHit, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -204,8 +204,8 @@ class RowHits(Sequence[RankedHit]):
         if isinstance(index, slice):
             is_head = not index.start and index.step is None
             return self._head(index) if is_head else self._hits()[index]
-        if self._made is not None:
-            return self._made[index]
+        if self._cached is not None:
+            return self._cached[index]
         return self.make(np.array([range(len(self))[index]]))[0]
 
     def __iter__(self) -> Iterator[RankedHit]:
@@ -223,9 +223,9 @@ class RowHits(Sequence[RankedHit]):
         return repr(self._hits())
 
     def _hits(self) -> tuple[RankedHit, ...]:
-        if self._made is None:
-            self._made = self.make(np.arange(len(self)))
-        return self._made
+        if self._cached is None:
+            self._cached = self.make(np.arange(len(self)))
+        return self._cached
 
     def _head(self, first: slice) -> "RowHits":
         """The first hits."""

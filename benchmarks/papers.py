@@ -31,7 +31,7 @@ from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.router.batch import Batch
 from wye.router.evidence import log_share
-from wye.router.fusion import added_up
+from wye.router.fusion import rank_sums
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
@@ -464,7 +464,7 @@ def with_list(base: Ranking, extra: Ranking, weight: float) -> Ranking:
     if weight and len(mass) and not extra.degraded:
         share = log_share(mass, mass.max())
         parts.append((extra, weight * (share - share.min())))
-    return added_up(parts, DEPTH)
+    return rank_sums(parts, DEPTH)
 
 
 def print_coupled(sets: Sequence[Asked], seed: int) -> None:
@@ -584,7 +584,7 @@ def routers(asked: Asked) -> dict[str, Router]:
         baseline, (texts, labels) = BASELINES[name], known[0]
 
         def inputs(of: Sequence[str]) -> Inputs:
-            vectors = baseline.seen == "vectors"
+            vectors = baseline.kind == "vectors"
             return session.analyser.encode_questions(of) if vectors else np.array(of, object)
 
         scores = baseline.fit(inputs(texts), labels)

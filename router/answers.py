@@ -149,18 +149,18 @@ class _SentenceSpan:
     end: int
 
 
-def pack(question: str, texts: Sequence[str], room: int) -> list[str]:
+def pack(question: str, texts: Sequence[str], budget: int) -> list[str]:
     """Shorten the texts of passages to the sentences that fit.
 
     Args:
         texts: Texts of passages, best first.
-        room: Most characters of all chosen sentences together; what is between them does not count.
+        budget: Most characters of the chosen sentences together, without what is between them.
 
     Returns:
         A text for each passage, "" if nothing of it is chosen, with "…" for sentences that are left
         out. If everything fits, the texts unchanged.
     """
-    if sum(map(len, texts)) <= room:
+    if sum(map(len, texts)) <= budget:
         return list(texts)
     sentences = [sentence for number, text in enumerate(texts) for sentence in _split(number, text)]
     shared = _shared(question, [texts[s.passage][s.start : s.end] for s in sentences])
@@ -173,8 +173,8 @@ def pack(question: str, texts: Sequence[str], room: int) -> list[str]:
     chosen: list[set[int]] = [set() for _ in texts]
     for n in sorted(range(len(sentences)), key=lambda n: (cost[n], n)):
         sentence = sentences[n]
-        if sentence.end - sentence.start <= room:
-            room -= sentence.end - sentence.start
+        if sentence.end - sentence.start <= budget:
+            budget -= sentence.end - sentence.start
             chosen[sentence.passage].add(sentence.index)
     return [
         _joined(text, [s for s in sentences if s.passage == number], chosen[number])

@@ -214,13 +214,13 @@ class Batch:
     def syntax(self, positions: Sequence[int], *, trees: bool) -> None:
         """Have the syntax of some questions, which are parsed if needed."""
         self.parse(positions, tokens=True)
-        known = self._syntax
-        missing = [p for p in positions if p not in known or (trees and not known[p].trees)]
+        cached = self._syntax
+        missing = [p for p in positions if p not in cached or (trees and not cached[p].trees)]
         if missing:
             with self.stage("trees" if trees else "features", missing):
                 parses = [self._parses[position] for position in missing]
                 new = self.analyser().syntax_of(parses, trees=trees)
-            known.update(zip(missing, new, strict=True))
+            cached.update(zip(missing, new, strict=True))
 
     def trees(self, position: int) -> tuple[Tree, ...]:
         """The trees of a question's sentences; empty if they were not built."""
@@ -333,14 +333,14 @@ class Batch:
 
     def search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
         """An arm's rankings for some questions, cut to `depth`; earlier ones are used again."""
-        known = self._rankings.setdefault(arm, {})
-        missing = [position for position in positions if known.get(position, (0,))[0] < depth]
+        cached = self._rankings.setdefault(arm, {})
+        missing = [position for position in positions if cached.get(position, (0,))[0] < depth]
         if missing:
             self.prepare(missing, (arm,))
             with self.stage(arm, missing):
                 rankings = self._search(arm, missing, depth)
-            known.update((p, (depth, new)) for p, new in zip(missing, rankings, strict=True))
-        return [_cut(known[position][1], depth) for position in positions]
+            cached.update((p, (depth, new)) for p, new in zip(missing, rankings, strict=True))
+        return [_cut(cached[position][1], depth) for position in positions]
 
     def results(
         self, arms: Sequence[Route], positions: Sequence[int], depth: int, *, seeds: bool = False
@@ -363,14 +363,14 @@ class Batch:
 
     def hybrid(self, positions: Sequence[int], k: int) -> list[Ranking]:
         """The fused rankings of the text arms for some questions."""
-        known = self._hybrid
-        missing = [position for position in positions if known.get(position, (0,))[0] < k]
+        cached = self._hybrid
+        missing = [position for position in positions if cached.get(position, (0,))[0] < k]
         if missing:
             results = self.results(_TEXT, missing, max(k, self.fusion.depth))
             with self.stage("fusing", missing):
                 rankings = fuse_text(results, self.fusion, k)
-            known.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
-        return [_cut(known[position][1], k) for position in positions]
+            cached.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
+        return [_cut(cached[position][1], k) for position in positions]
 
     def arms_of(self, position: int) -> dict[str, Ranking]:
         """Each arm's ranking for one question, by name, to the depth that it was searched to."""

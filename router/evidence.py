@@ -297,11 +297,11 @@ def _ranking(evidence: ArmResults, arm: Route) -> Ranking:
 def _of_seeds(evidence: ArmResults) -> Sequence[float]:
     seeds = evidence.seeds
     names = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
-    known = names & {seed.mention.casefold() for seed in seeds}
+    seed_names = names & {seed.mention.casefold() for seed in seeds}
     lower_case = sum(seed.mention == seed.mention.lower() for seed in seeds)
     return (
         math.log1p(len(seeds)),
-        len(known) / len(names) if names else 0.0,
+        len(seed_names) / len(names) if names else 0.0,
         _seed_coverage(evidence.query, seeds),
         max((seed.value for seed in seeds), default=0.0),
         sum(seed.value for seed in seeds),

@@ -57,7 +57,7 @@ def fuse(
     weighted = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    return added_up(
+    return rank_sums(
         [(list_, w / (rrf_k + np.arange(1.0, len(list_.hits) + 1))) for list_, w in weighted], k
     )
 
@@ -83,7 +83,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
         values = scaled(ranking)
         floor = _floor(ranking, values)
         parts.append((ranking, weight * (values - floor)))
-    return added_up(parts, k)
+    return rank_sums(parts, k)
 
 
 def scaled(ranking: Ranking) -> Float64:
@@ -116,7 +116,7 @@ def _floor(ranking: Ranking, values: Float64) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
-def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
+def rank_sums(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     """Rank passages by the sum of what each list adds to them; ties break by id.
 
     Args:
@@ -174,9 +174,9 @@ class FusedHits(RowHits):
         rows, scores, numbers = self.rows[first], self.scores[first], self._numbers[first]
         return FusedHits(self.ids, rows, scores, numbers, self._lists)
 
-    def make(self, places: Int64) -> tuple[RankedHit, ...]:
-        """The hits at some places, with their sources."""
-        numbers = self._numbers[places].tolist()
+    def make(self, positions: Int64) -> tuple[RankedHit, ...]:
+        """The hits at some positions, with their sources."""
+        numbers = self._numbers[positions].tolist()
         sources: list[list[Source]] = [[] for _ in numbers]
         for ranking, of_list, shares in self._lists:
             index_of = {number: index for index, number in enumerate(of_list.tolist())}
@@ -188,7 +188,7 @@ class FusedHits(RowHits):
                     hit_sources.append(Source(ranking.retriever, index + 1, score, share))
         return tuple(
             FusedHit(*hit[:3], tuple(sorted(hit_sources)))
-            for hit, hit_sources in zip(super().make(places), sources, strict=True)
+            for hit, hit_sources in zip(super().make(positions), sources, strict=True)
         )
 
 
@@ -306,12 +306,12 @@ class FusionSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise SettingsError(f"WYE_FUSION__METHOD is {self.method}; use {', '.join(METHODS)}.")
-        known = (*ARMS, *FURTHER)
-        unknown = [name for name in self.lists if name not in known]
+        arms = (*ARMS, *FURTHER)
+        unknown = [name for name in self.lists if name not in arms]
         if unknown or not self.lists or len(set(self.lists)) < len(self.lists):
             raise SettingsError(
                 f"WYE_FUSION__LISTS is {', '.join(self.lists) or 'empty'}; "
-                f"use some of {', '.join(known)}, each once."
+                f"use some of {', '.join(arms)}, each once."
             )
         if not 0 <= self.s <= 1:
             raise SettingsError(f"WYE_FUSION__S is {self.s}; use a number from 0 to 1.")

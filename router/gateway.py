@@ -11,7 +11,7 @@ from itertools import islice
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
-from wye.backends.numerics import in_parts
+from wye.backends.numerics import batches
 from wye.backends.text import is_blank
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Ranking
@@ -147,7 +147,7 @@ class Gateway:
                 "min_relevance out."
             )
         arms, start = self.arms(), perf_counter()
-        for part in in_parts(questions, len(arms)):
+        for part in batches(questions, len(arms)):
             if not len(arms):
                 empty = [_of_empty_index(question, ask.route, arms.version) for question in part]
                 yield Begun(dict(enumerate(empty)))
@@ -162,7 +162,7 @@ class Gateway:
             in_steps = [row for row, route in enumerate(routes) if route == Route.STEPS]
             rankings = self._rankings(course, at_once)
             replies = self._replies(
-                course, {row: StepsResult(own) for row, own in rankings.items()}
+                course, {row: StepsResult(ranking) for row, ranking in rankings.items()}
             )
             yield Begun(replies, in_steps, partial(self._finish, course))
 
@@ -181,7 +181,7 @@ class Gateway:
             return [_UNDECIDED] * len(questions)
         return [
             decision
-            for part in in_parts(questions, len(arms))
+            for part in batches(questions, len(arms))
             for decision in self._decide(
                 Batch(arms, self.open_analyser, part, self.fusion, filter=ask.filter), ask
             )
@@ -209,7 +209,7 @@ class Gateway:
         check(questions, depth)
         arms = self.arms()
         replays: list[TimedArmResults] = []
-        for part in in_parts(questions, len(arms)):
+        for part in batches(questions, len(arms)):
             batch = Batch(
                 arms, self.open_analyser, part, self.fusion, filter=filter, clock=process_time
             )
@@ -271,10 +271,10 @@ class Gateway:
 
     def _rankings(self, course: _Course, positions: Sequence[int]) -> dict[int, Ranking]:
         """Rankings of questions that do not go in steps; those of one route are run together."""
-        batch, k = course.batch, self._wanted(course.ask)
+        batch, k = course.batch, self._depth(course.ask)
         rankings: dict[int, Ranking] = {}
-        taken = {course.routes[position] for position in positions}
-        lists = {route: self._lists(route) for route in Route if route in taken}
+        routes = {course.routes[position] for position in positions}
+        lists = {route: self._lists(route) for route in Route if route in routes}
         walks = [p for p in positions if Route.GRAPH in lists[course.routes[p]]]
         batch.prepare(walks, (Route.GRAPH,) if walks else ())
         for route, arms in lists.items():
@@ -297,18 +297,18 @@ class Gateway:
         if not positions:
             return {}
         batch = course.batch
-        stepped = self._take_steps(course, positions, self._wanted(course.ask))
+        stepped = self._take_steps(course, positions, self._depth(course.ask))
         if course.ask.explain:
             with batch.stage("explaining", positions):
                 corpus = batch.arms.corpus
-                stepped = {row: _with_sentences(own, corpus) for row, own in stepped.items()}
+                stepped = {row: _with_sentences(result, corpus) for row, result in stepped.items()}
         return self._replies(course, stepped)
 
     def _lists(self, route: Route) -> tuple[Route, ...]:
         """The arms whose rankings a route is made of."""
         return (route,) if route in (*ARMS, *FURTHER) else lists_of(route, self.fusion)
 
-    def _wanted(self, ask: Ask) -> int:
+    def _depth(self, ask: Ask) -> int:
         """How many hits a ranking needs, so that relevance can be judged."""
         return max(ask.k, FIRST) if self.relevance_model else ask.k
 

@@ -340,7 +340,7 @@ def _models(
             for prefix in map("members.{}.".format, range(len(manifest.members)))
         ]
         members = tuple(
-            KINDS[kind](own) for kind, own in zip(manifest.members, by_member, strict=True)
+            KINDS[kind](values) for kind, values in zip(manifest.members, by_member, strict=True)
         )
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(f"'{path}' does not match its manifest ({error}); retrain.") from None

@@ -89,8 +89,8 @@ class Policy:
             QuestionError: There is no such point.
         """
         if point not in self.points:
-            known = ", ".join(self.points) or "none; `wye train` solves some"
-            raise QuestionError(f"There is no operating point '{point}'; this router has {known}.")
+            points = ", ".join(self.points) or "none; `wye train` solves some"
+            raise QuestionError(f"There is no operating point '{point}'; this router has {points}.")
         return self.points[point]
 
 
@@ -204,7 +204,7 @@ def _within(
         )
     times = [budget.estimates[route] for route in order]
     limit = budget.max_latency_ms
-    wanted = f"{order[band]} takes about {times[band]:g} ms"
+    estimate = f"{order[band]} takes about {times[band]:g} ms"
     if times[band] <= limit:
         return Choice(order[band], SCORE)
     fits = [other for other in range(3) if times[other] <= limit]
@@ -212,7 +212,7 @@ def _within(
         fastest = min(range(3), key=lambda other: (times[other], other))
         return Choice(order[fastest], f"budget: no route fits {limit:g} ms, this is the fastest")
     nearest = min(fits, key=lambda other: (abs(other - band), -other if upwards else other))
-    return Choice(order[nearest], f"budget: {wanted}, {limit:g} ms are allowed")
+    return Choice(order[nearest], f"budget: {estimate}, {limit:g} ms are allowed")
 
 
 def nearest_change(
@@ -341,8 +341,8 @@ class RoutingModel:
         )
         scorer, thresholds = self.scorer, policy.thresholds
         inputs = scorer.inputs(features)
-        known = scorer.knows(inputs)
-        logits = np.where(known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
+        is_known = scorer.knows(inputs)
+        logits = np.where(is_known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
         scores = logistic(logits)
         at_hand = share_at_hand(features) if thresholds.steps else np.full(len(features), np.nan)
         decisions: list[Decision] = []
@@ -350,7 +350,7 @@ class RoutingModel:
             logit, score = float(logits[row]), float(scores[row])
             is_nested = nested is not None and nested[row]
             choice = decide(score, thresholds, simple=policy.simple, budget=budget)
-            if choice.reason == SCORE and not known[row]:
+            if choice.reason == SCORE and not is_known[row]:
                 choice = Choice(Route.FUSION, UNFAMILIAR)
             decision = Decision(
                 choice.route,
@@ -363,7 +363,7 @@ class RoutingModel:
                 planned=thresholds.steps > 0
                 and may_take_steps(choice, score, share, thresholds, budget, nested=is_nested),
             )
-            if explain and known[row]:
+            if explain and is_known[row]:
                 baseline, values = self._explainer.attribute(inputs[row], logit)
                 shown = features[row][scorer.columns]
                 decision = replace(

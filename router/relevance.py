@@ -266,8 +266,8 @@ def load_relevance(folder: Path) -> RelevanceModel:
             )
         curves = (_read(content[part], names) for part, names in _PARTS.items())
         model = RelevanceModel(int(content["depth"]), str(content["made_with"]), *curves)
-        wanted = {str(route) for route in USUAL if route != Route.AUTO}
-        if missing := wanted - (model.passages.keys() & model.answers.keys()):
+        routes = {str(route) for route in USUAL if route != Route.AUTO}
+        if missing := routes - (model.passages.keys() & model.answers.keys()):
             raise ValueError(f"no curves for {', '.join(sorted(missing))}")
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error

@@ -41,7 +41,7 @@ from wye.router.evidence import (
     signals,
 )
 from wye.router.explain import summary
-from wye.router.fusion import added_up, fuse, scaled
+from wye.router.fusion import fuse, rank_sums, scaled
 from wye.router.model_files import load_router
 from wye.router.policy import RoutingModel
 from wye.router.types import ArmResults, Decision, Route
@@ -196,7 +196,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
         meaning = _OF_OURS.get(ours.retriever, "cosine")
         remote_parts = [(remote.ranking, remote.values) for remote in lists]
         parts = [(local, _values(ours, meaning)), *remote_parts]
-        ranking = added_up(parts, k)
+        ranking = rank_sums(parts, k)
     else:
         weights = [1.0, *(remote.weight for remote in lists)]
         ranking = fuse([local, *(remote.ranking for remote in lists)], weights, k=k)

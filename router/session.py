@@ -108,7 +108,7 @@ class Session:
         self._snapshot: Snapshot | None = None
         self._before: Snapshot | None = None
         self._later_base = 0  # version of the newest base that was adopted or tried
-        self._own_router: RoutingModel | None = None  # with the thresholds from its own folder
+        self._folder_router: RoutingModel | None = None  # with the thresholds from its own folder
         self._router: RoutingModel | None = None
 
     @classmethod
@@ -174,11 +174,11 @@ class Session:
             IndexMismatchError: The index was written with other models.
         """
         if self._analyser is None:
-            own, stored = self.settings.analyser, self.index.fingerprint
+            settings, stored = self.settings.analyser, self.index.fingerprint
             analyser = self._models.analyser(
                 replace(
-                    own,
-                    sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
+                    settings,
+                    sentence_vectors=stored.get("sentence_vectors", settings.sentence_vectors),
                     title_in_text=stored.get("title_in_text") == "true",
                 )
             )
@@ -219,14 +219,14 @@ class Session:
             ModelFileError: The model is missing or damaged, or is the user's own and was fitted for
                 other models or settings.
         """
-        own = self.settings.relevance
-        model = _relevance(own)
+        settings = self.settings.relevance
+        model = _relevance(settings)
         if model.made_with == self._made_with:
             return model
-        if own == RelevanceSettings():
+        if settings == RelevanceSettings():
             return None
         raise ModelFileError(
-            f"'{own.model}' was fitted for other models, or other settings of the arms. Fit "
+            f"'{settings.model}' was fitted for other models, or other settings of the arms. Fit "
             "relevance again with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
         )
 
@@ -245,9 +245,9 @@ class Session:
             ModelError: A model that features are made of is missing or damaged.
         """
         if self._router is None:
-            if self._own_router is None:
-                self._own_router = _own_router(self.settings, self.analyser, self._models)
-            self._router = _under_thresholds(self._own_router, self.settings.router)
+            if self._folder_router is None:
+                self._folder_router = _load_router(self.settings, self.analyser, self._models)
+            self._router = _under_thresholds(self._folder_router, self.settings.router)
         return self._router
 
     @property
@@ -279,7 +279,7 @@ class Session:
 
         A small index has none. A version that differs little uses those of an earlier one.
         """
-        if not self.index.derived.is_kept:
+        if not self.index.derived.is_persistent:
             return
         if self.snapshot.corpus.two is None:
             self.build()
@@ -302,19 +302,19 @@ class Session:
             BackendError: The index cannot be written.
             ModelError: A model is missing or damaged.
         """
-        own, before = self.settings.ingest, dict(self.analyser.seconds)
+        settings, before = self.settings.ingest, dict(self.analyser.seconds)
         report = ingest(
             PassageStore.open(self.folder),
             passages,
             self.analyser,
-            batch_passages=own.batch_passages,
-            entity_vectors=own.entity_vectors,
+            batch_passages=settings.batch_passages,
+            entity_vectors=settings.entity_vectors,
             progress=progress,
         )
         after, seconds = self.analyser.seconds, report.seconds
         parse, encode = (after[stage] - before[stage] for stage in ("parsing", "encoding"))
-        told = {"read": seconds["read"], "parse": parse, "encode": encode}
-        return replace(report, seconds={**told, "write": seconds["write"]})
+        stages = {"read": seconds["read"], "parse": parse, "encode": encode}
+        return replace(report, seconds={**stages, "write": seconds["write"]})
 
     def reload(self) -> "Session | None":
         """A session of the newest version with the same models; None if this is the newest.
@@ -353,9 +353,9 @@ class Session:
         Raises:
             ModelFileError: The file is missing or damaged, or names another router.
         """
-        if self._own_router is None:
+        if self._folder_router is None:
             return None
-        router = _under_thresholds(self._own_router, self.settings.router)
+        router = _under_thresholds(self._folder_router, self.settings.router)
         if router.policy == self.policy:
             return None
         later = copy(self)
@@ -370,8 +370,8 @@ class Session:
 
 def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings, for work without an index; raises as `Session.router`."""
-    own = _own_router(settings, models.analyser(settings.analyser), models)
-    return _under_thresholds(own, settings.router)
+    model = _load_router(settings, models.analyser(settings.analyser), models)
+    return _under_thresholds(model, settings.router)
 
 
 def decide_without_index(
@@ -409,7 +409,7 @@ def _relevance(settings: RelevanceSettings) -> RelevanceModel:
     return load_relevance(settings.folder())
 
 
-def _own_router(settings: Settings, analyser: Analyser, models: ModelCache) -> RoutingModel:
+def _load_router(settings: Settings, analyser: Analyser, models: ModelCache) -> RoutingModel:
     return models.router(settings.router.folder(), schema_id(analyser.syntax_fingerprint))
 
 

@@ -253,19 +253,19 @@ def refuse_unknown(model: type[S]) -> None:
     Raises:
         SettingsError: There is such a variable. The message says what to do or what is similar.
     """
-    known = {variable.name for variable in variables(model)}
+    names = {variable.name for variable in variables(model)}
     above = tuple(
         PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
     )
     for variable in sorted(os.environ):
         name = variable.upper()
-        if not name.startswith(PREFIX) or name in known or name == KEY:
+        if not name.startswith(PREFIX) or name in names or name == KEY:
             continue
         if removed := setting(name):
             raise SettingsError(f"{variable} is set. {removed}")
         if above and (name + SEPARATOR).startswith(above):
             continue
-        advice = suggestion(name, known) or f" {LIST} lists them all."
+        advice = suggestion(name, names) or f" {LIST} lists them all."
         raise SettingsError(f"{variable} is set, but there is no such setting.{advice}")
 
 

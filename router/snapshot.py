@@ -18,7 +18,7 @@ from wye.backends.papers.units import refine
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
-from wye.backends.store.snapshot import kept_corpus, read_corpus, read_whole
+from wye.backends.store.snapshot import read_corpus, read_whole, stored_corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph
@@ -79,8 +79,8 @@ class Snapshot:
         if below is not None and below.two is not None:
             below = below.two.base
         files = later_files(index, settings, base) if base else index.derived.latest()
-        if files is not None and (kept := kept_corpus(index, files)) is not None:
-            base, below = Snapshot.of(kept, files, settings), kept
+        if files is not None and (corpus := stored_corpus(index, files)) is not None:
+            base, below = Snapshot.of(corpus, files, settings), corpus
         self._begin(read_corpus(index, below), index.derived, settings, base)
         self._extracted = ExtractedStore(index.path, index.fingerprint)
 
@@ -125,7 +125,7 @@ class Snapshot:
             quiet: Seconds since the index was last written.
         """
         is_due = self.on_top > most_on_top(len(self)) or quiet > quiet_before_base(len(self))
-        return self.on_top if is_due and self._files.is_kept else 0
+        return self.on_top if is_due and self._files.is_persistent else 0
 
     @property
     def base(self) -> "Snapshot":
@@ -189,8 +189,8 @@ class Snapshot:
             if self._dense is None:
                 base = self._base.dense if self._base else None
                 ids, vectors, settings = self.corpus.ids, self.corpus.vectors, self._settings.dense
-                kept = None if base else self._files.read(_DENSE)
-                codes = kept["codes"] if kept else None
+                arrays = None if base else self._files.read(_DENSE)
+                codes = arrays["codes"] if arrays else None
                 self._dense = DenseRetriever(ids, vectors, settings, codes, base)
                 if codes is None and self._dense.codes is not None:
                     self._files.write(_DENSE, {"codes": self._dense.codes})
@@ -207,7 +207,7 @@ class Snapshot:
                         self.corpus.ids, two.passages, base.lexical, _texts(two.added)
                     )
                     if two and base
-                    else self._own_lexical()
+                    else self._base_lexical()
                 )
             return self._lexical
 
@@ -262,16 +262,17 @@ class Snapshot:
 
     @cached_property
     def _scorer(self) -> TextScorer | None:
-        own = self._settings.reranker
-        return import_module("wye.router.text_scorer").open_scorer(own) if own.model else None
+        settings = self._settings.reranker
+        module = import_module("wye.router.text_scorer") if settings.model else None
+        return module.open_scorer(settings) if module else None
 
-    def _own_lexical(self) -> LexicalRetriever:
+    def _base_lexical(self) -> LexicalRetriever:
         settings = self._settings.lexical
         if arrays := self._files.read(_LEXICAL, settings):
             return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings)
-        found = LexicalRetriever(self.corpus.ids, _texts(self.corpus), settings)
-        self._files.write(_LEXICAL, found.to_arrays(), settings)
-        return found
+        retriever = LexicalRetriever(self.corpus.ids, _texts(self.corpus), settings)
+        self._files.write(_LEXICAL, retriever.to_arrays(), settings)
+        return retriever
 
     def _assemble(self) -> TriGraph:
         """Build the graph, as a tail of the base's graph if there is a large base."""
@@ -280,7 +281,7 @@ class Snapshot:
             return with_tail(self.corpus.two, below, settings)
         if self._base:
             return assemble(self.corpus, settings)
-        graph = assemble(self.corpus, settings, self._files.room())
+        graph = assemble(self.corpus, settings, self._files.scratch_folder())
         self._files.write(_GRAPH, graph.to_arrays(), settings)
         return self.assembled or graph  # memory-mapped if it was written
 
@@ -300,10 +301,10 @@ class Snapshot:
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
     ) -> list[tuple[WordCoverage, ...]]:
         """How some passages of each question cover its content words."""
-        rows, titles = [self.corpus.rows(own) for own in ids], self.corpus.titles
+        rows, titles = [self.corpus.rows(passages) for passages in ids], self.corpus.titles
         return [
-            self.lexical.words_in(text, own, [titles[row] for row in own])
-            for text, own in zip(texts, rows, strict=True)
+            self.lexical.words_in(text, hits, [titles[row] for row in hits])
+            for text, hits in zip(texts, rows, strict=True)
         ]
 
     @cached_property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wye.backends.numerics import in_parts
+from wye.backends.numerics import batches
 from wye.backends.types import Float32, Query, Ranking
 from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.types import Span
@@ -54,7 +54,7 @@ class StepSearch:
         queries = [Query(search.text, self._vector(search)) for search in searches]
         rankings: dict[int, Ranking] = {}
         walking = [index for index, text_only in enumerate(by_text) if not text_only]
-        for indices in in_parts(walking, len(self.batch.arms)):
+        for indices in batches(walking, len(self.batch.arms)):
             walked = self._walk([queries[index] for index in indices])
             rankings.update(zip(indices, walked, strict=True))
         by_question: dict[str, dict[int, Ranking]] = {}
@@ -68,14 +68,15 @@ class StepSearch:
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
         """Rank by all arms of fusion."""
-        own, places = self.batch, range(len(queries))
-        lists = lists_of(Route.STEPS, own.fusion)
+        outer, positions = self.batch, range(len(queries))
+        lists = lists_of(Route.STEPS, outer.fusion)
         texts = [query.text for query in queries]
-        batch = Batch(own.arms, own.analyser, texts, own.fusion, filter=own.filter, ahead=lists)
+        batch = Batch(
+            outer.arms, outer.analyser, texts, outer.fusion, filter=outer.filter, ahead=lists
+        )
         batch.take(queries)
-        results = batch.results(lists, places, self.settings.depth)
-        unscored = [None] * len(queries)
-        return fuse_all(results, own.fusion, unscored, self.settings.depth)
+        results = batch.results(lists, positions, self.settings.depth)
+        return fuse_all(results, outer.fusion, [None] * len(queries), self.settings.depth)
 
     def _lexical(self, texts: Sequence[str]) -> list[Ranking]:
         """Lexical rankings of texts."""

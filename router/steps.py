@@ -194,8 +194,8 @@ class _PlanState:
                 confidences[single] = candidate.confidence
         if self.plan.open:
             step = Step((len(self.question), len(self.question)), "open", "free")
-            asked = SubQuestion(self.question, self._all)
-            if candidates := self._candidates(step, asked, {asked: self.whole()[self.question]}):
+            whole = SubQuestion(self.question, self._all)
+            if candidates := self._candidates(step, whole, {whole: self.whole()[self.question]}):
                 self.candidates[step] = candidates
         joint = []
         for level in sorted({step.level for step in self.candidates}):

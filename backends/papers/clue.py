@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from wye.backends.numerics import distinct, half_products, in_parts, rank_rows, require_k, top_rows
+from wye.backends.numerics import batches, distinct, half_products, rank_rows, require_k, top_rows
 from wye.backends.papers.units import QUESTION, Scoring, Set, Units
 from wye.backends.trigraph.bridging import HUB, Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
@@ -105,7 +105,7 @@ class ClueRetriever:
         """
         require_k(k)
         rankings: list[Ranking] = []
-        for group in in_parts(queries, len(self._corpus)):
+        for group in batches(queries, len(self._corpus)):
             batch = self._graph.batch(group, allowed)
             traces = [self._trace(query, batch.filtered) for query in group]
             for one in zip(group, traces, batch.run_pagerank(traces), strict=True):
@@ -180,9 +180,9 @@ class ClueRetriever:
         beam: list[tuple[Set, _State]] = [((), _State(anchors))]
         for _ in range(self.settings.rounds):
             entities_of_set: dict[Set, dict[int, _Way]] = {}
-            for (taken, state), residual in zip(beam, self._left(query, beam), strict=True):
-                for way in self._closest(sorted(state.entities), taken, residual, allowed):
-                    reached = entities_of_set.setdefault(tuple(sorted((*taken, way[0]))), {})
+            for (units, state), residual in zip(beam, self._residuals(query, beam), strict=True):
+                for way in self._closest(sorted(state.entities), units, residual, allowed):
+                    reached = entities_of_set.setdefault(tuple(sorted((*units, way[0]))), {})
                     for entity in mentions.entities_of(way[0]):
                         reached[entity] = min(way, reached.get(entity, way))
             by = self.settings.score
@@ -209,25 +209,25 @@ class ClueRetriever:
             for unit in units
         ]
 
-    def _left(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
+    def _residuals(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
         """(b, d) residual question of each set: its vector minus those of the set's units."""
-        taken = self._units.vectors([units for units, _ in beam])
+        sums = self._units.vectors([units for units, _ in beam])
         residual: Float32 = (
-            query.vector - taken if self.settings.updating else query.vector + 0 * taken
+            query.vector - sums if self.settings.updating else query.vector + 0 * sums
         )
         return residual
 
     def _closest(
-        self, entities: Sequence[int], taken: Set, residual: Float32, allowed: Mask | None
+        self, entities: Sequence[int], units: Set, residual: Float32, allowed: Mask | None
     ) -> set[_Way]:
         """The units closest to `residual` from each entity, with that entity."""
-        corpus, chosen = self._corpus, set[_Way]()
+        corpus, closest = self._corpus, set[_Way]()
         lists = [self._graph.graph.mentions.sentences.one(entity) for entity in entities]
         if not lists:
-            return chosen
+            return closest
         rows = np.concatenate(lists).astype(np.int64)
         similarity = half_products(corpus.sentence_vectors, rows, residual)
-        free = ~np.isin(rows, taken)
+        free = ~np.isin(rows, units)
         if allowed is not None:
             free &= allowed[corpus.sentence_passage[rows]]
         start = 0
@@ -236,8 +236,8 @@ class ClueRetriever:
             start += len(unit_rows)
             free_positions = np.flatnonzero(free[span])
             best = free_positions[top_rows(similarity[span][free_positions], self.settings.nearest)]
-            chosen.update((unit, entity) for unit in unit_rows[best].tolist())
-        return chosen
+            closest.update((unit, entity) for unit in unit_rows[best].tolist())
+        return closest
 
     def _activation(
         self, query: Query, anchors: Mapping[int, _Way], followed: Sequence[tuple[Set, _State]]

@@ -71,7 +71,7 @@ class Units:
         owners = np.repeat(corpus.sentence_passage, lengths).astype(np.int64)
         pairs = distinct(self._numbers.astype(np.int64) << 32 | owners)
         self._holders = (pairs & 0xFFFFFFFF).astype(np.int32)
-        self._held = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
+        self._holder_starts = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
 
     def nearest(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
         """Rows of the k sentences closest to a question, best first, ties by row.
@@ -150,11 +150,11 @@ class Units:
         order = np.argsort(numbers, kind="stable")
         rows = np.fromiter(chain.from_iterable(sets), np.int64)
         owners = np.repeat(np.arange(len(sets)), [len(units) for units in sets])
-        held = self._numbers[spans(self._starts, rows)]
+        unit_words = self._numbers[spans(self._starts, rows)]
         owner = np.repeat(owners, np.diff(self._starts)[rows])
-        position = np.searchsorted(numbers[order], held)
+        position = np.searchsorted(numbers[order], unit_words)
         position[position == len(order)] = 0
-        same = numbers[order][position] == held
+        same = numbers[order][position] == unit_words
         has = np.zeros((len(sets), len(words)), bool)
         has[owner[same], order[position[same]]] = True
         # `fsum` rounds once, so that sets with equally rare words have equal scores.
@@ -171,7 +171,7 @@ class Units:
 
     def _weight(self, word: str, allowed: Mask | None) -> float:
         number = self._words.find(word)
-        start, end = self._held[number : number + 2] if number >= 0 else (0, 0)
+        start, end = self._holder_starts[number : number + 2] if number >= 0 else (0, 0)
         holders = self._holders[start:end]
         passages = len(holders) if allowed is None else int(allowed[holders].sum())
         size = len(self._corpus) if allowed is None else int(allowed.sum())

@@ -211,14 +211,14 @@ def _html(source: str | bytes) -> Iterator[Block]:
     page = _Page()
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
-        left_out = element.tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element)
-        if event == "start" and left_out:
+        is_skipped = element.tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element)
+        if event == "start" and is_skipped:
             walker.skip_subtree()
         elif event == "start":
             yield from page.begin(element.tag)
             page.say(element.text)
         else:
-            if not left_out:
+            if not is_skipped:
                 yield from page.end(element.tag)
             if element is not root:
                 page.say(element.tail)
@@ -372,12 +372,12 @@ def _accept_sphinx() -> None:
             text = "\n".join(self.content)
             if self.name in _CODE:
                 return [nodes.literal_block(text, text)] if text else []
-            held = nodes.container()
+            container = nodes.container()
             if self.arguments:
                 content, _ = self.state.inline_text(self.arguments[0], self.lineno)
-                held += nodes.paragraph("", "", *content)
-            self.state.nested_parse(self.content, self.content_offset, held)
-            return [held]
+                container += nodes.paragraph("", "", *content)
+            self.state.nested_parse(self.content, self.content_offset, container)
+            return [container]
 
     def text_of(
         _name: str, rawtext: str, text: str, *_: object, **__: object

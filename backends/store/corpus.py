@@ -73,18 +73,18 @@ class MentionReader:
         self._names.clear()
         encoded = chunked.unify_dictionaries().combine_chunks()
         counts = np.concatenate(self._counts)
-        taken = encoded.indices.to_numpy()
+        codes = encoded.indices.to_numpy()
         if sentences is not None:
-            taken, counts = taken[ragged(counts, sentences)], counts[sentences]
+            codes, counts = codes[ragged(counts, sentences)], counts[sentences]
         # An earlier version may have names that are no longer mentioned.
-        used = np.flatnonzero(np.bincount(taken, minlength=len(encoded.dictionary)))
+        used = np.flatnonzero(np.bincount(codes, minlength=len(encoded.dictionary)))
         names = encoded.dictionary.take(pa.array(used))
         by_name = pc.sort_indices(names).to_numpy().astype(np.int64)
         code = np.full(len(encoded.dictionary), -1, np.int32)
         code[used[by_name]] = np.arange(len(used), dtype=np.int32)
         return Mentions(
             sentence=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-            code=code[taken],
+            code=code[codes],
             names=Strings(names.take(pa.array(by_name))),
         )
 
@@ -97,7 +97,7 @@ class LayeredMentions:
 
     def of(self, sentence: int) -> list[str]:
         """The names in a sentence, in order."""
-        is_added, row = self._layers.place(sentence)
+        is_added, row = self._layers.locate(sentence)
         return self._both[is_added].of(row)
 
     @property
@@ -121,7 +121,7 @@ class LayeredMentions:
         sizes = self._layers.base, len(self._layers.added)
         for mentions, sentences in zip(self._both, sizes, strict=True):
             reader.add_mentions(mentions, sentences)
-        return reader.read(self._layers.places)
+        return reader.read(self._layers.positions)
 
 
 AnyMentions = Mentions | LayeredMentions
@@ -222,8 +222,8 @@ class Corpus:
             rows: list[int] = positions(self.documents, documents).tolist()
             return rows
         of_base, of_added = (each._rows_of(documents) for each in (self.two.base, self.two.added))
-        left = [row for row in map(self.two.passages.number, of_base) if row >= 0]
-        return [*left, *self.two.passages.added[of_added].tolist()]
+        base_numbers = [row for row in map(self.two.passages.number, of_base) if row >= 0]
+        return [*base_numbers, *self.two.passages.added[of_added].tolist()]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
@@ -242,11 +242,11 @@ class Corpus:
 
     def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
         """Texts of sentences by row, in the given order, read from disk."""
-        wanted = np.asarray(sentences, np.int64)
-        passages, which = np.unique(self.sentence_passage[wanted], return_inverse=True)
+        rows = np.asarray(sentences, np.int64)
+        passages, which = np.unique(self.sentence_passage[rows], return_inverse=True)
         lists = self._take(passages, ["sentences"])["sentences"].combine_chunks()
         starts = np.cumsum(lists.value_lengths().to_numpy()) - lists.value_lengths().to_numpy()
-        nth = wanted - np.searchsorted(self.sentence_passage, passages)[which]
+        nth = rows - np.searchsorted(self.sentence_passage, passages)[which]
         column = lists.flatten().field("text").take(pa.array(starts[which] + nth, pa.int64()))
         texts: list[str] = column.to_pylist()
         return texts

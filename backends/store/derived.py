@@ -63,16 +63,16 @@ class DerivedFiles:
     """The derived files of one version."""
 
     def __init__(
-        self, index: Path, version: int, pins: Mapping[str, str], *, is_kept: bool = True
+        self, index: Path, version: int, pins: Mapping[str, str], *, is_persistent: bool = True
     ) -> None:
         """Compute the folder's name, without touching any file.
 
         Args:
             index: Folder of the index.
             pins: What identifies the version beside its number, such as the manifest's digest.
-            is_kept: Whether files should be written.
+            is_persistent: Whether files should be written.
         """
-        self.is_kept = is_kept
+        self.is_persistent = is_persistent
         self._index = index
         self.version = version
         self._about: dict[str, Any] = {
@@ -105,7 +105,7 @@ class DerivedFiles:
             except (OSError, ValueError):
                 continue
             pins = about["pins"]
-            files = DerivedFiles(self._index, _version_of(folder), pins, is_kept=False)
+            files = DerivedFiles(self._index, _version_of(folder), pins, is_persistent=False)
             if files.folder == folder and pins | {MANIFEST: ""} == current | {MANIFEST: ""}:
                 return files
         return None
@@ -114,9 +114,9 @@ class DerivedFiles:
         """Name of each existing part -> bytes."""
         return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
 
-    def room(self) -> Path | None:
+    def scratch_folder(self) -> Path | None:
         """Folder for temporary data while files are made; None if nothing can be written."""
-        if not self.is_kept:
+        if not self.is_persistent:
             return None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ class DerivedFiles:
 
     def write(self, name: str, arrays: Arrays, settings: object = None) -> None:
         """Write a part; if that is impossible, it is only logged."""
-        if not self.is_kept:
+        if not self.is_persistent:
             return
         path, about = self._file(name, settings)
         try:
@@ -187,8 +187,8 @@ def quiet_before_base(passages: int) -> float:
     return max(LEAST_QUIET, passages / 200)
 
 
-def latest_kept(index: Path) -> int:
-    """The last version whose passages are kept; 0 if there is none."""
+def latest_version(index: Path) -> int:
+    """The last version whose passages have a file; 0 if there is none."""
     files = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
     return max((_version_of(path.parent) for path in files), default=0)
 
@@ -300,16 +300,16 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
 
     It is a CRC of the sums of the bytes' blocks, which is as fast as reading them.
     """
-    checksum, room = 0, np.empty(min(size, _ROOM), np.uint8)
+    checksum, buffer = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
-        view = room[:size].data
+        view = buffer[:size].data
         read = 0
         while read < len(view) and (count := file.readinto(view[read:])):
             read += count
         if read < len(view):
             raise ValueError("it is truncated")
-        checksum = _followed(room[:read], checksum)
+        checksum = _followed(buffer[:read], checksum)
         size -= read
     return checksum
 
@@ -358,9 +358,9 @@ class GrowingArray:
         """Add rows."""
         flat = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
         try:
-            left = flat
-            while left:
-                left = left[self._file.write(left) :]
+            rest = flat
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError:  # the disk is full
             self._file.seek(0)
             with self._file as file:
@@ -410,7 +410,7 @@ class GrowingStrings:
         return {f"{name}.starts": packed, f"{name}.text": self._text.read()}
 
 
-def laid(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
+def on_disk(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
     """The array moved to disk and mapped, or the array itself if there is no folder."""
     if folder is None:
         return array

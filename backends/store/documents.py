@@ -70,11 +70,11 @@ def list_documents(
     """
     index = _open(folder)
     with reading(folder):
-        column = _seen(index.snapshot(), filter_)
+        column = _document_column(index.snapshot(), filter_)
         ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
-    wanted = [id_ for id_ in ids if id_ > after]
-    documents = _read(index, wanted[:limit], filter_)
-    return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
+    rest = [id_ for id_ in ids if id_ > after]
+    documents = _read(index, rest[:limit], filter_)
+    return Page(tuple(documents), len(rest) > limit, len(ids), index.version)
 
 
 def read_document(folder: Path, id_: str, filter_: object | None = None) -> StoredDocument | None:
@@ -95,7 +95,7 @@ def _open(folder: Path) -> PassageStore:
     return index
 
 
-def _seen(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
+def _document_column(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
     """The document of each passage that matches a filter; of all passages without one."""
     if filter_ is None:
         return dataset.to_table(columns=["document"])["document"]
@@ -144,7 +144,7 @@ class Removal:
         return not self.ids and not self.documents and self.filter is None
 
 
-def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
+def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
     """Ids of the passages that a removal would delete, ascending, and the version looked at.
 
     Raises:
@@ -154,10 +154,10 @@ def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
     """
     index = _open(folder)
     with reading(folder):
-        return _select(index.snapshot(), wanted), index.version
+        return _select(index.snapshot(), removal), index.version
 
 
-def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
+def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
     """Delete passages in one commit.
 
     Returns:
@@ -171,24 +171,24 @@ def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
     """
     with PassageStore.open(folder).writer() as writer:
         with reading(folder):
-            ids = _select(writer.dataset, wanted)
+            ids = _select(writer.dataset, removal)
         writer.delete(ids)
         return ids, writer.version
 
 
-def _select(dataset: lance.LanceDataset, wanted: Removal) -> list[str]:
+def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     """Ids of the passages to delete, ascending; metadata is read only if there is a filter."""
-    chosen: set[str] = set()
-    for column, values in (("id", wanted.ids), ("document", wanted.documents)):
+    ids: set[str] = set()
+    for column, values in (("id", removal.ids), ("document", removal.documents)):
         if values:
             rows = dataset.to_table(columns=["id"], filter=any_of(column, values))
-            chosen.update(rows["id"].to_pylist())
-    if wanted.filter is not None:
-        parsed = parse_filter(wanted.filter)
+            ids.update(rows["id"].to_pylist())
+    if removal.filter is not None:
+        parsed = parse_filter(removal.filter)
         rows = dataset.to_table(columns=["id", "metadata"])
         columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
-        chosen.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
-    return sorted(chosen)
+        ids.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
+    return sorted(ids)
 
 
 def take_inventory(folder: Path) -> dict[str, object]:
@@ -256,7 +256,7 @@ def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
         What a new `base`, a `merge` of fragments and a `write` wait for.
     """
     most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
-    if not index.derived.is_kept:
+    if not index.derived.is_persistent:
         base = "nothing: so few passages need none"
     elif on_top is None:
         base = "the next process that opens the index"

@@ -55,16 +55,16 @@ class EntityVectorCache:
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) vectors of n surfaces; a row of NaN for a surface without one."""
-        wanted = pa.array(surfaces, pa.string()).dictionary_encode()
-        result: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
+        encoded = pa.array(surfaces, pa.string()).dictionary_encode()
+        result: Float32 = np.full((len(encoded.dictionary), self._dimension), np.nan, np.float32)
         dataset = self.dataset()
         with reading(self._path.parent):
             for batch in [] if dataset is None else dataset.to_batches():
-                index = pc.index_in(batch["surface"], value_set=wanted.dictionary)
+                index = pc.index_in(batch["surface"], value_set=encoded.dictionary)
                 matches = np.flatnonzero(index.is_valid().to_numpy(zero_copy_only=False))
                 rows = batch["vector"].flatten().to_numpy().reshape(-1, self._dimension)
                 result[index.take(pa.array(matches)).to_numpy()] = rows[matches]
-        order: Int32 = wanted.indices.to_numpy()
+        order: Int32 = encoded.indices.to_numpy()
         return result[order]
 
     def take(self, other: "EntityVectorCache", surfaces: Sequence[str]) -> list[str]:

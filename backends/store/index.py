@@ -91,8 +91,8 @@ class PassageStore:
                 # The former holder of the lock may have created it since the check above.
                 if not _has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
-                    made = lance.write_dataset(empty, folder / PASSAGES, mode="create")
-                    flush(folder, made, Record())
+                    dataset = lance.write_dataset(empty, folder / PASSAGES, mode="create")
+                    flush(folder, dataset, Record())
         index = cls.open(folder, fingerprint)
         if index.dimension != dimension:
             raise IndexMismatchError(
@@ -238,8 +238,8 @@ class PassageStore:
             manifest = digest_of(self.path / PASSAGES / name)
         pins = {**self.fingerprint, MANIFEST: manifest}
         # Nothing is written to a damaged index before it is repaired.
-        is_kept = not self.fault and self.count() >= KEPT_FROM
-        return DerivedFiles(self.path, version, pins, is_kept=is_kept)
+        is_persistent = not self.fault and self.count() >= KEPT_FROM
+        return DerivedFiles(self.path, version, pins, is_persistent=is_persistent)
 
     def snapshot(self) -> lance.LanceDataset:
         """The current version as a Lance dataset, for reading in bulk; it never changes."""
@@ -253,10 +253,10 @@ class PassageStore:
         """
         if version == self.version:
             return self._dataset
-        found = self._survey().examine(version)
-        if found.dataset is None or found.fault:
-            raise IndexDamagedError(found.fault)
-        return found.dataset
+        examined = self._survey().examine(version)
+        if examined.dataset is None or examined.fault:
+            raise IndexDamagedError(examined.fault)
+        return examined.dataset
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:

@@ -163,7 +163,7 @@ class _Ingest:
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
         self._corpus = corpus
-        self._seen: dict[str, str] = {}  # id -> document
+        self._document_of_id: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
         self._sources: list[IndexSource] = []  # other indexes that passages come from
         self._run: str | None = None
@@ -181,7 +181,7 @@ class _Ingest:
         with self._clock.stage("write"):
             stored = self._look_up(new)
         hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}
-        stale = [id_ for id_ in hashes if id_ not in self._seen]
+        stale = [id_ for id_ in hashes if id_ not in self._document_of_id]
         self._lengths = _lengths(new)
         # Each chunk states how many there are: all are written again if that changes.
         resized = {id_ for id_, n in self._lengths.items() if len(stored[id_]) not in (0, n)}
@@ -272,13 +272,13 @@ class _Ingest:
             is_first_chunk = passage.chunk == 0
             if passage.document != self._run:
                 self._run, self._is_repeated = passage.document, False
-            owner = self._seen.get(passage.id)
+            owner = self._document_of_id.get(passage.id)
             if owner is not None and owner != passage.document:
-                raise _taken(passage, owner)
+                raise _id_conflict(passage, owner)
             if owner is not None or (is_first_chunk and passage.document in self._begun):
                 self._is_repeated = True
             if not self._is_repeated:
-                self._seen[passage.id] = passage.document
+                self._document_of_id[passage.id] = passage.document
                 if is_first_chunk:
                     self._begun.add(passage.document)
                 yield passage
@@ -296,7 +296,7 @@ class _Ingest:
         stored: dict[str, dict[str, str]] = {passage.document: {} for passage in passages}
         for id_, document, hash_ in self._rows(stored.keys(), owners):
             if id_ in owners and owners[id_].document != document:
-                raise _taken(owners[id_], document)
+                raise _id_conflict(owners[id_], document)
             stored[document][id_] = hash_
         return stored
 
@@ -324,7 +324,7 @@ class _Ingest:
                     self._writer.surfaces.add(missing, vectors)
 
 
-def _taken(passage: Passage, owner: str) -> SourceError:
+def _id_conflict(passage: Passage, owner: str) -> SourceError:
     return SourceError(
         f"Passage {passage.id!r} of document {passage.document!r} has the id of a passage of "
         f"document {owner!r}. Give it another id, or delete that document first."

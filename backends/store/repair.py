@@ -78,10 +78,10 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
     """
     if not (folder / PASSAGES).is_dir():
         raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
-    with ExitStack() as held:
+    with ExitStack() as locks:
         unlocked = ""
         try:
-            held.enter_context(writer_lock(folder))
+            locks.enter_context(writer_lock(folder))
         except OSError as error:
             if not dry_run:
                 raise
@@ -134,7 +134,7 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
     named = _names(each for version in opened for each in version.fragments)
     # What no version names is of a commit whose manifest cannot be read.
     unnamed = [name for name in files if name.startswith("data/") and name not in named]
-    lost, is_all = _lost(folder, base.good, [*opened[0].fragments, *unnamed])
+    documents, is_all = _lost_documents(folder, base.good, [*opened[0].fragments, *unnamed])
     aside = [f"{PASSAGES}/{manifest_name(version.number)}" for version in versions if version.fault]
     aside += [f"{PASSAGES}/{RECORD}"] if survey.fault else []
     aside += [f"{PASSAGES}/{name}" for name in files if damage and name not in used]
@@ -148,7 +148,7 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
         newest=versions[0].number,
         passages=_rows(base.good) - sum(half.values()),
         half=tuple(half),
-        lost=tuple(sorted({*lost, *half})),
+        lost=tuple(sorted({*documents, *half})),
         is_all=is_all and opened[0] is versions[0],
         aside=tuple(name for name in aside if (folder / name).exists()),
         folder=aside_folder(folder),
@@ -156,24 +156,24 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
     )
 
 
-def _lost(
+def _lost_documents(
     folder: Path,
-    kept: Iterable[lance.LanceFragment],
+    fragments: Iterable[lance.LanceFragment],
     sources: Sequence[lance.LanceFragment | str],
 ) -> tuple[set[str], bool]:
-    """Documents of fragments and data files with passages that are not kept.
+    """Documents with passages that some sources have, and the fragments of the repair have not.
 
     Returns:
-        Them, and whether all of the sources could be read. Of a file, deleted rows count, too.
+        Them, and whether all of the sources could be read. Of a data file, deleted rows count, too.
     """
-    stored = {key for fragment in kept for key in _keys(folder, fragment)}
-    lost, is_all = set[tuple[str, str]](), True
+    stored = {key for fragment in fragments for key in _keys(folder, fragment)}
+    keys, is_all = set[tuple[str, str]](), True
     for source in sources:
         try:
-            lost |= _keys(folder, source) - stored
+            keys |= _keys(folder, source) - stored
         except IndexDamagedError:
             is_all = False
-    return {document for document, _ in lost}, is_all
+    return {document for document, _ in keys}, is_all
 
 
 def _keys(folder: Path, source: lance.LanceFragment | str) -> set[tuple[str, str]]:
@@ -195,9 +195,9 @@ def _half_documents(fragments: Sequence[lance.LanceFragment]) -> dict[str, int]:
     """
     columns = ["chunk", *({LENGTH_COLUMN} & {*fragments[0].schema.names})]
     rows = pa.concat_tables(each.to_table(columns=["document", *columns]) for each in fragments)
-    wanted = [("chunk", "count_distinct"), *((name, "max") for name in columns)]
+    aggregates = [("chunk", "count_distinct"), *((name, "max") for name in columns)]
     half: dict[str, int] = {}
-    for document in rows.group_by("document").aggregate(wanted).to_pylist():
+    for document in rows.group_by("document").aggregate(aggregates).to_pylist():
         count = document["chunk_count_distinct"]
         if count < max(1 + document["chunk_max"], document.get(f"{LENGTH_COLUMN}_max") or 0):
             half[document["document"]] = count
@@ -226,10 +226,10 @@ def _perform(folder: Path, plan: Repair) -> None:
             for fragment in dataset.get_fragments() if plan.half else ():
                 if fragment.fragment_id in plan.without:
                     continue
-                if (left := fragment.delete(condition)) is None:
+                if (metadata := fragment.delete(condition)) is None:
                     gone.append(fragment.fragment_id)
                 else:
-                    updated.append(left)
+                    updated.append(metadata)
             flush_files(folder, updated)
             change = lance.LanceOperation.Delete(updated, gone, condition)
             dataset = lance.LanceDataset.commit(dataset, change, read_version=plan.version)

@@ -37,7 +37,7 @@ from wye.backends.store.derived import (
     DerivedFiles,
     GrowingArray,
     GrowingStrings,
-    laid,
+    on_disk,
     pack_strings,
     pack_table,
     unpack_strings,
@@ -86,7 +86,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     """Read the version that an index has in view; with a base, only what that lacks.
 
-    A corpus that was read without a base is written beside the dataset, for `kept_corpus`.
+    A corpus that was read without a base is written beside the dataset, for `stored_corpus`.
 
     Args:
         base: The corpus of another version, not layered itself.
@@ -100,10 +100,10 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
                 return layered
     corpus, keep = read_whole(index)
     keep()
-    return kept_corpus(index, index.derived) or corpus
+    return stored_corpus(index, index.derived) or corpus
 
 
-def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
+def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     """The corpus of derived files, to be a base; None if it can no longer be read.
 
     Raises:
@@ -148,7 +148,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
                 table = dataset._take_rows(block, [*_COLUMNS.values(), *_DERIVED])
             yield table
 
-    arrays = _read_arrays(tables(), index.dimension, files.room())
+    arrays = _read_arrays(tables(), index.dimension, files.scratch_folder())
     pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
     arrays = {**arrays, ORDER: order}
     corpus = _from_arrays(index, dataset, arrays, addresses)
@@ -169,15 +169,15 @@ def _stored(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[ORDER]])
 
 
-def _read_arrays(tables: Iterable[pa.Table], dimension: int, room: Path | None) -> Arrays:
+def _read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
     """The arrays of a corpus; the tables have its rows in order of ids."""
     strings = {
-        name: GrowingStrings(room, is_long=name in _LONG)
+        name: GrowingStrings(folder, is_long=name in _LONG)
         for name, column in _COLUMNS.items()
         if name != "chunks"
     }
-    chunks = GrowingArray(room, np.int32)
-    analysed = AnalysedRows(dimension, room)
+    chunks = GrowingArray(folder, np.int32)
+    analysed = AnalysedRows(dimension, folder)
     for table in tables:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         for name, growing in strings.items():
@@ -212,10 +212,10 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         }
         base = replace(base, _addresses=moved, _fragments=marked)
     ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
-    before = ids.place if isinstance(ids, Strings) else partial(bisect_left, ids)
-    left = np.array([*map(before, added.ids)], np.int64)
-    left -= np.searchsorted(gone, left)
-    passages = Layers(len(base), gone, left + np.arange(len(left)))
+    before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
+    positions = np.array([*map(before, added.ids)], np.int64)
+    positions -= np.searchsorted(gone, positions)
+    passages = Layers(len(base), gone, positions + np.arange(len(positions)))
     sentences = passages.owned(base.sentence_passage, added.sentence_passage)
 
     def strings(name: str) -> Sequence[str]:
@@ -278,14 +278,14 @@ def _differences(
     if fragments:
         scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
         live = _addresses(scanner.to_table())
-    is_left = np.isin(addresses[looked], live) & np.isin(numbers[looked], there)
-    new = np.setdiff1d(live, addresses[looked[is_left]])
-    lost = looked[~is_left]
-    if not len(lost) or not len(new):
-        return lost, new, np.empty(0, np.int64)
+    is_present = np.isin(addresses[looked], live) & np.isin(numbers[looked], there)
+    new = np.setdiff1d(live, addresses[looked[is_present]])
+    absent = looked[~is_present]
+    if not len(absent) or not len(new):
+        return absent, new, np.empty(0, np.int64)
     names = dataset._take_rows(pa.array(new, pa.uint64()), ["id", "content_hash"])
     ids, hashes = (
-        pa.array([column[row] for row in lost.tolist()]) for column in (base.ids, base.hashes)
+        pa.array([column[row] for row in absent.tolist()]) for column in (base.ids, base.hashes)
     )
     matches = pc.index_in(names["id"].combine_chunks(), value_set=ids)
     is_same = pc.fill_null(
@@ -294,9 +294,9 @@ def _differences(
     stays = is_same.to_numpy(zero_copy_only=False)
     which = matches.filter(is_same).to_numpy()
     moved = addresses.copy()
-    moved[lost] = -1
-    moved[lost[which]] = new[stays]
-    return np.delete(lost, which), new[~stays], moved if len(which) else np.empty(0, np.int64)
+    moved[absent] = -1
+    moved[absent[which]] = new[stays]
+    return np.delete(absent, which), new[~stays], moved if len(which) else np.empty(0, np.int64)
 
 
 def _addresses(table: pa.Table) -> Int64:
@@ -312,8 +312,8 @@ def _from_arrays(
 
     def strings(name: str, most: int) -> Sequence[str]:
         """A column, as a list up to so many passages."""
-        own = unpack_strings(name, arrays)
-        return [*own] if len(ids) <= most else own
+        column = unpack_strings(name, arrays)
+        return [*column] if len(ids) <= most else column
 
     return Corpus(
         version=dataset.version,
@@ -347,11 +347,11 @@ def mentions_of(name: str, arrays: Arrays) -> Mentions:
 class AnalysedRows:
     """Collects the analyses of rows, block by block, in order."""
 
-    def __init__(self, dimension: int, room: Path | None) -> None:
-        self._dimension, self._room = dimension, room
-        self._vectors = GrowingArray(room, np.float32, (dimension,))
-        self._sentence_vectors = GrowingArray(room, np.float16, (dimension,))
-        self._owners = GrowingArray(room, np.int32)
+    def __init__(self, dimension: int, folder: Path | None) -> None:
+        self._dimension, self._folder = dimension, folder
+        self._vectors = GrowingArray(folder, np.float32, (dimension,))
+        self._sentence_vectors = GrowingArray(folder, np.float16, (dimension,))
+        self._owners = GrowingArray(folder, np.int32)
         self._rows = 0
         self._mentions = {name: MentionReader() for name in MENTION_KINDS}
 
@@ -381,7 +381,7 @@ class AnalysedRows:
             mentions = self._mentions.pop(name).read()
             pieces = {f"{name}.sentence": mentions.sentence, f"{name}.code": mentions.code}
             pieces |= pack_strings(f"{name}.names", mentions.names)
-            arrays |= {key: laid(array, self._room) for key, array in pieces.items()}
+            arrays |= {key: on_disk(array, self._folder) for key, array in pieces.items()}
         return arrays
 
 

@@ -28,7 +28,7 @@ from lance.optimize import Compaction
 
 from wye.backends.errors import IndexLockedError
 from wye.backends.papers.extracted import forget_extractions
-from wye.backends.store.derived import drop_derived, latest_kept
+from wye.backends.store.derived import drop_derived, latest_version
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
 from wye.backends.store.schema import any_of
@@ -220,11 +220,11 @@ class Writer:
             holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
             for fragment in self.dataset.get_fragments():
                 if fragment.fragment_id in holding:
-                    left = fragment.delete(condition)
-                    if left is None:
+                    metadata = fragment.delete(condition)
+                    if metadata is None:
                         emptied.append(fragment.fragment_id)
                     else:
-                        updated.append(left)
+                        updated.append(metadata)
             return {*matches["id"].to_pylist()}, updated, emptied
 
     def _commit(
@@ -278,7 +278,7 @@ class Writer:
                     Compaction.commit(self.dataset, done)
             self._flush()  # before versions are dropped
             # The newest base stays, since later versions are layered on it.
-            _drop_superseded(passages, self.dataset, keep, latest_kept(self.folder))
+            _drop_superseded(passages, self.dataset, keep, latest_version(self.folder))
             drop_derived(self.folder, {*numbers_in(passages)})
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
@@ -300,9 +300,9 @@ def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
 
 
 def _drop_superseded(
-    folder: Path, dataset: lance.LanceDataset, keep: timedelta, held: int = 0
+    folder: Path, dataset: lance.LanceDataset, keep: timedelta, base_version: int = 0
 ) -> None:
-    """Delete versions superseded longer than `keep` ago, except `held`, and files nobody needs.
+    """Delete versions superseded longer than `keep` ago, but not `base_version`, and unused files.
 
     Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
     was the newest until a second ago and which every reader still holds. Since Lance reads the
@@ -314,7 +314,7 @@ def _drop_superseded(
         number
         for age, (successor, number) in enumerate(pairwise(numbers), start=1)
         if age >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
-        if number != held
+        if number != base_version
     ]
     if len(superseded) >= _LEAST_DROPPED * len(numbers):
         dataset.cleanup_old_versions(

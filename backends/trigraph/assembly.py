@@ -7,7 +7,7 @@ import numpy as np
 
 from wye.backends.numerics import distinct, without
 from wye.backends.store.corpus import Corpus
-from wye.backends.strings import FurtherWords, Strings, Words, ascending, places
+from wye.backends.strings import FurtherWords, Strings, Words, ascending, find_all
 from wye.backends.trigraph.graph import MentionGraph, TriGraph
 from wye.backends.trigraph.lists import PlainLists
 from wye.backends.trigraph.names import (
@@ -70,7 +70,7 @@ def assemble(
     named = np.zeros(size, bool)
     named[numbers.surface[numbers.surface >= 0]] = True
     named[numbers.title_entity] = True
-    named[places(names, numbers.keys)] = True
+    named[find_all(names, numbers.keys)] = True
     trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
     tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
     titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
@@ -127,13 +127,13 @@ def _number(
     keys = ascending(normalised.surfaces, named, recurring_phrases, names)
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
-        phrase[:] = np.where(places(phrases, recurring_phrases) >= 0, places(phrases, keys), -1)
+        phrase[:] = np.where(find_all(phrases, recurring_phrases) >= 0, find_all(phrases, keys), -1)
     return _Numbers(
         keys,
-        places(normalised.surfaces, keys),
+        find_all(normalised.surfaces, keys),
         phrase,
         np.array(title_passage, np.int64),
-        places(named, keys),
+        find_all(named, keys),
     )
 
 

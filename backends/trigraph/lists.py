@@ -125,7 +125,7 @@ class EntitiesOfRows:
 
     def one(self, which: int) -> Numbers:
         """See `Lists`."""
-        is_added, row = self._rows.place(which)
+        is_added, row = self._rows.locate(which)
         return (self._tail if is_added else self._base).one(row)
 
     def lengths(self, chosen: Int64) -> Int64:

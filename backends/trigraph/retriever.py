@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
+    batches,
     distinct,
     half_products,
-    in_parts,
     located,
     products_of,
     ranges,
@@ -110,12 +110,12 @@ class TriGraphRetriever:
     ) -> list[Ranking]:
         """At most k passages for each query, best first."""
         rankings: list[Ranking] = []
-        for part in in_parts(queries, len(self.corpus)):
+        for part in batches(queries, len(self.corpus)):
             rankings += self.batch(part, allowed).search(range(len(part)), k)
         return rankings
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
-        """A batch of questions; `in_parts` splits them into small enough batches.
+        """A batch of questions; `batches` splits them into small enough batches.
 
         Raises:
             RequestError: The mask does not fit this version.

@@ -160,9 +160,9 @@ async def rerank(
         model=MODEL,
         results=[
             RerankResult(
-                index=ranked.place,
+                index=ranked.position,
                 relevance_score=ranked.relevance,
-                document=texts[ranked.place] if body.return_documents else None,
+                document=texts[ranked.position] if body.return_documents else None,
             )
             for ranked in texts_by_rank[: body.top_n]
         ],

@@ -34,7 +34,7 @@ def one_list(given: Layers) -> list[tuple[bool, int]]:
 @given(layers())
 def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     expected = one_list(given)
-    assert [given.place(number) for number in range(len(given))] == expected
+    assert [given.locate(number) for number in range(len(given))] == expected
     is_added, rows = given.split(np.arange(len(given)))
     assert [*zip(is_added.tolist(), rows.tolist(), strict=True)] == expected
     base, added = np.arange(given.base), -1 - np.arange(len(given.added))
@@ -46,7 +46,7 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
         assert given.lay(base, added).tolist() == laid
         assert given.lay(np.stack([base] * 2), np.stack([added] * 2), 1).tolist() == [laid] * 2
     assert given.listed(base.tolist(), added.tolist()) == laid
-    assert given.places.tolist() == [row if row >= 0 else given.base - 1 - row for row in laid]
+    assert given.positions.tolist() == [row if row >= 0 else given.base - 1 - row for row in laid]
     numbers = {row: number for number, (is_added, row) in enumerate(expected) if not is_added}
     for row in range(given.base):
         assert given.number(row) == numbers.get(row, -1)

@@ -13,8 +13,8 @@ from wye.backends.strings import (
     StringTable,
     Words,
     ascending,
+    find_all,
     joined,
-    places,
 )
 from wye.backends.text import starts_like_a_name, tokenise
 
@@ -49,9 +49,9 @@ def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: in
         if not hashed:  # all fall into one place
             patch.setattr(wye.backends.strings, "_hash", lambda _: 7)
         table = StringTable.of(Strings(texts))
-        places = {text: place for place, text in enumerate(texts)}
+        position_of = {text: position for position, text in enumerate(texts)}
         for text in [*texts, other, "\ud800"]:
-            assert table.find(text) == places.get(text, -1)
+            assert table.find(text) == position_of.get(text, -1)
     assert [*table] == texts
     assert len(table) == len(texts)
 
@@ -78,7 +78,7 @@ def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
         patch.setattr(wye.backends.strings, "_SHORT", short)
         known = ascending(Strings(some), Strings(more))
         assert [*known] == sorted({*some, *more} - {""})
-        assert places(Strings(more), known).tolist() == [known.find(text) for text in more]
+        assert find_all(Strings(more), known).tolist() == [known.find(text) for text in more]
         back = np.arange(len(some) + len(more))[::-1].copy()
         assert [*joined(Strings(some), Strings(more), back)] == [*some, *more][::-1]
     mask = np.arange(len(some)) % 2 == 0

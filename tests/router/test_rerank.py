@@ -59,9 +59,9 @@ def test_the_order_is_that_of_hybrid_over_an_index_of_the_texts(
     expected = by_an_index(reranker, question, passages)
     scores = {hit.id: hit.score for hit in expected.hits}
     found = rerank(reranker, question, passages)
-    assert sorted(one.place for one in found) == [*range(len(texts))]
+    assert sorted(one.position for one in found) == [*range(len(texts))]
     # Equal in exact arithmetic, two sums may differ in the last bit of float32.
-    in_order = [scores[passages[one.place].id] for one in found]
+    in_order = [scores[passages[one.position].id] for one in found]
     assert np.diff(in_order).max(initial=-1.0) < 1e-6
     best = max(scores.values())
     shares = [score / best if best > 0 else 0.0 for score in in_order]
@@ -70,7 +70,7 @@ def test_the_order_is_that_of_hybrid_over_an_index_of_the_texts(
 
 def test_equal_texts_stay_in_the_order_given() -> None:
     passages = [Passage("-", "", "Ada wrote it.")] * 3
-    assert [one.place for one in rerank(reranker_of([]), "Ada?", passages)] == [0, 1, 2]
+    assert [one.position for one in rerank(reranker_of([]), "Ada?", passages)] == [0, 1, 2]
 
 
 @given(texts=st.lists(text, min_size=1, max_size=120), question=text)

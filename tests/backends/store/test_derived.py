@@ -27,8 +27,8 @@ from wye.backends.store.derived import (
     GrowingArray,
     GrowingStrings,
     drop_derived,
-    laid,
-    latest_kept,
+    latest_version,
+    on_disk,
     pack_strings,
     unpack_strings,
 )
@@ -194,7 +194,7 @@ def test_where_nothing_can_be_written_nothing_fails(
 
 
 def test_what_is_not_worth_it_is_not_written(tmp_path: Path) -> None:
-    DerivedFiles(tmp_path, 1, {}, is_kept=False).write("part", some_arrays())
+    DerivedFiles(tmp_path, 1, {}, is_persistent=False).write("part", some_arrays())
     assert not (tmp_path / FOLDER).exists()
 
 
@@ -204,12 +204,12 @@ def test_a_later_version_takes_the_place_of_earlier_ones(tmp_path: Path) -> None
     assert same(files(tmp_path, 10).read(PASSAGES), some_arrays(10))
     assert same(files(tmp_path, 9).read(PASSAGES), some_arrays(9))
     assert files(tmp_path, 8).read(PASSAGES) is None
-    assert latest_kept(tmp_path) == 10
+    assert latest_version(tmp_path) == 10
 
 
 def test_the_last_version_with_passages_and_the_same_pins_is_the_latest(tmp_path: Path) -> None:
     assert files(tmp_path, 9).latest() is None
-    assert latest_kept(tmp_path) == 0
+    assert latest_version(tmp_path) == 0
     files(tmp_path, 7).write(PASSAGES, some_arrays(7))
     files(tmp_path, 8).write("other", some_arrays(8))
     found = files(tmp_path, 9).latest()
@@ -368,6 +368,6 @@ def test_longer_strings_than_32_bits_count_are_counted_with_64(
 
 def test_an_array_is_laid_down(array_folder: Path | None) -> None:
     array = np.arange(6, dtype=np.uint8).reshape(3, 2)
-    found = laid(array, array_folder)
+    found = on_disk(array, array_folder)
     assert np.array_equal(found, array)
     assert (found is array) == (array_folder is None)

@@ -20,7 +20,7 @@ from wye.backends.store.corpus import AnyMentions, Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import to_batch
-from wye.backends.store.snapshot import changed_since, kept_corpus, read_corpus
+from wye.backends.store.snapshot import changed_since, read_corpus, stored_corpus
 from wye.backends.types import Passage
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
@@ -232,7 +232,7 @@ def test_on_top_of_another_version_it_is_the_same(
         patch.setattr(wye.backends.store.snapshot, "LISTED", listed)
         patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
         read_corpus(index)
-        first = base = kept_corpus(index, index.derived) or read_corpus(index)
+        first = base = stored_corpus(index, index.derived) or read_corpus(index)
         patch.setattr(wye.backends.store.index, "KEPT_FROM", 1_000)
         for step in range(4):
             change(index, chance, step)
@@ -284,7 +284,7 @@ def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     write(index, [Passage("new", "New", "Anna met Bob.")])
     files = index.derived.latest()
     assert files is not None
-    assert kept_corpus(index, files) is None
+    assert stored_corpus(index, files) is None
     assert changed_since(index, files) is None
 
 
