@@ -333,10 +333,10 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
         if relevance:
             from wye.training.markdown import show
-            from wye.training.relevance import fit_own
+            from wye.training.relevance import fit_for_user
 
             folder = models / f"relevance-{name}"
-            show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
+            show(fit_for_user(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
             typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
         sources += [replace(one, hurried=True) for one in sources if hurried]

@@ -52,8 +52,8 @@ def front_figure(
     figure, axes = _figure(5.6, 3.6)
     axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
     # A route that no thresholds take is far off, and would squeeze the front.
-    taken = {name: one for name, one in fixed.items() if any(one.shares)}
-    for (name, one), marker in zip(taken.items(), "s^D", strict=False):
+    routes = {name: one for name, one in fixed.items() if any(one.shares)}
+    for (name, one), marker in zip(routes.items(), "s^D", strict=False):
         axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
     point = chosen.mean_ms, chosen.quality
     axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")

@@ -182,7 +182,7 @@ class QuestionWriter:
 
     def _write(self, count: int, progress: Progress) -> None:
         done = {line["id"] for line in self.replies} | {line["_id"] for line in self.questions}
-        seen = {words(line["text"]) for line in self.questions}
+        earlier = {words(line["text"]) for line in self.questions}
         useless = 0
         for one in candidates(self._snapshot, self._seed):
             if len(self.questions) >= count:
@@ -198,10 +198,10 @@ class QuestionWriter:
             reply = self._model.complete(prompt, "\n\n".join(shown))
             question, answer = parse(reply)
             fault = fault_of(question, answer, one.name, texts[-1])
-            if not fault and words(question) in seen:
+            if not fault and words(question) in earlier:
                 fault = "a duplicate"
             if not fault:
-                seen.add(words(question))
+                earlier.add(words(question))
                 self._keep(one, question, answer)
             line = {"id": one.id, "passages": one.passages, "said": reply[:LOGGED], "fault": fault}
             tokens = {"tokens": self._model.tokens - before}

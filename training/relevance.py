@@ -80,7 +80,7 @@ curves were fitted with (`{made_with}`), there is no relevance.
 
 ## How good it is
 
-Fitted on questions of the train and dev splits of {families}. {asked} All families have the same
+Fitted on questions of the train and dev splits of {families}. {foreign} All families have the same
 weight, and so have questions with an answer and those without one.
 
 For `fusion`, by curves that were fitted on all other families or, if only one has answers, on four
@@ -166,7 +166,7 @@ class Questions:
         return [id_ for id_ in self.texts if zlib.crc32(id_.encode()) % 2 == which]
 
 
-def ask(  # noqa: PLR0917 - what is asked of whom, and as what
+def ask(  # noqa: PLR0917 - one for each thing that varies
     settings: Settings,
     models: ModelCache,
     index: Path,
@@ -188,13 +188,13 @@ def ask(  # noqa: PLR0917 - what is asked of whom, and as what
                     hits = reply.ranking.ids()
                     texts, dense = session.snapshot.texts(hits), reply.arms.get(Route.DENSE)
                     ranking = RouteRanking(reply.question, route, reply.ranking, texts, dense)
-                    judged_route, seen = evidence_on(ranking, settings.fusion.depth)
+                    judged_route, evidence = evidence_on(ranking, settings.fusion.depth)
                     gold = source.gold[id_] if kind == "own" else frozenset[str]()
                     relevant = np.array([float(hit in gold) for hit in hits])
-                    if judged_route == route:
-                        yield Example(
-                            route, source.families[id_], kind, seen.passages, relevant, seen.answer
-                        )
+                    if judged_route != route:
+                        continue
+                    family = source.families[id_]
+                    yield Example(route, family, kind, evidence.passages, relevant, evidence.answer)
 
 
 def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
@@ -247,7 +247,7 @@ class Observations:
         mask = np.ones(len(self.outcomes), bool) if rows is None else rows
         return fit_curves(self.evidence[mask], self.outcomes[mask], self.weights[mask], self.names)
 
-    def left_out(self) -> Float64:
+    def crossfit(self) -> Float64:
         """(n,) probabilities, each from curves that were fitted on all other families.
 
         If only one family has answers, they are from curves of the other four fifths instead.
@@ -350,7 +350,7 @@ def quality_table(
         route_examples = [one for one in examples if one.route == route]
         passages, answers = of_passages(route_examples), of_answers(route_examples)
         chances = [
-            observations.left_out() if model is None else curves[route](observations.evidence)
+            observations.crossfit() if model is None else curves[route](observations.evidence)
             for observations, curves in (
                 (passages, model.passages if model else {}),
                 (answers, model.answers if model else {}),
@@ -383,7 +383,7 @@ def risk_table(observations: Observations, chances: Float64) -> str:
     return table(["abstain_below", "of those with", "of those without", "right to"], rows)
 
 
-def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
+def fit_for_user(settings: Settings, pairs: Sequence[str], out: Path) -> str:
     """Fit relevance to a user's questions; the demo's serve as ones without an answer.
 
     Args:
@@ -419,10 +419,10 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         made_with=made_with,
         bins=BINS,
         families=", ".join(sorted({one.family for one in examples})),
-        asked=_FOREIGN if is_foreign else _NO_FOREIGN,
+        foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
         against=", or with questions of other families (foreign)" if is_foreign else "",
         quality=quality_table(examples, routes=[Route.FUSION]),
-        risks=risk_table(fusion, fusion.left_out()),
+        risks=risk_table(fusion, fusion.crossfit()),
     )
     out.mkdir(parents=True, exist_ok=True)
     for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):

@@ -229,7 +229,7 @@ def verdict(report: Report) -> Verdict | None:
     if not better:
         says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
     order = (*routes(report.policy.simple), Route.STEPS)
-    routes_taken = dict(zip(order, evaluation.shares[AUTO], strict=True))
-    if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
+    share_by_route = dict(zip(order, evaluation.shares[AUTO], strict=True))
+    if constant := [str(route) for route, share in share_by_route.items() if share == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
     return Verdict(better, says)

@@ -70,7 +70,7 @@ def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_a
     assert low < 0.1
     assert high > 0.6
     answers = of_answers([one for one in made() if one.route == Route.FUSION])
-    chances = answers.left_out()
+    chances = answers.crossfit()
     assert chances[answers.outcomes == 1].mean() > 0.8
     assert chances[answers.outcomes == 0].mean() < 0.2
     assert "| 0.5 | " in risk_table(answers, chances)

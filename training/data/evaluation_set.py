@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ class EvaluationSet:
         for replay in self.replays:
             mask = rows[start : start + len(replay)]
             start += len(replay)
-            rest = tuple(one for one, wanted in zip(replay.questions, mask, strict=True) if wanted)
+            rest = tuple(compress(replay.questions, mask))
             if rest:
                 replays.append(replace(replay, questions=rest))
         worth = {key: values[rows] for key, values in self._worth.items()}
@@ -298,8 +299,8 @@ class EvaluationSet:
         result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         apart = self.apart(steps, scores)
         instead = apart[:, None] & np.stack([self.unsure(scores), apart, apart], axis=1)
-        taken = self.worth(Route.STEPS, fusion)[:, column]
-        result.quality[:] = np.where(instead, taken[:, None], result.quality)
+        steps_quality = self.worth(Route.STEPS, fusion)[:, column]
+        result.quality[:] = np.where(instead, steps_quality[:, None], result.quality)
         if timed:
             longer = self.latency_ms(Route.STEPS)
             result.latency_ms[:] = np.where(instead, longer[:, None], result.latency_ms)

@@ -231,13 +231,13 @@ class RemoteAnswers:
             for arm in self.others
         ]
         fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores) if lists else top
-        wanted = [words(answer) for answer in question.answers]
+        answer_words = [words(answer) for answer in question.answers]
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),
             ms=max((answers[arm.name].ms for arm in self.others), default=0.0),
             price_ms=self.price * self.ms_per_price,
             answered={
-                hit.id: contains_any(words(f"{hit.title}\n{hit.text}"), wanted)
+                hit.id: contains_any(words(f"{hit.title}\n{hit.text}"), answer_words)
                 for answer in answers.values()
                 for hit in answer.hits
             },

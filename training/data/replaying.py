@@ -96,11 +96,11 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arm_settings = (settings.dense, settings.lexical, settings.graph, settings.fusion)
-    taken: list[object] = [asdict(one) for one in (*arm_settings, STEPS)]
+    options: list[object] = [asdict(one) for one in (*arm_settings, STEPS)]
     # Nothing is added where these are unused, so older replays keep their keys.
-    taken += [asdict(settings.reranker)] if settings.reranker.model else []
+    options += [asdict(settings.reranker)] if settings.reranker.model else []
     extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
-    taken += [extracted] if extracted else []
+    options += [extracted] if extracted else []
     judged_questions: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]
@@ -110,7 +110,7 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
         schema=SCHEMA,
         index=digest(json.dumps(passages).encode()),
         version=session.index.version,
-        settings=digest(json.dumps([session.index.fingerprint, taken], sort_keys=True).encode()),
+        settings=digest(json.dumps([session.index.fingerprint, options], sort_keys=True).encode()),
         questions=digest(json.dumps(judged_questions).encode()),
         depth=depth,
     )

@@ -259,12 +259,12 @@ def as_markdown(result: AnswerEvaluation) -> str:
     """Tables of means with intervals, and of questions without an answer."""
     count = len(next(iter(result.runs.values())).answers)
     counts = [(name, str(run.silent), str(run.failed)) for name, run in result.runs.items()]
-    left_out = f"Left out, as no right answer is known: {result.without} questions."
+    note = f"Left out, as no right answer is known: {result.without} questions."
     return "\n\n".join(
         [
             f"## Answers to {count} questions, from the first {FIRST} passages",
             by_measure("system", result.means, spread, width=3),
             table(("system", "without an answer", "failed"), counts),
-            *([left_out] if result.without else []),
+            *([note] if result.without else []),
         ]
     )

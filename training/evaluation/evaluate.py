@@ -159,10 +159,10 @@ def _ask(
 
 
 def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) -> SystemRun:
-    taken = [reply.seconds for reply in replies.values()]
-    stages = list(dict.fromkeys(stage for times in taken for stage in times))
-    totals = 1000 * np.array([sum(times.values()) for times in taken])
-    latency = {s: 1000 * sum(times.get(s, 0.0) for times in taken) / len(taken) for s in stages}
+    seconds = [reply.seconds for reply in replies.values()]
+    stages = list(dict.fromkeys(stage for times in seconds for stage in times))
+    totals = 1000 * np.array([sum(times.values()) for times in seconds])
+    latency = {s: 1000 * sum(times.get(s, 0.0) for times in seconds) / len(seconds) for s in stages}
     answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
     degraded: dict[str, int] = {}
     for reply in replies.values():
@@ -176,8 +176,8 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
         ),
         unanswered=tuple(q.id for q in dataset.questions if q.id not in answers),
         degraded=degraded,
-        latency={**latency, "total": float(totals.mean())} if taken else {},
-        percentiles=percentiles(totals) if taken and batch == 1 else None,
+        latency={**latency, "total": float(totals.mean())} if seconds else {},
+        percentiles=percentiles(totals) if seconds and batch == 1 else None,
         answerability={
             id_: reply.answerability
             for id_, reply in replies.items()
@@ -275,6 +275,6 @@ def as_markdown(result: Evaluation) -> str:
     for run in result.runs:
         for reason, count in sorted(run.degraded.items()):
             texts.append(f"{run.name}: {count} times {escape(reason)}")
-    if left_out := len(data.without_gold):
-        texts.append(f"Left out, since no passage is relevant to them: {left_out} questions.")
+    if count := len(data.without_gold):
+        texts.append(f"Left out, since no passage is relevant to them: {count} questions.")
     return "\n\n".join(texts)

@@ -140,8 +140,8 @@ def run_systems(
         mask = questions.parsed(router.scores, router.policy.thresholds.steps)
         for code, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
             paths[code] = replace(paths[code], latency_ms=questions.latency_ms(route, parsed=mask))
-    taken = questions.codes(router.scores, router.policy.thresholds)
-    auto = _mixed(paths, taken)
+    auto_codes = questions.codes(router.scores, router.policy.thresholds)
+    auto = _mixed(paths, auto_codes)
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in paths], axis=1)
     systems = {f"always {route}": one for route, one in always.items()}
     for route, one in always.items():
@@ -169,7 +169,13 @@ def run_systems(
     systems[ORACLE] = _mixed(paths, quality.argmax(axis=1))
     groups, origins = questions.groups, questions.origins
     return HeldOutOutcomes(
-        systems, groups, origins, router.scores, disagreement.labels, disagreement.better, taken
+        systems,
+        groups,
+        origins,
+        router.scores,
+        disagreement.labels,
+        disagreement.better,
+        auto_codes,
     )
 
 

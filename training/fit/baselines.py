@@ -45,11 +45,11 @@ class Baseline:
     """A scikit-learn model on one kind of input.
 
     Attributes:
-        seen: "texts"; "vectors", which are unit vectors; or "columns", the router's inputs.
+        kind: "texts"; "vectors", which are unit vectors; or "columns", the router's inputs.
         strength: The model's parameter to choose among `STRENGTHS`; "" for none.
     """
 
-    seen: str
+    kind: str
     model: Any
     strength: str = ""
 
@@ -144,11 +144,11 @@ def fit_baselines(
     learned = labels >= 0
     scores_by_name = {}
     for name, baseline in BASELINES.items():
-        rows, new = (_inputs(baseline.seen, one, columns) for one in (training, questions))
+        rows, new = (_inputs(baseline.kind, one, columns) for one in (training, questions))
         held_out = np.empty(len(labels))
-        for held in range(FOLDS):
-            learn = (fold != held) & learned
-            held_out[fold == held] = baseline.fit(rows[learn], labels[learn])(rows[fold == held])
+        for number in range(FOLDS):
+            learn, test = (fold != number) & learned, fold == number
+            held_out[test] = baseline.fit(rows[learn], labels[learn])(rows[test])
         outcomes = training.outcomes(_inside(held_out), policy.simple, fusion, quality)
         solution = solve(outcomes, goal, most=CUTS)
         scores = _inside(baseline.fit(rows[learned], labels[learned])(new))
@@ -158,10 +158,10 @@ def fit_baselines(
     return scores_by_name
 
 
-def _inputs(seen: str, questions: EvaluationSet, columns: Int64) -> Inputs:
-    if seen == "texts":
+def _inputs(kind: str, questions: EvaluationSet, columns: Int64) -> Inputs:
+    if kind == "texts":
         return np.array(questions.texts, object)
-    return questions.vectors if seen == "vectors" else questions.features[:, columns]
+    return questions.vectors if kind == "vectors" else questions.features[:, columns]
 
 
 def _inside(scores: Float64) -> Float64:

@@ -46,11 +46,11 @@ def crossfit(
     """
     fold = divide(pool, FOLDS, seed)
     logits = np.empty(len(pool.labels))
-    for held in range(FOLDS):
-        dev = fold == (held + 1) % FOLDS
-        others = (fold != held) & ~dev
+    for number in range(FOLDS):
+        dev = fold == (number + 1) % FOLDS
+        others = (fold != number) & ~dev
         trained = train(pool.examples(others), pool.examples(dev), names, recipe, progress)
-        logits[fold == held] = trained.scorer.logits(pool.features[fold == held])
+        logits[fold == number] = trained.scorer.logits(pool.features[fold == number])
     return logits
 
 
@@ -72,8 +72,8 @@ def leave_datasets_out(
     """
     dev = divide(pool, FOLDS, seed) == 0
     logits = np.full(len(pool.labels), np.nan)
-    for left_out in np.unique(pool.groups).tolist():
-        others = pool.groups != left_out
+    for group in np.unique(pool.groups).tolist():
+        others = pool.groups != group
         learn = others
         if pool.keys is not None:  # other datasets may have questions of this one
             learn = others & ~np.isin(pool.keys, pool.keys[~others])

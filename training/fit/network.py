@@ -39,9 +39,9 @@ class AttentionMlpModule(nn.Module):
         """(n, inputs) z-scores to (n,) logits."""
         hidden = x * torch.sigmoid(self.features(x))
         for layer in self.hidden:
-            made = nn.functional.silu(layer(hidden))
-            made = made + hidden if made.shape == hidden.shape else made
-            hidden = self.dropout(made)
+            activations = nn.functional.silu(layer(hidden))
+            activations = activations + hidden if activations.shape == hidden.shape else activations
+            hidden = self.dropout(activations)
         attended = hidden * torch.sigmoid(self.output(hidden))
         logits: Tensor = self.head(attended)[:, 0]
         return logits

@@ -44,19 +44,19 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
     inputs, logits = prior.inputs(pool.features[labelled]), prior.logits(pool.features[labelled])
     labels = pool.labels[labelled]
     fold = divide(pool, FOLDS, seed)[labelled]
-    tried = [losses(logits, labels)]
+    losses_by_strength = [losses(logits, labels)]
     for strength in STRENGTHS:
         held_out = np.empty(len(labels))
-        for held in range(FOLDS):
-            learn, test = fold != held, fold == held
+        for number in range(FOLDS):
+            learn, test = fold != number, fold == number
             weights = _fit(inputs[learn], logits[learn], labels[learn], strength)
             held_out[test] = logits[test] + _added(inputs[test], weights)
-        tried.append(losses(held_out, labels))
-    best = tried[int(np.argmin([one.mean() for one in tried]))]
+        losses_by_strength.append(losses(held_out, labels))
+    best = losses_by_strength[int(np.argmin([one.mean() for one in losses_by_strength]))]
     strengths = (math.inf, *STRENGTHS)
     strength = next(
         candidate
-        for candidate, one in zip(strengths, tried, strict=True)
+        for candidate, one in zip(strengths, losses_by_strength, strict=True)
         if (one - best).mean() <= (one - best).std(ddof=1) / math.sqrt(len(best))
     )
     if strength == math.inf:
@@ -68,8 +68,8 @@ def crossfit_correction(prior: Scorer, pool: Pool, *, seed: int = 0) -> Float64:
     """(n,) each question's logit, by a correction that was not fitted on it."""
     fold = divide(pool, FOLDS, seed)
     logits = np.empty(len(pool.labels))
-    for held in range(FOLDS):
-        rows = fold == held
+    for number in range(FOLDS):
+        rows = fold == number
         logits[rows] = correct(prior, pool, ~rows, seed=seed).logits(pool.features[rows])
     return logits
 

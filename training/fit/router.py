@@ -262,8 +262,8 @@ def fit(
         outcomes[route] = _outcomes(
             questions, logits, unseen, route, choices, steps=thresholds.steps
         )
-        taken = outcome(outcomes[route], thresholds)
-        solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=taken)
+        result = outcome(outcomes[route], thresholds)
+        solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
@@ -312,8 +312,8 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     calibration = reliability(logits[labelled], pool.labels[labelled])
     auc = float(roc_auc_score(pool.labels[labelled], logits[labelled]))
     trained = Trained(scorer, recipe, selection, auc, calibration)
-    taken = outcome(now, policy.thresholds)
-    solution = Solution(policy.thresholds, taken, policy.thresholds, taken, 0.0)
+    result = outcome(now, policy.thresholds)
+    solution = Solution(policy.thresholds, result, policy.thresholds, result, 0.0)
     new_policy = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
     return Fitted(
         replace(choices, start=prior.name, simple=policy.simple),

@@ -40,7 +40,7 @@ class Cuts:
 
     Attributes:
         scores: (m,) distinct scores, rising.
-        places: (c,) number of them below each cut, rising, from 0 to m.
+        positions: (c,) number of them below each cut, rising, from 0 to m.
         level: (n,) index of each question's score among them.
     """
 
@@ -60,7 +60,7 @@ class Cuts:
         return cls(distinct, positions, level)
 
     def thresholds(self, low: int, high: int) -> Thresholds:
-        """Thresholds at places `low` <= `high`, midway between the scores on either side."""
+        """Thresholds at positions `low` <= `high`, midway between the scores on either side."""
         return Thresholds(self._border(low, upper=False), self._border(high, upper=True))
 
     def _border(self, position: int, *, upper: bool) -> float:
@@ -104,10 +104,10 @@ def allowed(
         (runs_graph, goal.max_graph_share, float(each.sum())),
     ]
     if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
-        lost = replay.quality[:, [FUSION]] - replay.quality
+        loss = replay.quality[:, [FUSION]] - replay.quality
         for dataset in range(1, int(replay.strange.max()) + 1):
             rows = replay.strange == dataset
-            strange = np.where(rows[:, None], lost, 0.0)
+            strange = np.where(rows[:, None], loss, 0.0)
             bounds.append((strange, goal.max_loss, float(each[rows].sum())))
     size = len(cuts.positions)
     result = np.triu(np.ones((size, size), np.bool_))

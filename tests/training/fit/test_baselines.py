@@ -28,18 +28,18 @@ def questions(
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
 def test_baselines_learn_what_there_is_to_learn(baseline: Baseline) -> None:
-    scores = baseline.fit(*questions(baseline.seen, 80, 0))
-    asked, labels = questions(baseline.seen, 60, 1)
+    scores = baseline.fit(*questions(baseline.kind, 80, 0))
+    asked, labels = questions(baseline.kind, 60, 1)
     found = scores(asked)
     assert found.shape == (60,)
     assert ((found >= 0) & (found <= 1)).all()
     assert ((found >= 0.5) == labels).mean() >= 0.75
-    assert np.array_equal(found, baseline.fit(*questions(baseline.seen, 80, 0))(asked))
+    assert np.array_equal(found, baseline.fit(*questions(baseline.kind, 80, 0))(asked))
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
 def test_too_few_of_a_kind(baseline: Baseline) -> None:
-    asked, labels = questions(baseline.seen, 20, 0)
+    asked, labels = questions(baseline.kind, 20, 0)
     labels[:] = 1
     labels[:3] = 0
     with pytest.raises(FitError, match="succeeds on 17, the simple arm alone on 3"):
