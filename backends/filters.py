@@ -328,7 +328,7 @@ class _Ordered:
         self.rows = rows
         self._distinct: list[Any]
         self._indices: Int32
-        if all(isinstance(one, float) or _is_small(one) for one in values):
+        if all(isinstance(value, float) or _is_small(value) for value in values):
             # Sorting a million Python numbers holds up all threads for a second.
             distinct, positions = np.unique(np.array(values, np.float64), return_inverse=True)
             self._distinct, self._indices = distinct.tolist(), positions.astype(np.int32)

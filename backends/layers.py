@@ -260,7 +260,7 @@ class LayeredStrings(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         is_added, row = self._layers.locate(range(len(self))[index])
         return self._both[is_added][row]
 

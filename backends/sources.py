@@ -226,9 +226,9 @@ class DocumentSource:
         is_folder, listed = list_files(address)
         corpus = [file for file in listed if file.name == BEIR_CORPUS]
         if not is_folder or corpus:
-            (one,) = corpus or listed
-            _require_read(one.name)
-            return False, [_remote(one)]
+            (file,) = corpus or listed
+            _require_read(file.name)
+            return False, [_remote(file)]
         hidden = (any(folder.startswith(".") for folder in file.name.split("/")) for file in listed)
         files = [file for file, is_hidden in zip(listed, hidden, strict=True) if not is_hidden]
         return True, [_remote(file) for file in files if self._is_read(file.name)]

@@ -428,6 +428,6 @@ def _by_score(
         Route.LEXICAL: settings.lexical_share * text,
         Route.GRAPH: settings.graph_scale * graph_weight,
     }
-    lists = {arm: one for arm, one in results.rankings.items() if arm in weights}
+    lists = {arm: ranking for arm, ranking in results.rankings.items() if arm in weights}
     of_lists = [weights[Route(arm)] for arm in lists]
     return combine_scores(list(lists.values()), of_lists, k=k)

@@ -68,14 +68,13 @@ class StepSearch:
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
         """Rank by all arms of fusion."""
-        outer, positions = self.batch, range(len(queries))
-        lists = lists_of(Route.STEPS, outer.fusion)
+        outer, lists = self.batch, lists_of(Route.STEPS, self.batch.fusion)
         texts = [query.text for query in queries]
         batch = Batch(
             outer.arms, outer.analyser, texts, outer.fusion, filter=outer.filter, ahead=lists
         )
         batch.take(queries)
-        results = batch.results(lists, positions, self.settings.depth)
+        results = batch.results(lists, range(len(queries)), self.settings.depth)
         return fuse_all(results, outer.fusion, [None] * len(queries), self.settings.depth)
 
     def _lexical(self, texts: Sequence[str]) -> list[Ranking]:

@@ -100,7 +100,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         command=report.command.replace("\n", " "),
         data=_data(report, provenance),
         enough=ENOUGH,
-        disagreements=sum(one.disagreements for one in report.data if one.split != "test"),
+        disagreements=sum(row.disagreements for row in report.data if row.split != "test"),
     )
 
 
@@ -181,8 +181,8 @@ def _away(report: Report) -> list[str]:
     thresholds, points = report.policy.thresholds, report.policy.points
 
     def range_of(outcomes: Sequence[Away]) -> str:
-        rows = [one for one in outcomes if points.get(one.point, thresholds) == thresholds]
-        worst, best = (pick(rows, key=lambda one: one.less_best.mean) for pick in (min, max))
+        rows = [row for row in outcomes if points.get(row.point, thresholds) == thresholds]
+        worst, best = (pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max))
         return (
             f"{QUALITY} less that of the best fixed route is from {gain_spread(worst.less_best)} "
             f"({escape(worst.dataset)}) to {gain_spread(best.less_best)} ({escape(best.dataset)})"
@@ -204,8 +204,8 @@ def _away(report: Report) -> list[str]:
 
 def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
     lines = []
-    for dataset in dict.fromkeys(one.dataset for one in report.data):
-        rows = [one for one in report.data if one.dataset == dataset]
+    for dataset in dict.fromkeys(row.dataset for row in report.data):
+        rows = [row for row in report.data if row.dataset == dataset]
         title, licence, passages = provenance.get(dataset, UNSTATED)
         counts = ", ".join(
             f"{sum(one.questions for one in rows if one.split == split)} {split}"

@@ -336,10 +336,11 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             from wye.training.relevance import fit_for_user
 
             folder = models / f"relevance-{name}"
-            show(fit_for_user(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
+            pairs = [f"{source.dataset}={source.index}" for source in sources]
+            show(fit_for_user(settings, pairs, folder))
             typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
-        sources += [replace(one, hurried=True) for one in sources if hurried]
+        sources += [replace(source, hurried=True) for source in sources if hurried]
         has_index = sources[0].index is not None
         if any((source.index is not None) != has_index for source in sources):
             raise FitError("Some datasets have an index and some have none; train one by one.")

@@ -205,15 +205,15 @@ class LlmJudge:
                 start += len(replay)
                 ids = sorted({hit.id for ranking in block for hit in ranking.hits[:CUTOFF]})
                 texts = self.texts(replay, ids)
-                for one, ranking in zip(replay.questions, block, strict=True):
-                    verdicts.append(self._right(one, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
+                for row, ranking in zip(replay.questions, block, strict=True):
+                    verdicts.append(self._right(row, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
                     progress.advance(1)
         finally:
             progress.close()
         return np.array(verdicts, dtype=bool)
 
-    def _right(self, one: Replayed, context: Sequence[str]) -> bool:
-        question, right = one.question.text, one.question.answers
+    def _right(self, row: Replayed, context: Sequence[str]) -> bool:
+        question, right = row.question.text, row.question.answers
         if not right:
             raise JudgeError(
                 f"Question {question!r} has no answer in its metadata; a judged success needs one."

@@ -135,7 +135,7 @@ def disagreements(
         FitError: `success` needs answers that a dataset lacks.
     """
     for replay in replays if success == ANSWER else ():
-        if not any(one.question.answers for one in replay.questions):
+        if not any(row.question.answers for row in replay.questions):
             raise FitError(
                 f"No question of '{replay.dataset}' has an answer in its metadata, which "
                 f"{ANSWER} looks for; add `answers`, or choose all-gold@5."

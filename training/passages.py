@@ -44,25 +44,25 @@ def as_if_remote(
         texts: Title and text of the first passages, by id.
     """
 
-    def as_remote(one: Replayed) -> Replayed:
-        ranking = _simple(one, simple, settings)
-        graph = one.results.rankings[Route.GRAPH]
+    def as_remote(row: Replayed) -> Replayed:
+        ranking = _simple(row, simple, settings)
+        graph = row.results.rankings[Route.GRAPH]
         graph = replace(graph, hits=graph.hits[:_DEPTH])
         returned = ReturnedPassages(
-            one.question.text, [texts[hit.id] for hit in ranking.hits[:FIRST_PASSAGES]]
+            row.question.text, [texts[hit.id] for hit in ranking.hits[:FIRST_PASSAGES]]
         )
         fused = fuse_remote(ranking, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
         return replace(
-            one, remote=RemoteReplay(fused, 1.0, simple=ranking, returned=returned), steps=None
+            row, remote=RemoteReplay(fused, 1.0, simple=ranking, returned=returned), steps=None
         )
 
     return replace(replay, questions=tuple(map(as_remote, replay.questions)))
 
 
-def _simple(one: Replayed, simple: Route, settings: Settings) -> Ranking:
-    ranking = one.results.rankings.get(simple)
+def _simple(row: Replayed, simple: Route, settings: Settings) -> Ranking:
+    ranking = row.results.rankings.get(simple)
     if ranking is None:
-        (ranking,) = fuse_text([one.results], settings.fusion, _DEPTH)
+        (ranking,) = fuse_text([row.results], settings.fusion, _DEPTH)
     return replace(ranking, hits=ranking.hits[:_DEPTH])
 
 
@@ -72,8 +72,8 @@ def _variants(
     for simple in (Route.HYBRID, Route.DENSE):
         ids = {
             hit.id
-            for one in replay.questions
-            for hit in _simple(one, simple, settings).hits[:FIRST_PASSAGES]
+            for row in replay.questions
+            for hit in _simple(row, simple, settings).hits[:FIRST_PASSAGES]
         }
         texts = {
             id_: (passage.title, passage.text)

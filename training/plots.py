@@ -35,8 +35,8 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     """Share of questions that the graph wins against the score, in bins of equal size."""
     figure, axes = _figure(4.2, 3.8)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    for (name, one), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
-        score, outcome = one.mass.score, one.mass.outcome
+    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
+        score, outcome = curve.mass.score, curve.mass.outcome
         axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
     axes.set(xlabel="mean score", ylabel="share that only the graph answers")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
@@ -52,9 +52,9 @@ def front_figure(
     figure, axes = _figure(5.6, 3.6)
     axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
     # A route that no thresholds take is far off, and would squeeze the front.
-    routes = {name: one for name, one in fixed.items() if any(one.shares)}
-    for (name, one), marker in zip(routes.items(), "s^D", strict=False):
-        axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
+    routes = {name: outcome for name, outcome in fixed.items() if any(outcome.shares)}
+    for (name, outcome), marker in zip(routes.items(), "s^D", strict=False):
+        axes.plot(outcome.mean_ms, outcome.quality, marker, color=GREY, label=f"always {name}")
     point = chosen.mean_ms, chosen.quality
     axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
     axes.set(xlabel="mean latency, ms", ylabel=measure)

@@ -92,7 +92,7 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
 
     singles = (Chain((id_,)) for id_ in sorted(snapshot.corpus.ids, key=order))
     for pair in zip_longest(singles, _bridges(snapshot, order)):
-        yield from (one for one in pair if one is not None)
+        yield from (chain for chain in pair if chain is not None)
 
 
 def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
@@ -100,7 +100,7 @@ def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]
     titles = graph.titled.lengths(np.arange(len(graph)))
     narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
-    for entity in sorted(entities, key=lambda one: (not titles[one], order(graph.keys[one]))):
+    for entity in sorted(entities, key=lambda row: (not titles[row], order(graph.keys[row]))):
         mentioning, _, _ = graph.passages_of(np.array([entity]))
         rows = sorted(mentioning.tolist(), key=lambda r: order(corpus.ids[r]))
         titled = graph.titled.one(entity).tolist()
@@ -184,28 +184,28 @@ class QuestionWriter:
         done = {line["id"] for line in self.replies} | {line["_id"] for line in self.questions}
         earlier = {words(line["text"]) for line in self.questions}
         useless = 0
-        for one in candidates(self._snapshot, self._seed):
+        for chain in candidates(self._snapshot, self._seed):
             if len(self.questions) >= count:
                 return
             texts = [
-                f"{title}\n{text}".strip() for title, text in self._snapshot.texts(one.passages)
+                f"{title}\n{text}".strip() for title, text in self._snapshot.texts(chain.passages)
             ]
-            if one.id in done or min(len(text.split()) for text in texts) < FEWEST_WORDS:
+            if chain.id in done or min(len(text.split()) for text in texts) < FEWEST_WORDS:
                 continue
             before = self._model.tokens
             shown = [f"[{n}] {text[:PASSAGE_CHARACTERS]}" for n, text in enumerate(texts, start=1)]
-            prompt = PROMPTS[one.kind].replace("{name}", one.name)
+            prompt = PROMPTS[chain.kind].replace("{name}", chain.name)
             reply = self._model.complete(prompt, "\n\n".join(shown))
             question, answer = parse(reply)
-            fault = fault_of(question, answer, one.name, texts[-1])
+            fault = fault_of(question, answer, chain.name, texts[-1])
             if not fault and words(question) in earlier:
                 fault = "a duplicate"
             if not fault:
                 earlier.add(words(question))
-                self._keep(one, question, answer)
-            line = {"id": one.id, "passages": one.passages, "said": reply[:LOGGED], "fault": fault}
-            tokens = {"tokens": self._model.tokens - before}
-            self.replies.append(_append(self._folder / REPLIES, line | tokens))
+                self._keep(chain, question, answer)
+            line = {"id": chain.id, "passages": chain.passages, "said": reply[:LOGGED]}
+            outcome = {"fault": fault, "tokens": self._model.tokens - before}
+            self.replies.append(_append(self._folder / REPLIES, line | outcome))
             progress.advance(not fault)
             useless = useless + 1 if fault else 0
             if useless == PATIENCE:
@@ -214,15 +214,15 @@ class QuestionWriter:
                     f"See {self._folder / REPLIES}, or use another model."
                 )
 
-    def _keep(self, one: Chain, question: str, answer: str) -> None:
+    def _keep(self, chain: Chain, question: str, answer: str) -> None:
         dev = len(self.questions) % DEV_EVERY == DEV_EVERY - 1
         metadata = {
             "answers": [answer],
-            "type": one.kind,
-            "passages": one.passages,
+            "type": chain.kind,
+            "passages": chain.passages,
             "split": "dev" if dev else "train",
         }
-        line = {"_id": one.id, "text": question, "metadata": metadata}
+        line = {"_id": chain.id, "text": question, "metadata": metadata}
         self.questions.append(_append(self._folder / QUERIES, line))
 
     def _judge(self) -> None:

@@ -151,14 +151,14 @@ class Questions:
         self.index = Path(index)
         there = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
         data = [read_dataset(Path(folder), split) for split in there]
-        for one in data if index else ():
-            lacking(one, self.index)
-        self.texts = {q.id: q.text for one in data for q in one.questions}
-        self.families = {q.id: q.group or one.name for one in data for q in one.questions}
+        for part in data if index else ():
+            lacking(part, self.index)
+        self.texts = {q.id: q.text for part in data for q in part.questions}
+        self.families = {q.id: q.group or part.name for part in data for q in part.questions}
         self.gold = {
             id_: frozenset(key for key, value in judged.items() if value > 0)
-            for one in data
-            for id_, judged in one.judgements.items()
+            for part in data
+            for id_, judged in part.judgements.items()
         }
 
     def half(self, which: int) -> list[str]:
@@ -264,13 +264,13 @@ class Observations:
 
 def of_passages(examples: Sequence[Example]) -> Observations:
     """Observations with a row for each passage."""
-    sizes = [len(one.relevant) for one in examples]
-    families = np.repeat([one.family for one in examples], sizes)
-    kinds = np.repeat([one.kind for one in examples], sizes)
+    sizes = [len(example.relevant) for example in examples]
+    families = np.repeat([example.family for example in examples], sizes)
+    kinds = np.repeat([example.kind for example in examples], sizes)
     return Observations(
         PASSAGE_EVIDENCE,
-        np.concatenate([one.passages for one in examples]),
-        np.concatenate([one.relevant for one in examples]),
+        np.concatenate([example.passages for example in examples]),
+        np.concatenate([example.relevant for example in examples]),
         _weights(families, kinds),
         families,
         kinds,
@@ -279,11 +279,11 @@ def of_passages(examples: Sequence[Example]) -> Observations:
 
 def of_answers(examples: Sequence[Example]) -> Observations:
     """Observations with a row for each question; its outcome is whether it has an answer."""
-    families = np.array([one.family for one in examples])
-    kinds = np.array([one.kind for one in examples])
+    families = np.array([example.family for example in examples])
+    kinds = np.array([example.kind for example in examples])
     return Observations(
         ANSWER_EVIDENCE,
-        np.array([one.answer for one in examples]),
+        np.array([example.answer for example in examples]),
         (kinds == "own").astype(np.float64),
         _weights(families, kinds),
         families,
@@ -306,7 +306,7 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
     Raises:
         FitError: A route has no examples.
     """
-    by_route = {route: [one for one in examples if one.route == route] for route in ROUTES}
+    by_route = {route: [row for row in examples if row.route == route] for route in ROUTES}
     if none := [route for route, route_examples in by_route.items() if not route_examples]:
         raise FitError(
             f"Nothing was found by {', '.join(none)} in lists of {depth}; use indexes with more "
@@ -347,7 +347,7 @@ def quality_table(
     """
     rows = []
     for route in routes:
-        route_examples = [one for one in examples if one.route == route]
+        route_examples = [example for example in examples if example.route == route]
         passages, answers = of_passages(route_examples), of_answers(route_examples)
         chances = [
             observations.crossfit() if model is None else curves[route](observations.evidence)
@@ -410,15 +410,15 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
     with Session.open(settings, index) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
-    fusion = of_answers([one for one in examples if one.route == Route.FUSION])
-    is_foreign = any(one.kind == "foreign" for one in examples)
+    fusion = of_answers([example for example in examples if example.route == Route.FUSION])
+    is_foreign = any(example.kind == "foreign" for example in examples)
     card = _CARD.format(
         name=out.name,
         first=FIRST,
         depth=model.depth,
         made_with=made_with,
         bins=BINS,
-        families=", ".join(sorted({one.family for one in examples})),
+        families=", ".join(sorted({example.family for example in examples})),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
         against=", or with questions of other families (foreign)" if is_foreign else "",
         quality=quality_table(examples, routes=[Route.FUSION]),

@@ -109,7 +109,7 @@ class TrainingRun:
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
         judged = 0
-        for source in (one for one in self._sources if not one.hurried):
+        for source in (source for source in self._sources if not source.hurried):
             for split in filter(source.has, (TRAIN, DEV)):
                 dataset = source.read(split)
                 judged += len(dataset.questions)
@@ -339,7 +339,7 @@ def write_router(
             "success": choices.success,
             "kind": fitted.trained.recipe.kind,
             "questions": len(training.questions),
-            "disagreements": sum(one.disagreements for one in report.data if one.split != TEST),
+            "disagreements": sum(row.disagreements for row in report.data if row.split != TEST),
             "features computed": len(training.questions.names),
             "versions": report.versions,
         },

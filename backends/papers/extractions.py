@@ -85,12 +85,12 @@ def store_file(
         contents = content_keys(index.path, writer.dataset)
         extractions = read_extractions(file, kind, contents)
         store.forget_others(contents)
-        before = {one.id: one for one in store.read(kind)}
-        changed = {id_: one for id_, one in extractions.items() if before.get(id_) != one}
+        before = {record.id: record for record in store.read(kind)}
+        changed = {id_: record for id_, record in extractions.items() if before.get(id_) != record}
         # Those that come from an index with other models were not analysed with these.
-        stale = {id_: one for id_, one in before.items() if not one.analysed}
+        stale = {id_: record for id_, record in before.items() if not record.analysed}
         store.keep(kind, _analysed(kind, [*(stale | changed).values()], analyser, progress))
-    items = sum(len(one.items) for one in extractions.values())
+    items = sum(len(record.items) for record in extractions.values())
     unchanged = len(extractions) - len(changed)
     return StoreReport(kind, len(extractions), items, unchanged)
 
@@ -180,14 +180,14 @@ def _units(
 ) -> Iterator[list[StoredSentence]]:
     """The analysed units of each passage; those without a mention are left out."""
     passages = [
-        Passage(f"{one.id} {number}", "", text)
-        for one in window
-        for number, text in enumerate(one.items)
+        Passage(f"{record.id} {number}", "", text)
+        for record in window
+        for number, text in enumerate(record.items)
     ]
     analyses = iter(list(analyser.analyse(passages)))
-    for one in window:
+    for record in window:
         units = []
-        for text, analysis in zip(one.items, islice(analyses, len(one.items)), strict=True):
+        for text, analysis in zip(record.items, islice(analyses, len(record.items)), strict=True):
             entities = tuple(chain.from_iterable(each.entities for each in analysis.sentences))
             phrases = tuple(chain.from_iterable(each.phrases for each in analysis.sentences))
             if entities or phrases:
@@ -199,10 +199,10 @@ def _facts(
     window: Sequence[Extraction], analyser: PassageAnalyser
 ) -> Iterator[list[StoredSentence]]:
     """The facts of each passage, as sentences that mention their head and their tail."""
-    texts = [" ".join(triple) for one in window for triple in one.items]
+    texts = [" ".join(triple) for record in window for triple in record.items]
     vectors = iter(analyser.encode_surfaces(texts) if texts else np.empty((0, 0), np.float32))
-    for one in window:
+    for record in window:
         yield [
             StoredSentence(" ".join(triple), (triple[0], triple[2]), (), vector)
-            for triple, vector in zip(one.items, islice(vectors, len(one.items)), strict=True)
+            for triple, vector in zip(record.items, islice(vectors, len(record.items)), strict=True)
         ]

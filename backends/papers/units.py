@@ -310,7 +310,7 @@ def with_sentences(
         mentions[name] = reader.read(gather)
     vectors = np.asarray(corpus.sentence_vectors), refined["sentence_vectors"]
     before = Strings(chain.from_iterable(corpus.iter_sentence_texts()))
-    after = Strings(one.text for of_passage in sentences for one in of_passage)
+    after = Strings(sentence.text for of_passage in sentences for sentence in of_passage)
     same: dict[str, Any] = {field.name: getattr(corpus, field.name) for field in fields(Corpus)}
     changed = {
         **mentions,

@@ -177,7 +177,7 @@ class _Ingest:
         new = list(self._first(window))
         indexed = [passage for passage in new if isinstance(passage, IndexedPassage)]
         sources = dict.fromkeys(passage.source for passage in indexed)
-        self._sources += [one for one in sources if one and one not in self._sources]
+        self._sources += [source for source in sources if source and source not in self._sources]
         with self._clock.stage("write"):
             stored = self._look_up(new)
         hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}

@@ -90,9 +90,9 @@ class Decoder:
                     trees[rows[0]] = self._derive_alone(sentences[rows[0]])
                     continue
                 derived = self._derive([sentences[row] for row in rows])
-                for row, one in zip(rows, derived, strict=True):
+                for row, parse in zip(rows, derived, strict=True):
                     words = sentences[row]
-                    trees[row] = self._derive_alone(words) if one.is_close else one.tree
+                    trees[row] = self._derive_alone(words) if parse.is_close else parse.tree
         return trees
 
     def _derive_alone(self, words: Words) -> Tree | None:
@@ -104,7 +104,7 @@ class Decoder:
         vectors, gates, shares = self._read([words])
         moves, first = model.transitions, len(model.transitions)
         state = ParserState(words, model.roots, model.unary_limit)
-        one = Derivation(state, first, (len(words) + 2) * self.steps_a_word, self._shift)
+        parse = Derivation(state, first, (len(words) + 2) * self.steps_a_word, self._shift)
         first_gates, stack_gates = gates[:, : 4 * split], gates[:, 4 * split :]
         now, hidden = np.empty(gates.shape[1], np.float32), self._start[0][0].copy()
         transitions, stack = now[: 4 * split], now[4 * split :]
@@ -114,20 +114,20 @@ class Decoder:
         first_weights, stack_weights = self._transitions.recurrent, self._stack.recurrent
         scale, shift, state_weights = self._units.scale, self._units.shift, self._state_weights
         (compose, compose_bias), later = model.compose, model.output[1:]
-        while one.goes_on(moves, model.roots):
-            row = one.word if one.move == self._shift else one.move
+        while parse.goes_on(moves, model.roots):
+            row = parse.word if parse.move == self._shift else parse.move
             np.add(first_gates[row], first_hidden.dot(first_weights), out=transitions)
-            if one.move == self._close:
-                children, below, product = one.close()
+            if parse.move == self._close:
+                children, below, product = parse.close()
                 vector = nonlinear(children.dot(compose) + compose_bias)
                 np.add(stack_gates[row], vector.dot(self._stack.inputs), out=stack)
                 cell[split:] = below
             else:
                 vector, below, product = vectors[row], cell[split:], stack_hidden.dot(stack_weights)
                 stack[:] = stack_gates[row]
-                state.apply(moves[one.move])
+                state.apply(moves[parse.move])
             stack += product
-            one.items.append((vector, below, product))
+            parse.items.append((vector, below, product))
             np.tanh(now, out=now)
             now *= scale
             now += shift
@@ -137,12 +137,12 @@ class Decoder:
             np.tanh(cell, out=hidden)
             hidden *= leave
             scores = nonlinear(hidden).dot(state_weights)
-            scores += shares[one.word - first]
+            scores += shares[parse.word - first]
             for weights, bias in later:
                 scores = nonlinear(scores).dot(weights)
                 scores += bias
-            one.move = best_move(state, moves, scores, int(scores.argmax()))
-        return one.tree
+            parse.move = best_move(state, moves, scores, int(scores.argmax()))
+        return parse.tree
 
     def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
         """The derivations of sentences, which are in descending order of length."""
@@ -165,13 +165,13 @@ class Decoder:
                 return everyone
             live = [live[row] for row in rows]
             hidden, cell = hidden.take(rows, axis=0), cell.take(rows, axis=0)
-            indices = [one.word if one.move == self._shift else one.move for one in live]
+            indices = [parse.word if parse.move == self._shift else parse.move for parse in live]
             now = gates.take(indices, axis=0)
             pushed = [vectors[i] for i in indices[: len(pushes)]]
             self._apply(live, pushed, now, hidden, cell)
             hidden, cell = self._units.advance(now, cell)
             scores = np.dot(nonlinear(hidden), self._state_weights)
-            scores += shares.take([one.word - first for one in live], axis=0)
+            scores += shares.take([parse.word - first for parse in live], axis=0)
             for weights, bias in model.output[1:]:
                 scores = np.dot(nonlinear(scores), weights)
                 scores += bias
@@ -184,9 +184,9 @@ class Decoder:
         """
         pushes: list[int] = []
         closes: list[int] = []
-        for row, one in enumerate(live):
-            if one.goes_on(self.model.transitions, self.model.roots):
-                (closes if one.move == self._close else pushes).append(row)
+        for row, parse in enumerate(live):
+            if parse.goes_on(self.model.transitions, self.model.roots):
+                (closes if parse.move == self._close else pushes).append(row)
         return pushes, closes
 
     def _apply(
@@ -209,19 +209,19 @@ class Decoder:
         if pushed:
             products = np.dot(hidden[:end, split:], self._stack.recurrent)
             stack[:end] += products
-            for row, (one, vector) in enumerate(zip(live, pushed, strict=False)):
-                one.state.apply(moves[one.move])
-                one.items.append((vector, below[row], products[row]))
+            for row, (parse, vector) in enumerate(zip(live, pushed, strict=False)):
+                parse.state.apply(moves[parse.move])
+                parse.items.append((vector, below[row], products[row]))
         if closing := live[end:]:
             children, cells, products = map(
-                np.array, zip(*[one.close() for one in closing], strict=True)
+                np.array, zip(*[parse.close() for parse in closing], strict=True)
             )
             weights, bias = self.model.compose
             phrases = self._nonlinear(np.dot(children, weights) + bias)
             stack[end:] += np.dot(phrases, self._stack.inputs) + products
             below[end:] = cells
-            for row, one in enumerate(closing):
-                one.items.append((phrases[row], cells[row], products[row]))
+            for row, parse in enumerate(closing):
+                parse.items.append((phrases[row], cells[row], products[row]))
 
     def _choose(self, live: "Sequence[Derivation]", scores: Float32) -> None:
         """Set the next moves; -1, and `is_close`, where the batch might change the decision."""
@@ -229,10 +229,10 @@ class Decoder:
         best = scores.argmax(axis=1).tolist()
         highest = np.partition(scores, -2, axis=1)
         gaps = (highest[:, -1] - highest[:, -2]).tolist()
-        for one, move, gap in zip(live, best, gaps, strict=True):
+        for parse, move, gap in zip(live, best, gaps, strict=True):
             # The best move is rarely illegal, and then the next ones may be close too.
-            one.is_close = gap < CLOSE_CALL or not one.state.is_legal(transitions[move])
-            one.move = -1 if one.is_close else move
+            parse.is_close = gap < CLOSE_CALL or not parse.state.is_legal(transitions[move])
+            parse.move = -1 if parse.is_close else move
 
     def _read(self, sentences: Sequence[Words]) -> tuple[Float32, Float32, Float32]:
         """Compute everything that depends on a transition or a word alone.
@@ -269,7 +269,7 @@ class Decoder:
 
 
 class Derivation:
-    """The derivation of one sentence's tree.
+    """The parse of one sentence's tree.
 
     Attributes:
         state: Stack and buffer of trees.
@@ -329,9 +329,9 @@ class Reader:
         before, self._after = boundaries[:1], boundaries[1:]
         both = Gates(forward), Gates(backward)
         self._size = both[0].size
-        self._inputs = np.concatenate([one.inputs for one in both], axis=1)
-        self._bias = np.concatenate([one.bias for one in both])
-        self._recurrent = np.stack([one.recurrent for one in both])
+        self._inputs = np.concatenate([gates.inputs for gates in both], axis=1)
+        self._bias = np.concatenate([gates.bias for gates in both])
+        self._recurrent = np.stack([gates.recurrent for gates in both])
         self._units = LstmUnits(self._size)
         # The backward LSTM reads nothing before the end boundary.
         start = self._units.start(before @ both[0].inputs + both[0].bias)
@@ -346,8 +346,8 @@ class Reader:
         Returns:
             (sum of all n + 1, 2 h), forward states beside backward states.
         """
-        inputs = np.concatenate([block for one in sentences for block in (one, self._after)])
-        lengths = np.array([len(one) + 1 for one in sentences])
+        inputs = np.concatenate([block for rows in sentences for block in (rows, self._after)])
+        lengths = np.array([len(rows) + 1 for rows in sentences])
         begins = lengths.cumsum() - lengths
         # The positions that each step reads of each sentence that is long enough, both ways.
         steps, those = (np.arange(lengths[0])[:, None] < lengths).nonzero()

@@ -74,8 +74,8 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
 def hurried(dataset: Dataset) -> Dataset:
     """A copy with questions as if typed in a hurry; its groups stay the original's."""
     questions = tuple(
-        replace(one, text=respell(one.text), group=one.group or dataset.name)
-        for one in dataset.questions
+        replace(question, text=respell(question.text), group=question.group or dataset.name)
+        for question in dataset.questions
     )
     return replace(dataset, name=f"{dataset.name}-hurried", questions=questions)
 

@@ -75,8 +75,8 @@ class EvaluationSet:
             ModelError: A model is missing or damaged.
             TrainingError: There are no questions, or a file of the cache is damaged.
         """
-        questions = [one for replay in replays for one in replay.questions]
-        returned = [one.remote.returned for one in questions if one.remote and one.remote.returned]
+        questions = [row for replay in replays for row in replay.questions]
+        returned = [row.remote.returned for row in questions if row.remote and row.remote.returned]
         if returned:
             if len(returned) < len(questions):
                 raise TrainingError(
@@ -84,9 +84,9 @@ class EvaluationSet:
                     "place, for which routers use different features; train one router for each."
                 )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
-        texts = [one.question.text for one in questions]
+        texts = [row.question.text for row in questions]
         features = cached_features(texts, cache, settings, progress=progress)
-        results = [one for replay in replays for one in replay.results]
+        results = [results for replay in replays for results in replay.results]
         return cls(tuple(replays), with_corpus(features, results), deciding)
 
     def __len__(self) -> int:
@@ -108,17 +108,17 @@ class EvaluationSet:
     @property
     def questions(self) -> list[Replayed]:
         """The replayed questions."""
-        return [one for replay in self.replays for one in replay.questions]
+        return [row for replay in self.replays for row in replay.questions]
 
     @property
     def texts(self) -> list[str]:
         """The text of each question."""
-        return [one.question.text for one in self.questions]
+        return [row.question.text for row in self.questions]
 
     @property
     def vectors(self) -> Float32:
         """(n, d) the vector of each question."""
-        return np.stack([one.results.query.vector for one in self.questions])
+        return np.stack([row.results.query.vector for row in self.questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
@@ -135,7 +135,7 @@ class EvaluationSet:
     @property
     def further(self) -> tuple[Route, ...]:
         """The arms beyond fusion's own that every replay has rankings of."""
-        rankings = [one.rankings for replay in self.replays for one in replay.results]
+        rankings = [results.rankings for replay in self.replays for results in replay.results]
         return tuple(arm for arm in FURTHER if all(arm in lists for lists in rankings))
 
     def rankings(
@@ -179,8 +179,8 @@ class EvaluationSet:
         """(n,) 1.0 where one of the first passages contains an answer."""
         return np.array(
             [
-                float(one.answers_in(ranking.hits, cutoff))
-                for one, ranking in zip(self.questions, rankings, strict=True)
+                float(row.answers_in(ranking.hits, cutoff))
+                for row, ranking in zip(self.questions, rankings, strict=True)
             ]
         )
 
@@ -201,35 +201,35 @@ class EvaluationSet:
             read = np.zeros(len(self), np.bool_) if parsed is None else parsed.copy()
             if Route.GRAPH in stages:
                 # the graph has questions with mentions parsed
-                read |= np.array([bool(one.results.query.mentions) for one in self.questions], bool)
+                read |= np.array([bool(row.results.query.mentions) for row in self.questions], bool)
             latencies[read] += self._stages_ms({"parsing"})[read]
-        remote = [one.remote for one in self.questions]
+        remote = [row.remote for row in self.questions]
         if any(remote):  # then only the text arms of our own are asked
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
             more = route not in SIMPLE_ROUTES
-            for row, one in enumerate(remote):
-                if one is not None:
-                    latencies[row] = text[row] + one.simple_ms + more * one.ms
+            for row, reply in enumerate(remote):
+                if reply is not None:
+                    latencies[row] = text[row] + reply.simple_ms + more * reply.ms
                     if priced:
-                        latencies[row] += one.simple_price_ms + more * one.price_ms
+                        latencies[row] += reply.simple_price_ms + more * reply.price_ms
         return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
         return np.array(
-            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in self.questions]
+            [1000 * sum(row.seconds.get(stage, 0.0) for stage in stages) for row in self.questions]
         )
 
     @property
     def planned(self) -> Mask:
         """(n,) which questions have a plan."""
-        return np.array([one.steps is not None for one in self.questions], np.bool_)
+        return np.array([row.steps is not None for row in self.questions], np.bool_)
 
     def apart(self, steps: float, scores: Float64) -> Mask:
         """(n,) which questions go in steps if their score is above the low threshold.
 
         Of those that the scorer does not know, only those with nested descriptions do.
         """
-        is_open = np.array([one.open for one in self.questions], np.bool_)
+        is_open = np.array([row.open for row in self.questions], np.bool_)
         unknown: Mask = is_open & (scores == UNFAMILIAR_SCORE)
         return self.planned & self._needs_more(steps) & ~unknown
 
@@ -310,12 +310,12 @@ class EvaluationSet:
 def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
-    remote = [one.remote for one in replay.questions if one.remote is not None]
+    remote = [row.remote for row in replay.questions if row.remote is not None]
     if len(remote) < len(replay):  # all questions of a replay were asked of the same arms
         return _local_rankings(replay, route, fusion, scores)
     if route not in SIMPLE_ROUTES:
-        return [one.fused for one in remote]
-    simple = [one.simple for one in remote if one.simple is not None]
+        return [reply.fused for reply in remote]
+    simple = [reply.simple for reply in remote if reply.simple is not None]
     return simple if remote and simple else _local_rankings(replay, route, fusion, scores)
 
 
@@ -329,5 +329,5 @@ def _local_rankings(
         return fuse_text(replay.results, fusion, DEPTH)
     if route == Route.STEPS:  # a question without a plan is answered by fusion, without a score
         fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
-        return [one.steps or ranking for one, ranking in zip(replay.questions, fused, strict=True)]
+        return [row.steps or ranking for row, ranking in zip(replay.questions, fused, strict=True)]
     return replay.rankings(route)

@@ -67,7 +67,7 @@ class KeptAnswers:
 
     def usual_ms(self, arm: ArmFacts) -> float:
         """Median time of an arm's answers in milliseconds; 0 before the first."""
-        times = [one.ms for key, one in self._answers.items() if key.startswith(_head(arm))]
+        times = [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
         return median(times) if times else 0.0
 
 
@@ -115,12 +115,12 @@ class RemoteAnswers:
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
         """What is still to be asked, each once."""
         missing = {
-            _key(arm, one.text, filter_): ArmQuestion(arm.name, one.text, filter_)
+            _key(arm, question.text, filter_): ArmQuestion(arm.name, question.text, filter_)
             for data in datasets
-            for one in data.questions
-            for filter_ in [data.filters.get(one.id)]
+            for question in data.questions
+            for filter_ in [data.filters.get(question.id)]
             for arm in self.asker.arms
-            if self.saved.get(arm, one.text, filter_) is None
+            if self.saved.get(arm, question.text, filter_) is None
         }
         return list(missing.values())
 
@@ -128,7 +128,7 @@ class RemoteAnswers:
         """Say how many calls the missing answers take, and their price; "" if none is missing."""
         if not missing:
             return ""
-        counts = Counter(one.arm for one in missing)
+        counts = Counter(question.arm for question in missing)
         price = sum(arm.price * counts[arm.name] for arm in self.asker.arms)
         arms = " and ".join(f"'{name}' {count} questions" for name, count in counts.items())
         cost = f"costs {price:g}, retries not counted" if price else "has no known price"
@@ -142,11 +142,11 @@ class RemoteAnswers:
             for start in range(0, len(missing), _AT_ONCE):
                 batch = missing[start : start + _AT_ONCE]
                 for position, answer in self.asker.ask(batch):
-                    one = batch[position]
+                    question = batch[position]
                     if answer.reason:
-                        self.failed[f"'{one.arm}' {answer.reason}"] += 1
+                        self.failed[f"'{question.arm}' {answer.reason}"] += 1
                     else:
-                        self.saved.add(arms[one.arm], one.text, one.filter, answer)
+                        self.saved.add(arms[question.arm], question.text, question.filter, answer)
                     progress.advance(1)
         finally:
             progress.close()
@@ -167,26 +167,26 @@ class RemoteAnswers:
         Raises:
             TrainingError: No question was answered.
         """
-        rows = [one for question in dataset.questions if (one := self._row(dataset, question))]
+        rows = [row for question in dataset.questions if (row := self._row(dataset, question))]
         if not rows:
             raise TrainingError(
                 f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
                 f"{self.failures()}"
             )
         addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
-        questions = json.dumps([asdict(one.question) for one in rows]).encode()
+        questions = json.dumps([asdict(row.question) for row in rows]).encode()
         key = ReplayKey("remote", digest(addresses), 0, "", digest(questions), DEPTH)
         return Replay(dataset.name, dataset.split, key, tuple(rows))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         replayed = []
-        for one in replay.questions:
-            answers = self._answers(dataset, one.question)
+        for row in replay.questions:
+            answers = self._answers(dataset, row.question)
             if answers is not None:
-                (ranking,) = fuse_text([one.results], self.fusion, DEPTH)
-                remote = self._remote(one.question, ranking, answers, by_scores=by_scores)
-                replayed.append(replace(one, remote=remote, steps=None))
+                (ranking,) = fuse_text([row.results], self.fusion, DEPTH)
+                remote = self._remote(row.question, ranking, answers, by_scores=by_scores)
+                replayed.append(replace(row, remote=remote, steps=None))
         return replace(replay, questions=tuple(replayed))
 
     def _row(self, dataset: Dataset, question: Question) -> Replayed | None:

@@ -141,21 +141,21 @@ class Replay:
     @cached_property
     def judgements(self) -> Judgements:
         """Question id -> passage id -> relevance."""
-        return {one.question.id: one.gold for one in self.questions}
+        return {row.question.id: row.gold for row in self.questions}
 
     @cached_property
     def groups(self) -> NDArray[np.str_]:
         """(n,) the dataset that each question comes from."""
-        return np.array([one.question.group for one in self.questions], dtype=np.str_)
+        return np.array([row.question.group for row in self.questions], dtype=np.str_)
 
     @cached_property
     def results(self) -> list[ArmResults]:
         """What the arms returned for each question."""
-        return [one.results for one in self.questions]
+        return [row.results for row in self.questions]
 
     def rankings(self, arm: Route) -> list[Ranking]:
         """One arm's ranking for each question."""
-        return [one.results.rankings[arm] for one in self.questions]
+        return [row.results.rankings[arm] for row in self.questions]
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for any rankings.
@@ -163,7 +163,7 @@ class Replay:
         Returns:
             (n, m) float64, columns in the order of `wye.training.evaluation.measures.MEASURES`.
         """
-        ids = [one.question.id for one in self.questions]
+        ids = [row.question.id for row in self.questions]
         run = {
             id_: [hit.id for hit in ranking.hits]
             for id_, ranking in zip(ids, rankings, strict=True)
@@ -201,7 +201,7 @@ _PLAIN: Mapping[Any, pa.DataType] = {str: pa.string(), float: pa.float64(), int:
 
 def _list_of(plain: type) -> pa.DataType:
     """Type of a list of such dataclasses, whose fields are plain values."""
-    return pa.list_(pa.struct([(one.name, _PLAIN[one.type]) for one in fields(plain)]))
+    return pa.list_(pa.struct([(column.name, _PLAIN[column.type]) for column in fields(plain)]))
 
 
 _ARM = pa.struct(
@@ -286,7 +286,7 @@ def write_rows(
     path: Path, rows: Iterable[Replayed], *, dataset: str, split: str, key: ReplayKey
 ) -> None:
     """Write a replay atomically: the file is whole or absent, even if the process dies."""
-    columns = [_row(dataset, split, one) for one in rows]
+    columns = [_row(dataset, split, row) for row in rows]
     further = [arm for arm in FURTHER if any(arm in row for row in columns)]
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
     fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
@@ -313,24 +313,24 @@ def _stated(path: Path) -> dict[str, Any]:
     return stated
 
 
-def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
-    results = one.results
+def _row(dataset: str, split: str, row: Replayed) -> dict[str, Any]:
+    results = row.results
     return {
         "dataset": dataset,
         "split": split,
-        "id": one.question.id,
-        "text": one.question.text,
-        "group": one.question.group,
-        "answers": list(one.question.answers),
-        "gold": list(one.gold.items()),
+        "id": row.question.id,
+        "text": row.question.text,
+        "group": row.question.group,
+        "answers": list(row.question.answers),
+        "gold": list(row.gold.items()),
         "vector": results.query.vector,
         "mentions": [{"text": m.text, "kind": m.kind} for m in results.query.mentions],
         "seeds": [asdict(seed) for seed in results.seeds],
         "coverage": asdict(results.coverage),
-        "seconds": list(one.seconds.items()),
-        **{str(arm): _arm(of, one.answered[arm].tolist()) for arm, of in results.rankings.items()},
-        "open": one.open,
-        str(Route.STEPS): one.steps and _arm(one.steps, one.answered[Route.STEPS].tolist()),
+        "seconds": list(row.seconds.items()),
+        **{str(arm): _arm(of, row.answered[arm].tolist()) for arm, of in results.rankings.items()},
+        "open": row.open,
+        str(Route.STEPS): row.steps and _arm(row.steps, row.answered[Route.STEPS].tolist()),
     }
 
 

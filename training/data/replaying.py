@@ -96,7 +96,7 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arm_settings = (settings.dense, settings.lexical, settings.graph, settings.fusion)
-    options: list[object] = [asdict(one) for one in (*arm_settings, STEPS)]
+    options: list[object] = [asdict(part) for part in (*arm_settings, STEPS)]
     # Nothing is added where these are unused, so older replays keep their keys.
     options += [asdict(settings.reranker)] if settings.reranker.model else []
     extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
@@ -121,31 +121,31 @@ def _ask(
 ) -> list[Replayed]:
     """Ask questions one by one, so that each is timed alone."""
     timed = [
-        session.gateway.retrieve_all([one.text], depth, dataset.filters.get(one.id))[0]
-        for one in questions
+        session.gateway.retrieve_all([question.text], depth, dataset.filters.get(question.id))[0]
+        for question in questions
     ]
-    ids = sorted({hit.id for one in timed for r in _lists(one).values() for hit in r.hits})
+    ids = sorted({hit.id for run in timed for r in _lists(run).values() for hit in r.hits})
     texts = {
         id_: words(f"{title}\n{text}")
         for id_, (title, text) in zip(ids, session.snapshot.texts(ids), strict=True)
     }
     replayed = []
-    for question, one in zip(questions, timed, strict=True):
+    for question, run in zip(questions, timed, strict=True):
         answers = [words(answer) for answer in question.answers]
         replayed.append(
             Replayed(
                 question=replace(question, group=question.group or dataset.name),
                 gold=dataset.judgements[question.id],
-                results=one.results,
+                results=run.results,
                 answered={
                     route: np.array(
                         [contains_any(texts[hit.id], answers) for hit in ranking.hits], bool
                     )
-                    for route, ranking in _lists(one).items()
+                    for route, ranking in _lists(run).items()
                 },
-                seconds=one.seconds,
-                steps=one.steps,
-                open=one.open,
+                seconds=run.seconds,
+                steps=run.steps,
+                open=run.open,
             )
         )
     return replayed

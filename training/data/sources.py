@@ -76,7 +76,7 @@ def lacking(dataset: Dataset, index: Path) -> str:
         BackendError: There is no such index, or it cannot be read.
     """
     judged = dataset.judgements.values()
-    relevant = {id_ for one in judged for id_, relevance in one.items() if relevance > 0}
+    relevant = {id_ for grades in judged for id_, relevance in grades.items() if relevance > 0}
     there = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
     missing = sorted(relevant.difference(there))
     if not missing:
@@ -114,7 +114,7 @@ class Replays:
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text, by id, of passages of a replay's index."""
         passages = self.passages(replay, ids)
-        return {id_: f"{one.title}\n{one.text}".strip() for id_, one in passages.items()}
+        return {id_: f"{p.title}\n{p.text}".strip() for id_, p in passages.items()}
 
     def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
         """Passages, by id, of a replay's index."""

@@ -68,13 +68,13 @@ def normalised(text: str) -> list[str]:
 def exact_match(answer: str, right: Sequence[str]) -> float:
     """1.0 if an answer equals a right one, both normalised, else 0.0."""
     answer_words = normalised(answer)
-    return float(any(answer_words == normalised(one) for one in right))
+    return float(any(answer_words == normalised(gold) for gold in right))
 
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
     """The best F1, 0 to 1, of an answer's words against a right one's, both normalised."""
     answer_words = Counter(normalised(answer))
-    return max((_f1(answer_words, Counter(normalised(one))) for one in right), default=0.0)
+    return max((_f1(answer_words, Counter(normalised(gold))) for gold in right), default=0.0)
 
 
 def _f1(answer_words: Counter[str], right: Counter[str]) -> float:
@@ -86,7 +86,7 @@ def _f1(answer_words: Counter[str], right: Counter[str]) -> float:
 
 def contained(answer: str, right: Sequence[str]) -> float:
     """1.0 if the text contains a right answer, word for word without case, else 0.0."""
-    return float(contains_any(words(answer), [words(one) for one in right]))
+    return float(contains_any(words(answer), [words(gold) for gold in right]))
 
 
 def quoted(question: str, passages: Passages) -> str:
@@ -182,9 +182,9 @@ def evaluate_answers(
     for system, (called, writer) in product(result.runs, writers.items()):
         name = system.name if len(writers) == 1 else f"{system.name}, {called}"
         progress.start(len(questions), f"answering {name}")
-        hits = (system.answers.get(one.id, ())[: max(IN_CONTEXT)] for one in questions)
+        hits = (system.answers.get(question.id, ())[: max(IN_CONTEXT)] for question in questions)
         contexts = [
-            (one, texts([hit.id for hit in top])) for one, top in zip(questions, hits, strict=True)
+            (q, texts([hit.id for hit in top])) for q, top in zip(questions, hits, strict=True)
         ]
         try:
             runs[name] = _run(system, writer, judge, contexts, progress)

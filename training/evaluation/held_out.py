@@ -142,11 +142,11 @@ def run_systems(
             paths[code] = replace(paths[code], latency_ms=questions.latency_ms(route, parsed=mask))
     auto_codes = questions.codes(router.scores, router.policy.thresholds)
     auto = _mixed(paths, auto_codes)
-    quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in paths], axis=1)
-    systems = {f"always {route}": one for route, one in always.items()}
-    for route, one in always.items():
+    quality = np.stack([path.values[:, COLUMNS.index(QUALITY)] for path in paths], axis=1)
+    systems = {f"always {route}": outcomes for route, outcomes in always.items()}
+    for route, outcomes in always.items():
         unread = questions.latency_ms(route, routed=False)
-        systems[f"always {route}"] = replace(one, latency_ms=unread)
+        systems[f"always {route}"] = replace(outcomes, latency_ms=unread)
     systems[PAPER] = _one_route(questions, Route.FUSION, by_rank(fusion), router.scores)
     if published is not None:
         parsed = replace(questions, deciding=stages(FEATURE_NAMES))
@@ -167,15 +167,9 @@ def run_systems(
             systems[f"{AUTO} {point}"] = _mixed(paths, questions.codes(router.scores, thresholds))
     systems[AUTO] = auto
     systems[ORACLE] = _mixed(paths, quality.argmax(axis=1))
-    groups, origins = questions.groups, questions.origins
+    groups, origins, labels = questions.groups, questions.origins, disagreement.labels
     return HeldOutOutcomes(
-        systems,
-        groups,
-        origins,
-        router.scores,
-        disagreement.labels,
-        disagreement.better,
-        auto_codes,
+        systems, groups, origins, router.scores, labels, disagreement.better, auto_codes
     )
 
 
@@ -199,8 +193,8 @@ def _one_route(
 def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
     """Outcomes with each question's route chosen by its code."""
     rows = np.arange(len(codes))
-    values = np.stack([one.values for one in choices], axis=1)
-    latency = np.stack([one.latency_ms for one in choices], axis=1)
+    values = np.stack([choice.values for choice in choices], axis=1)
+    latency = np.stack([choice.latency_ms for choice in choices], axis=1)
     return SystemOutcomes(values[rows, codes], latency[rows, codes], shares_of(codes))
 
 
@@ -209,8 +203,8 @@ def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> Sys
     count = len(choices[0].values)
     draws = np.random.default_rng(seed).choice(4, size=(DRAWS, count), p=shares)
     rates = np.stack([(draws == code).mean(axis=0) for code in range(4)])
-    values = sum(rate[:, None] * one.values for rate, one in zip(rates, choices, strict=True))
-    latency = sum(rate * one.latency_ms for rate, one in zip(rates, choices, strict=True))
+    values = sum(rate[:, None] * choice.values for rate, choice in zip(rates, choices, strict=True))
+    latency = sum(rate * choice.latency_ms for rate, choice in zip(rates, choices, strict=True))
     return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
 
 
@@ -250,21 +244,21 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
     """
     chosen = np.ones(len(outcomes.scores), np.bool_) if rows is None else rows
     systems = outcomes.systems
-    values = {name: one.values[chosen] for name, one in systems.items()}
+    values = {name: run.values[chosen] for name, run in systems.items()}
     pairs = [(AUTO, name) for name in systems if name != AUTO]
     means, differences = compare(values, pairs, COLUMNS)
     labelled = chosen & (outcomes.labels >= 0)
     labels, scores = outcomes.labels[labelled], outcomes.scores[labelled]
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
-    shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
+    shares = {name: run.shares for name, run in systems.items()} if chosen.all() else {}
     shares = shares or {AUTO: shares_of(outcomes.codes[chosen])}
     return Summary(
         questions=int(chosen.sum()),
         disagreements=int((outcomes.better[chosen] >= 0).sum()),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
-        latency_ms={name: percentiles(one.latency_ms[chosen]) for name, one in systems.items()},
+        latency_ms={name: percentiles(run.latency_ms[chosen]) for name, run in systems.items()},
         shares=shares,
         gap_closed=_gap_closed(values),
         auc=float(roc_auc_score(labels, logits)) if both else float("nan"),
@@ -306,9 +300,9 @@ def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> int:
     return sum(any(_jaccard(bag, other) >= NEAR for other in learned_words) for bag in test_words)
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if shared else 0.0
+def _jaccard(bag: frozenset[str], other: frozenset[str]) -> float:
+    shared = len(bag & other)
+    return shared / (len(bag) + len(other) - shared) if shared else 0.0
 
 
 def _words(text: str) -> frozenset[str]:

@@ -144,7 +144,7 @@ def fit_baselines(
     learned = labels >= 0
     scores_by_name = {}
     for name, baseline in BASELINES.items():
-        rows, new = (_inputs(baseline.kind, one, columns) for one in (training, questions))
+        rows, new = (_inputs(baseline.kind, data, columns) for data in (training, questions))
         held_out = np.empty(len(labels))
         for number in range(FOLDS):
             learn, test = (fold != number) & learned, fold == number

@@ -89,7 +89,7 @@ def fit_network(
     """
     inputs, dev_inputs = (torch.tensor(data.inputs, dtype=torch.float32) for data in (train, dev))
     smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
-    targets, weights = (torch.tensor(one, dtype=torch.float32) for one in (smooth, train.weights))
+    targets, weights = (torch.tensor(row, dtype=torch.float32) for row in (smooth, train.weights))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = AttentionMlpModule(train.inputs.shape[1], recipe.hidden, recipe.dropout)

@@ -52,12 +52,12 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
             weights = _fit(inputs[learn], logits[learn], labels[learn], strength)
             held_out[test] = logits[test] + _added(inputs[test], weights)
         losses_by_strength.append(losses(held_out, labels))
-    best = losses_by_strength[int(np.argmin([one.mean() for one in losses_by_strength]))]
+    best = losses_by_strength[int(np.argmin([loss.mean() for loss in losses_by_strength]))]
     strengths = (math.inf, *STRENGTHS)
     strength = next(
         candidate
-        for candidate, one in zip(strengths, losses_by_strength, strict=True)
-        if (one - best).mean() <= (one - best).std(ddof=1) / math.sqrt(len(best))
+        for candidate, loss in zip(strengths, losses_by_strength, strict=True)
+        if (loss - best).mean() <= (loss - best).std(ddof=1) / math.sqrt(len(best))
     )
     if strength == math.inf:
         return prior

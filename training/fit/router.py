@@ -141,7 +141,7 @@ class TrainingSet:
     def of(cls, questions: EvaluationSet, verdict: Disagreement) -> "TrainingSet":
         """Label questions."""
         replays = questions.replays
-        dev = np.repeat([one.split == "dev" for one in replays], [len(one) for one in replays])
+        dev = np.repeat([replay.split == "dev" for replay in replays], [*map(len, replays)])
         return cls(questions, dev, verdict.labels, verdict.warnings, verdict.stakes, verdict.better)
 
     def only(self, rows: Mask) -> "TrainingSet":
@@ -212,7 +212,7 @@ def fit(
         )
         for kind in kinds
     ]
-    crossfits = [crossfit(pool, names, one, seed=seed, progress=progress) for one in recipes]
+    crossfits = [crossfit(pool, names, recipe, seed=seed, progress=progress) for recipe in recipes]
     comparison, best = None, 0
     labelled = labels >= 0
     for other in range(1, len(kinds)):
@@ -295,9 +295,9 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
         questions.outcomes(scores_of(logit), policy.simple, choices.fusion, choices.quality, steps)
         for logit in (logits, prior.scorer.logits(questions.features))
     )
-    pairs = [(one, bands(one.scores, policy.thresholds)) for one in (now, then)]
+    pairs = [(result, bands(result.scores, policy.thresholds)) for result in (now, then)]
     mine, others = (
-        objective(one, choices.goal)[np.arange(len(codes)), codes] for one, codes in pairs
+        objective(result, choices.goal)[np.arange(len(codes)), codes] for result, codes in pairs
     )
     gained = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
     if gained.high < 0:

@@ -43,10 +43,10 @@ def feedback_dataset(log: DecisionLog, ids: Set[str]) -> Dataset:
     return Dataset(
         name=f"log-{log.collection}",
         split=SPLIT,
-        questions=tuple(Question(id_, one.question) for id_, one in usable.items()),
+        questions=tuple(Question(id_, row.question) for id_, row in usable.items()),
         judgements={id_: gold[id_] for id_ in usable},
         without_gold=tuple(id_ for id_, hits in gold.items() if not hits),
-        filters={id_: one.filter for id_, one in usable.items() if one.filter is not None},
+        filters={id_: row.filter for id_, row in usable.items() if row.filter is not None},
     )
 
 

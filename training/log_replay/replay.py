@@ -239,7 +239,7 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
         shares = (f"{shown.shares.get(route, 0):.1%}" for shown in effects)
         rows.append([f"share of {route}", *shares])
     ms = (shown.mean_ms for shown in effects)
-    rows.append(["mean ms", *("unknown" if math.isnan(one) else f"{one:.1f}" for one in ms)])
+    rows.append(["mean ms", *("unknown" if math.isnan(mean) else f"{mean:.1f}" for mean in ms)])
     moved = (changes(log, policy) for policy in compared.values())
     rows.append(["another route than now", *(f"{count:,}" for count in moved)])
     tenths = np.quantile(log.scores, np.arange(1, 10) / 10)

@@ -210,7 +210,7 @@ class Tuning:
         policy = replace(policy, points=self.model.policy.points if points is None else points)
         result = outcome(self.outcomes, thresholds)
         facts = {
-            "replays": [f"{one.dataset}, {one.split}" for one in self.evaluation_set.replays],
+            "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
             self.measure: result.quality,
             "mean_ms": result.mean_ms,
@@ -334,14 +334,14 @@ def show_retuned(console: Console, tuning: Tuning, retuned: Retuned, *, most: in
         table(("", "now", "proposed", "95 % interval"), rows),
     ]
     pairs = ((new.low, sure.low), (new.high, sure.high))
-    if any(not one.low <= value <= one.high for value, one in pairs):
+    if any(not spread.low <= value <= spread.high for value, spread in pairs):
         blocks.append(
             "The intervals of low and high are of thresholds solved on resampled questions; the "
             "proposed ones need not lie within."
         )
     always = (
-        f"{name} {measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"
-        for name, one in tuning.fixed.items()
+        f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
+        for name, outcome in tuning.fixed.items()
     )
     blocks.append(f"Always taking one route: {'; '.join(always)}.")
     if retuned.stays:
