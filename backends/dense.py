@@ -68,7 +68,7 @@ _ENCODED_AT_ONCE = 16_384
 
 @dataclass(frozen=True, slots=True)
 class DenseSettings:
-    """How passages are found by vector.
+    """How passages are searched by vector.
 
     Attributes:
         kind: "exact" compares every vector; "compressed" compares codes of a sixteenth of their

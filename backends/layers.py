@@ -29,7 +29,7 @@ _Result = TypeVar("_Result", bound=np.generic)
 
 
 class Layers:
-    """The numbers of the rows of two layers.
+    """Positions in one list of the rows of two layers; a position is called a row's number.
 
     Attributes:
         base: Number of rows of the base.
@@ -66,7 +66,7 @@ class Layers:
         return self.base - len(self.gone) + len(self.added)
 
     def split(self, numbers: Int32 | Int64) -> tuple[Mask, Int64]:
-        """By number: whether each row is an added one, and its row in its own layer."""
+        """Whether the rows with some numbers are added ones, and their positions in the layers."""
         rows, near = self._to_rows(numbers)
         is_added = np.zeros(len(rows), bool)
         if len(near[0]):
@@ -98,7 +98,7 @@ class Layers:
         return row - at + bisect_right(added, row - at)
 
     def locate(self, number: int) -> tuple[bool, int]:
-        """By number: whether a row is an added one, and its row in its own layer."""
+        """Whether the row with a number is an added one, and its position in its layer."""
         _, added, gone, _ = self._lists
         at = bisect_left(added, number)
         if at < len(added) and added[at] == number:
@@ -178,26 +178,26 @@ class Layers:
 
 
 class _Shifts:
-    """Turns positions into others that differ by an amount, which changes at a few cuts only.
+    """Maps positions in one list to those in another; their difference changes at a few cuts.
 
-    Away from cuts the amount is that of a whole block, so there is nothing to search.
+    Away from cuts the difference is that of a whole block, so there is nothing to search.
     """
 
     def __init__(self, size: int, cuts: Int64, exact: Callable[[Int64], Int64]) -> None:
-        """Work out the amount of each block.
+        """Compute the difference of each block.
 
         Args:
             size: Greatest position.
-            cuts: Positions from which on the amount may be another.
-            exact: The other positions of any positions.
+            cuts: Positions from which on the difference may be another.
+            exact: Maps any positions, by searching.
         """
         starts = np.arange(0, size + 1, 1 << _BITS)
-        self._exact, self._amounts = exact, exact(starts) - starts
-        self._amounts[cuts >> _BITS] = _NEAR
+        self._exact, self._differences = exact, exact(starts) - starts
+        self._differences[cuts >> _BITS] = _NEAR
 
     def __call__(self, positions: Int32 | Int64) -> tuple[Int64, tuple[Int64, ...]]:
-        """The other positions, and the indices of those in a block that has a cut."""
-        shifted = self._amounts.take(positions >> _BITS)
+        """The mapped positions, and the indices of those in a block that has a cut."""
+        shifted = self._differences.take(positions >> _BITS)
         shifted += positions
         near = np.nonzero(shifted < 0)
         if len(near[0]):

@@ -285,7 +285,7 @@ def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
 
 def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
     """(size,) sum of the values at each position, added in their order."""
-    # Of no places, NumPy's counts are integers, whatever the weights.
+    # Of no positions, NumPy's counts are integers, whatever the weights.
     totals = np.bincount(positions, weights=values, minlength=size)
     return np.asarray(totals, np.float64)
 

@@ -232,7 +232,7 @@ class RowHits(Sequence[RankedHit]):
         return RowHits(self.ids, self.rows[first], self.scores[first])
 
     def make(self, positions: Int64) -> tuple[RankedHit, ...]:
-        """The hits at some places, (n,) from 0."""
+        """The hits at (n,) positions in the ranking, from 0."""
         ids = [self.ids[row] for row in self.rows[positions].tolist()]
         ranks, scores = (positions + 1).tolist(), self.scores[positions].tolist()
         fields = zip(ids, scores, ranks, repeat(()), strict=False)
@@ -261,7 +261,7 @@ class Ranking:
         return [hit.id for hit in self.hits[:most]]
 
     def at(self, positions: Sequence[int]) -> tuple[RankedHit, ...]:
-        """The hits at some places, from 0."""
+        """The hits at some positions, from 0."""
         if isinstance(self.hits, RowHits):
             return self.hits.make(np.array(positions, np.int64))
         return tuple(self.hits[position] for position in positions)

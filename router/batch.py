@@ -258,27 +258,27 @@ class Batch:
             trees: Also build the trees of questions that are parsed.
             may_step: Whether questions with a plan may go in steps.
         """
-        wanted = _wanted(tuple(names))
-        if wanted.coverage or (wanted.syntax and (wanted.signals or self._ahead)):
+        needs = _needs(tuple(names))
+        if needs.coverage or (needs.syntax and (needs.signals or self._ahead)):
             self.start()
-        if wanted.syntax:
-            self.syntax(positions, trees=trees or not TREE_FEATURES.isdisjoint(wanted.syntax))
+        if needs.syntax:
+            self.syntax(positions, trees=trees or not TREE_FEATURES.isdisjoint(needs.syntax))
             with self.stage("features", positions):
                 syntaxes = [self._syntax[position] for position in positions]
-                matrix = syntax_matrix(syntaxes, wanted.syntax)
+                matrix = syntax_matrix(syntaxes, needs.syntax)
             for position, row in zip(positions, matrix, strict=True):
                 np.copyto(self._features[position], row, where=~np.isnan(row))
-        if wanted.coverage and not self._has_vectors:
+        if needs.coverage and not self._has_vectors:
             self._while_encoding(positions, may_step=may_step)
-        if wanted.signals:
+        if needs.signals:
             depth = self.fusion.depth
-            evidence = self.results(wanted.arms, positions, depth, seeds=wanted.seeds)
-            if wanted.coverage:
+            evidence = self.results(needs.arms, positions, depth, seeds=needs.seeds)
+            if needs.coverage:
                 pairs = zip(evidence, self.coverage(positions), strict=True)
                 evidence = [replace(results, coverage=coverage) for results, coverage in pairs]
             with self.stage("routing", positions):
-                values = signals(evidence, wanted.signals)
-                self._signals[np.ix_(positions, wanted.columns)] = values
+                values = signals(evidence, needs.signals)
+                self._signals[np.ix_(positions, needs.columns)] = values
         return np.concatenate([self._features[positions], self._signals[positions]], axis=1)
 
     def _while_encoding(self, positions: Sequence[int], *, may_step: bool) -> None:
@@ -449,7 +449,7 @@ def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Needs:
     """What has to be computed for some columns.
 
     Attributes:
@@ -470,7 +470,7 @@ class _Wanted:
 
 
 @cache
-def _wanted(names: tuple[str, ...]) -> _Wanted:
+def _needs(names: tuple[str, ...]) -> _Needs:
     signals_ = tuple(name for name in CHEAP_SIGNALS if name in names)
     coverage, dense, seeds = (
         not set(group).isdisjoint(names) for group in (TEXT_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS)
@@ -478,7 +478,7 @@ def _wanted(names: tuple[str, ...]) -> _Wanted:
     arms = _TEXT if coverage else (Route.DENSE,) if dense else ()
     columns = [CHEAP_SIGNALS.index(name) for name in signals_]
     syntax = frozenset(names).intersection(FEATURE_NAMES)
-    return _Wanted(syntax, signals_, columns, arms, seeds, coverage)
+    return _Needs(syntax, signals_, columns, arms, seeds, coverage)
 
 
 def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ...]:

@@ -232,7 +232,7 @@ class Session:
 
     @cached_property
     def _made_with(self) -> str:
-        """Cached, since it takes longer than a lexical search and is equal for all versions."""
+        """What relevance must be fitted for; cached, as it takes longer than a lexical search."""
         return fingerprint(self.index.fingerprint, self.settings)
 
     @property

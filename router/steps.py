@@ -303,7 +303,7 @@ class _PlanState:
         return 0, len(self.question)
 
     def _within_limit(self, searches: Sequence[SubQuestion]) -> list[SubQuestion]:
-        """Those within the limit on searches, which are recorded."""
+        """The sub-questions that fit in the limit on searches; records them."""
         for search in searches:
             if len(self.searches) < self.settings.searches:
                 self.searches.setdefault(search)

@@ -61,7 +61,7 @@ def route_named(name: str) -> Route:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is wanted for a question; questions asked alike can be answered together.
+    """Parameters of a search; questions with equal ones can be answered together.
 
     Attributes:
         route: The route to take; with `Route.AUTO` the router chooses.
