@@ -74,7 +74,7 @@ ROUTERS = (
 # Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
-_OWN = {"retrieval", "answers", "documents"}
+_STRICT_TAGS = {"retrieval", "answers", "documents"}
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
@@ -161,8 +161,8 @@ def build(
     problems.install(app)
     describe(app, [common.DocumentsRequest])
     for router in ROUTERS:
-        ours = not _OWN.isdisjoint(router.tags)
-        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if ours else [])
+        strict = not _STRICT_TAGS.isdisjoint(router.tags)
+        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if strict else [])
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))

@@ -32,7 +32,7 @@ T = TypeVar("T")
 _RECENT_BATCHES = 5
 # An entry is accepted if it is expected to wait at most this share of its time. The rest is a
 # margin, so that accepted entries meet their deadlines.
-_SURE = 0.6
+_WAIT_SHARE = 0.6
 
 
 @dataclass(eq=False, slots=True)
@@ -210,13 +210,13 @@ class Batcher(Generic[Key, Item, Result]):
         wait = self.expected_wait(owner)
         if len(self._queue) >= self._capacity:
             self._make_room(owner)
-        if wait > _SURE * seconds:
+        if wait > _WAIT_SHARE * seconds:
             raise Problem(
                 503,
                 "overloaded",
                 f"The waiting questions take about {wait:.1f} s, but this one has {seconds:.1f} s. "
                 "Try again after the seconds in Retry-After.",
-                retry_after=wait - _SURE * seconds,
+                retry_after=wait - _WAIT_SHARE * seconds,
             )
 
     def _make_room(self, owner: str) -> None:

@@ -85,11 +85,11 @@ def build(
     with _cluster(address), Session.create(settings, folder_of(settings)) as session:
         models = settings.analyser, session.analyser.fingerprint, _stored_hashes(session.index)
         rows = _analyse(_read(files, options), models, actors)
-        arrived = _Arrived(rows, session.analyser, on_bad, ingest_settings.batch_passages)
+        source = _ClusterPassages(rows, session.analyser, on_bad, ingest_settings.batch_passages)
         report = ingest(
             session.index,
-            arrived.passages(),
-            arrived,
+            source.passages(),
+            source,
             batch_passages=ingest_settings.batch_passages,
             entity_vectors=ingest_settings.entity_vectors,
             progress=progress,
@@ -219,7 +219,7 @@ class _Analyse:
         return row < len(self._hashes) and self._hashes[row] == hash_
 
 
-class _Arrived:
+class _ClusterPassages:
     """Adapts the cluster's rows to `ingest`, as its passages and their analyser.
 
     A passage that was stored when the build began but is not any more was analysed by no actor, so

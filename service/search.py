@@ -188,7 +188,7 @@ class QueuedQuestion:
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """The questions of a batch that go in steps and are not answered yet.
+    """The questions of a batch that go in steps and are not answered yet; see `Later`.
 
     Attributes:
         session: The session that the batch began with.

@@ -18,7 +18,7 @@ _BUSY = (429, 503)
 _PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
 _LONGEST_WAIT = 10.0
 _FIRST_WAIT = 0.2
-_GLANCE = 0.5
+_POLL_SECONDS = 0.5
 
 
 class WyeError(Exception):
@@ -354,7 +354,7 @@ class Client(_Calls):
         """Store documents, and wait until they are written."""
         reply = self._send(self._add(documents, collection))
         while (written := _written(reply)) is None:
-            time.sleep(_GLANCE)
+            time.sleep(_POLL_SECONDS)
             reply = self._send(self._job(reply["id"]))
         return written
 
@@ -424,7 +424,7 @@ class AsyncClient(_Calls):
         """Store documents, and wait until they are written."""
         reply = await self._send(self._add(documents, collection))
         while (written := _written(reply)) is None:
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_SECONDS)
             reply = await self._send(self._job(reply["id"]))
         return written
 

@@ -24,7 +24,7 @@ _FOREIGN = "its reply does not follow OpenAI's protocol"
 _TOO_MUCH = "its reply is far longer than was asked for"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
 # Seconds to wait for the counts of tokens after the end of an answer.
-_LAST_WORDS = 2.0
+_USAGE_SECONDS = 2.0
 # An answer is cut off at so many characters per allowed token, and at so many in all.
 _TOKEN_CHARACTERS = 32
 _MOST_CHARACTERS = 1_000_000
@@ -139,7 +139,7 @@ class LanguageModel:
         loop = asyncio.get_running_loop()
         streams = "text/event-stream" in reply.response.headers.get("content-type", "")
         finished = not streams
-        async with reply, aclosing(_events(reply) if streams else _whole(reply)) as events:
+        async with reply, aclosing(_events(reply) if streams else _single_event(reply)) as events:
             until = loop.time() + silence
             while True:
                 try:
@@ -153,7 +153,7 @@ class LanguageModel:
                     raise
                 if ending and streams and not finished:
                     finished, answer.finish_reason = True, ending
-                    until = loop.time() + min(silence, _LAST_WORDS)
+                    until = loop.time() + min(silence, _USAGE_SECONDS)
                 if text[:room]:
                     yield text[:room]
                 if len(text) > room:
@@ -194,7 +194,7 @@ async def _events(reply: AsyncStream[object]) -> AsyncGenerator[object]:
         yield event
 
 
-async def _whole(reply: AsyncStream[object]) -> AsyncGenerator[object]:
+async def _single_event(reply: AsyncStream[object]) -> AsyncGenerator[object]:
     """The one object of a reply that is not streamed."""
     event = json.loads(await reply.response.aread())
     if isinstance(event, dict) and event.get("error"):

@@ -213,7 +213,7 @@ async def _passages(
 
 
 async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
-    """A document, or the state of an upload that is none yet, or a `Problem` 404."""
+    """A document, else the state of the upload it is made from; a `Problem` 404 without both."""
     staged, writer = staged_files(service), service.writers[target.name]
     attachment = await asyncio.to_thread(staged.attachment, id_, target.name)
     status: StoreFileStatus = "completed"

@@ -31,10 +31,10 @@ from wye.service.remote_collection import ROUTES, read_passage_router
 from wye.service.search import QueuedQuestion, SearchParams
 from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, load_settings
 
-_LISTED = ", ".join(ROUTES)
-_LOOK = 0.1
+_ROUTES = ", ".join(ROUTES)
+_POLL_SECONDS = 0.1
 # Keys of an arm's table that do not affect its answers.
-_MANNERS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
+_CALL_KEYS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
 
 
 def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
@@ -70,7 +70,7 @@ def arm_facts(arm: RemoteArm) -> ArmFacts:
     """Facts about an arm, known without asking it."""
     config = arm.config
     settings = {
-        key: value for key, value in config.model_dump(mode="json").items() if key not in _MANNERS
+        key: value for key, value in config.model_dump(mode="json").items() if key not in _CALL_KEYS
     }
     content = json.dumps(settings, sort_keys=True).encode()
     return ArmFacts(
@@ -136,8 +136,8 @@ class LocalArms:
             arm.check_filter(question.filter)
         config, patience = arm.config, arm.config.open_seconds + 1
         while arm.refusal() and patience > 0:
-            await asyncio.sleep(_LOOK)
-            patience -= _LOOK
+            await asyncio.sleep(_POLL_SECONDS)
+            patience -= _POLL_SECONDS
         call = await arm.search(
             question.text, config.depth, question.filter, LONGEST_DEADLINE_MS / 1000
         )
@@ -190,7 +190,7 @@ class LocalSearch(LocalArms):
         chosen = route_named(route)
         if chosen not in ROUTES:
             raise ServiceError(
-                f"Route '{chosen}' needs an index, and there is none here; use one of {_LISTED}."
+                f"Route '{chosen}' needs an index, and there is none here; use one of {_ROUTES}."
             )
         params = SearchParams(
             chosen, k, filter, explain, max_latency_ms, point=point, collection=""

@@ -16,7 +16,7 @@ LONGEST_REPLY = 8 << 20
 """Most bytes of a reply; no list of passages is longer."""
 _BUSY = (429, 503)
 _DENIED = (401, 403)
-_NOT_THE_QUESTIONS = (*_DENIED, 404, 405, 408)
+_ARM_FAULTS = (*_DENIED, 404, 405, 408)
 
 
 def _an_address(url: str) -> str:
@@ -123,7 +123,7 @@ class WebClient:
                 method, self._url + path, json=body, params=query
             ) as reply:
                 _refuse(reply)
-                return parse_json(await _whole(reply))
+                return parse_json(await _body(reply))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
             raise ArmError(
                 "cannot be reached", outcome="unreachable", retry=True, charged=False
@@ -153,14 +153,14 @@ def _refuse(reply: httpx2.Response) -> None:
     if status in _DENIED:
         raise ArmError(f"rejects our key ({status})", outcome="refused", charged=False)
     if status < 500:
-        fault = status in _NOT_THE_QUESTIONS
+        fault = status in _ARM_FAULTS
         raise ArmError(
             f"rejects the request ({status})", outcome="refused", charged=False, fault=fault
         )
     raise ArmError(f"answered {status}")
 
 
-async def _whole(reply: httpx2.Response) -> bytes:
+async def _body(reply: httpx2.Response) -> bytes:
     """Read the body."""
     pieces, length = [], 0
     async for piece in reply.aiter_bytes():

@@ -96,7 +96,7 @@ FilterOption = Annotated[
 ]
 
 
-_SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+_COMPARISON_TYPES = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _COMPARISON = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")
 
 
@@ -121,7 +121,7 @@ def parse_filter_option(text: str | None) -> object | None:
             parsed_value = json.loads(value)
         except ValueError:  # a word needs no quotes
             parsed_value = value
-        return {"type": _SIGNS[sign], "key": key, "value": parsed_value}
+        return {"type": _COMPARISON_TYPES[sign], "key": key, "value": parsed_value}
     try:
         parsed: object = json.loads(text)
     except ValueError as error:

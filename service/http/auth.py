@@ -315,7 +315,7 @@ def is_loopback(host: str) -> bool:
 
 # Paths that need a key if the server has keys. Health, the schema and the console's files do not.
 PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")
-_NOBODY = Key("", frozenset(), "")
+_NO_KEY = Key("", frozenset(), "")
 _CHALLENGE = {"www-authenticate": "Bearer"}
 _IN_SCHEMA = HTTPBearer(
     auto_error=False, description="A key of `wye keys new`; `x-api-key` is accepted as well."
@@ -336,7 +336,7 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
         return ANYBODY
     secret = _secret(headers)
     if not path.startswith(PROTECTED):
-        return (ring.find(secret) if secret else None) or _NOBODY
+        return (ring.find(secret) if secret else None) or _NO_KEY
     if secret is None:
         raise Problem(
             401,

@@ -168,7 +168,7 @@ REQUEST_ID = "x-request-id"
 
 # Statuses whose replies are paced.
 _REFUSED = (429, 503)
-_GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_CLIENT_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _REQUEST_ID = REQUEST_ID.encode()
 _SAFETY = (
     (b"x-content-type-options", b"nosniff"),
@@ -181,7 +181,7 @@ _SAFETY = (
 )
 _SAFETY_V1 = (*_SAFETY, (b"cache-control", b"no-store"))
 # Polled every few seconds by machines, so left out of the access log.
-_QUIET = ("/health", "/ready", "/metrics", "/v1/stats")
+_UNLOGGED = ("/health", "/ready", "/metrics", "/v1/stats")
 
 
 class Edge:
@@ -229,7 +229,7 @@ class _Visit:
         self.headers = Headers(scope=scope)
         self.key = ""
         sent_id = self.headers.get(REQUEST_ID, "")
-        self.request_id = sent_id if _GIVEN_ID.fullmatch(sent_id) else secrets.token_hex(12)
+        self.request_id = sent_id if _CLIENT_ID.fullmatch(sent_id) else secrets.token_hex(12)
         scope[NOTED_ID] = self.request_id
         self._scope = scope
         self._send = send
@@ -270,7 +270,7 @@ class _Visit:
         problem = self._scope.get(NOTED_PROBLEM)
         if problem:
             self._metrics.refused.labels(problem).inc()
-        if self._scope["path"] in _QUIET:
+        if self._scope["path"] in _UNLOGGED:
             return
         LOG.info(
             "request",

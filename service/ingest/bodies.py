@@ -51,7 +51,7 @@ _BYTES_PER_CHARACTER = 4  # at most, in UTF-8
 # The temporary disk has room for so many uploads of the greatest length, or more shorter ones.
 _UPLOADS = 4
 # Files that are read at once, and files that may wait for that.
-_AT_ONCE = 2
+_READERS = 2
 _WAITING = 16
 _FIELDS = ("collection", "chunk_words", "metadata", "id")
 
@@ -69,7 +69,7 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
     """
     async with aclosing(request.stream()) as stream:
         try:
-            form = await _Whole(request, stream, files, fields).parse()
+            form = await _CompleteFormParser(request, stream, files, fields).parse()
         except MultiPartException as error:
             raise HTTPException(400, error.message) from error
         except ValueError as error:  # UnicodeError as well
@@ -82,21 +82,21 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
         await form.close()
 
 
-class _Whole(MultiPartParser):
+class _CompleteFormParser(MultiPartParser):
     """A parser that refuses truncated forms; Starlette's silently drops the truncated part."""
 
     def __init__(
         self, request: Request, stream: AsyncGenerator[bytes], files: int, fields: int
     ) -> None:
         super().__init__(
-            request.headers, self._to_the_end(stream), max_files=files, max_fields=fields
+            request.headers, self._checked_stream(stream), max_files=files, max_fields=fields
         )
         self._has_ended = False
 
     def on_end(self) -> None:
         self._has_ended = True
 
-    async def _to_the_end(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _checked_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         async for block in stream:
             yield block
         if not self._has_ended:
@@ -141,9 +141,9 @@ class FileReader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_READERS)
         self._room = Room(
-            _AT_ONCE + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
+            _READERS + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
 
     async def read(self, path: Path, name: str) -> Iterator[Passage]:

@@ -29,7 +29,7 @@ from wye.service.settings import DocumentSettings
 T = TypeVar("T")
 
 # Seconds between two looks for jobs that another process accepted but does not run.
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 _SWEEP = 60.0
 # Seconds after each group of a job, for other processes to take the lock.
 _PAUSE = 0.1
@@ -230,7 +230,7 @@ class JobRunner:
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
                 self._faults[name] = fault
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(_POLL_SECONDS):
                     await self._wake.wait()
             if not self._stopping.is_set():
                 self._wake.clear()

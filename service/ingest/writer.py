@@ -38,11 +38,11 @@ from wye.service.settings import ServiceSettings
 T = TypeVar("T")
 
 # Seconds between two attempts at the lock, and after a change, for other writers.
-_SOONEST, _LATEST = 0.005, 0.025
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.025
 # No step of an analysis begins later in a slice; steps are short, see `Analyser.analyse_in_steps`.
 _SLICE_SECONDS = 0.1
 # Passages that are analysed together, so that the encoder's batches are full.
-_TOGETHER = 8
+_GROUP = 8
 
 
 class StoppedError(Exception):
@@ -289,12 +289,12 @@ class CollectionWriter:
                 except IndexLockedError:
                     if monotonic() >= until:
                         raise
-                await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+                await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
             if patience is not None:
                 self._metrics.change_wait_seconds.labels(name).observe(started - queued)
             self._metrics.commit_seconds.labels(name).observe(perf_counter() - started)
             self._refresher.written()
-            await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+            await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
             return result
 
     def _refuse_documents_of_jobs(
@@ -361,8 +361,8 @@ class InterleavedAnalyser:
             StoppedError: The work was told to stop.
         """
         missing = [passage for passage in passages if passage.id not in self._analyses]
-        for start in range(0, len(missing), _TOGETHER):
-            slice_ = missing[start : start + _TOGETHER]
+        for start in range(0, len(missing), _GROUP):
+            slice_ = missing[start : start + _GROUP]
             analyses = await self.take(self._analyser.analyse_in_steps(slice_))
             self._analyses.update(zip((passage.id for passage in slice_), analyses, strict=True))
 

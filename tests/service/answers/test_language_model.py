@@ -352,7 +352,7 @@ def test_a_model_that_thinks_is_not_silent(
 def test_nothing_that_comes_after_the_end_spoils_an_answer(
     endpoint: Endpoint, with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch, rest: object
 ) -> None:
-    monkeypatch.setattr(module, "_LAST_WORDS", 0.2)
+    monkeypatch.setattr(module, "_USAGE_SECONDS", 0.2)
 
     def go_on() -> Iterator[object]:
         yield piece("The Neretva.", "stop")
