@@ -153,7 +153,7 @@ class Answer:
     """An answer and its sources.
 
     Attributes:
-        text: The answer; numbers in square brackets cite passages of `hits`, from 1.
+        text: The answer; numbers in square brackets cite passages of `found`, from 1.
         citations: The cited passages: index, id, title, document, and the quoted sentences, each
             with its text, start and end.
         generator: Name of the language model, or "extractive".
@@ -167,7 +167,7 @@ class Answer:
     citations: tuple[Mapping[str, Any], ...]
     generator: str
     note: str
-    hits: Hits
+    found: Hits
     segments: tuple[Mapping[str, Any], ...] = ()
     finish_reason: str = "stop"
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -475,7 +475,7 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         citations=tuple(reply["citations"]),
         generator=reply["generator"],
         note=reply["note"],
-        hits=_hits(reply["retrieval"]),
+        found=_hits(reply["retrieval"]),
         segments=tuple(reply["segments"]),
         finish_reason=reply["finish_reason"],
         usage=reply.get("usage", {}),

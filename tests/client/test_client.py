@@ -79,7 +79,7 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
         assert (answer.generator, answer.finish_reason, answer.usage) == ("extractive", "stop", {})
         assert [part["passages"] for part in answer.segments] == [[1]]
         assert answer.citations[0]["sentences"][0]["text"] == "The bridge 3."
-        assert answer.hits.passages[0].metadata == {"n": 3}
+        assert answer.found.passages[0].metadata == {"n": 3}
         kept = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
         assert {passage.metadata["n"] for passage in kept.passages} == {3, 4}
         assert wye.delete(["d/3 #"]) == 1
