@@ -66,12 +66,12 @@ class Begun:
 
     Attributes:
         replies: Replies to the questions that do not go in steps.
-        left: Positions of the questions that go in steps.
-        finish: Answers some of those left. A reply does not depend on which are answered together.
+        in_steps: Positions of the questions that go in steps.
+        finish: Answers some of these. A reply does not depend on which are answered together.
     """
 
     replies: Mapping[int, Reply]
-    left: Sequence[int] = ()
+    in_steps: Sequence[int] = ()
     finish: Callable[[Sequence[int]], Mapping[int, Reply]] = lambda _: {}
 
 
@@ -128,7 +128,7 @@ class Gateway:
         """
         replies: list[Reply] = []
         for begun in self.begin(questions, ask):
-            by_position = {**begun.replies, **begun.finish(begun.left)}
+            by_position = {**begun.replies, **begun.finish(begun.in_steps)}
             replies += [by_position[position] for position in range(len(by_position))]
         return replies
 

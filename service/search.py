@@ -355,14 +355,14 @@ class Searcher:
             positions: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}
             iterator = iter(entries)
             for part in begun:
-                batch = [*islice(iterator, len(part.replies) + len(part.left))]
+                batch = [*islice(iterator, len(part.replies) + len(part.in_steps))]
                 # A batch of the route `steps` is small enough to finish at once, and a question
                 # that is alone delays no other.
                 replies_by_row = {**part.replies}
                 if route != Route.AUTO or len(entries) == 1:
-                    replies_by_row |= part.finish(part.left)
+                    replies_by_row |= part.finish(part.in_steps)
                 else:
-                    positions.update((batch[row], (part, row)) for row in part.left)
+                    positions.update((batch[row], (part, row)) for row in part.in_steps)
                 replies.update((batch[row], reply) for row, reply in replies_by_row.items())
             results = self._results(session, params, replies, fallback)
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread

@@ -322,7 +322,7 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
     assert routed.decide(questions) == [reply.decision for reply in replies]
 
     (begun,) = routed.begin(questions, Ask(Route.AUTO, 2))
-    assert ({*begun.replies}, begun.left) == ({0, 2}, [1, 3])
+    assert ({*begun.replies}, begun.in_steps) == ({0, 2}, [1, 3])
     for place in (3, 1):
         (reply,) = begun.finish([place]).values()
         assert (reply.ranking, reply.chain) == (replies[place].ranking, replies[place].chain)

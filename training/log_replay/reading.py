@@ -40,7 +40,7 @@ class DecisionLog:
         period: Time of the first and of the last of these requests.
         marked: Id of a question -> a request that asked it, and passages that feedback marks as
             its answers, whichever router decided its route.
-        left_out: Reason that a line or feedback does not count -> how many there are.
+        exclusions: Reason that a line or feedback does not count -> how many there are.
     """
 
     router: RouterInfo
@@ -50,7 +50,7 @@ class DecisionLog:
     times_ms: Float32
     period: tuple[str, str]
     marked: Mapping[str, tuple["Retrieval", set[str]]]
-    left_out: Mapping[str, int]
+    exclusions: Mapping[str, int]
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -150,27 +150,27 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
         ):
             marks[line.request] = line
     rated: dict[RequestKey, dict[str, Retrieval]] = {}
-    left_out, collections = Counter[str](), Counter[str]()
+    exclusions, collections = Counter[str](), Counter[str]()
     scores, routes, times_ms = array("d"), array("b"), array("f")
     first = last = None
-    for line in _lines(paths, left_out):
+    for line in _lines(paths, exclusions):
         if isinstance(line, Feedback):
             continue
         collections[line.collection] += 1
         if line.request in marks:
             rated.setdefault(line.request, {})[line.question_id] = line
         if why := line.uncounted(router.name, collection or line.collection):
-            left_out[why] += 1
+            exclusions[why] += 1
         elif line.decision is not None and line.decision.score is not None:
             scores.append(line.decision.score)
             routes.append(ROUTES.index(line.route))
             times_ms.extend(times_of_routes(line))
             first, last = min(first or line.time, line.time), max(last or line.time, line.time)
-    collection = _only(collection, collections, left_out)
+    collection = _only(collection, collections, exclusions)
     if first is None or last is None:
         raise LogError(
             f"None of the {collections[collection]} questions asked of '{collection}' was decided "
-            f"by router {router.name} ({_listed(left_out)}); name the router that decided with "
+            f"by router {router.name} ({_listed(exclusions)}); name the router that decided with "
             "--router, or ask without naming a route."
         )
     return DecisionLog(
@@ -180,13 +180,13 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
         routes=np.frombuffer(routes, np.int8),
         times_ms=np.frombuffer(times_ms, np.float32).reshape(len(scores), -1),
         period=(first.isoformat(" ", "minutes"), last.isoformat(" ", "minutes")),
-        marked=_marked(marks, rated, collection, left_out),
-        left_out=left_out,
+        marked=_marked(marks, rated, collection, exclusions),
+        exclusions=exclusions,
     )
 
 
 def _lines(
-    paths: Sequence[Path], left_out: Counter[str], containing: str = ""
+    paths: Sequence[Path], exclusions: Counter[str], containing: str = ""
 ) -> Iterator[Retrieval | Feedback]:
     """Yield the lines with a text; counts those that the service does not write as left out."""
     for path in paths:
@@ -196,17 +196,17 @@ def _lines(
             try:
                 line = LINE.validate_json(text)
             except ValidationError:
-                left_out[f"no whole line of a request log, in {path}"] += 1
+                exclusions[f"no whole line of a request log, in {path}"] += 1
             else:
                 yield line
 
 
-def _only(named: str, collections: Mapping[str, int], left_out: Mapping[str, int]) -> str:
+def _only(named: str, collections: Mapping[str, int], exclusions: Mapping[str, int]) -> str:
     """The collection that is named, or else the only one."""
     if not collections:
         raise LogError(
-            f"No question was answered in the log ({_listed(left_out) or 'it is empty'}); give the "
-            "file of WYE_SERVE__REQUEST_LOG, after questions were asked."
+            f"No question was answered in the log ({_listed(exclusions) or 'it is empty'}); give "
+            "the file of WYE_SERVE__REQUEST_LOG, after questions were asked."
         )
     if named in collections or (not named and len(collections) == 1):
         return named or next(iter(collections))
@@ -224,7 +224,7 @@ def _marked(
     marks: Mapping[RequestKey, Feedback],
     rated: Mapping[RequestKey, Mapping[str, Retrieval]],
     collection: str,
-    left_out: Counter[str],
+    exclusions: Counter[str],
 ) -> dict[str, tuple[Retrieval, set[str]]]:
     """Join feedback with its questions; requests with the same question become one.
 
@@ -236,9 +236,9 @@ def _marked(
         line, *others = lines.values()
         counts = line.collection == collection and line.asked == Route.AUTO
         if others or not counts or not marks[request].passages:
-            left_out["feedback that names no passage, or not of one question that counts"] += 1
+            exclusions["feedback that names no passage, or not of one question that counts"] += 1
         else:
             marked.setdefault(line.question_id, (line, set()))[1].update(marks[request].passages)
     if unknown := len(marks) - len(rated):
-        left_out["feedback on an unknown request, or on that of another key"] += unknown
+        exclusions["feedback on an unknown request, or on that of another key"] += unknown
     return marked

@@ -249,7 +249,7 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
             f"from {log.period[0]} to {log.period[1]}; {len(log.marked):,} different questions "
             "with passages marked as answers."
         ),
-        "\n".join(f"- left out: {n:,} {escape(why)}" for why, n in log.left_out.items()),
+        "\n".join(f"- left out: {n:,} {escape(why)}" for why, n in log.exclusions.items()),
         f"Tenths of the scores end at {', '.join(f'{score:.2f}' for score in tenths)}.",
         table(("", *map(escape, compared)), rows),
         "ms: the work on a request, its share of its batch. Where a request does not tell how long "

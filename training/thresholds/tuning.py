@@ -51,7 +51,7 @@ class Misrouted:
     """A question for which another route would have been better.
 
     Attributes:
-        lost: Quality of the better route's answer less that of the one given.
+        loss: Quality of the better route's answer less that of the one given.
         contributions: Contributions to the score's logit; see `wye.router.types.Decision`.
     """
 
@@ -60,7 +60,7 @@ class Misrouted:
     score: float
     route: Route
     better: Route
-    lost: float
+    loss: float
     contributions: tuple[Contribution, ...]
 
 
@@ -167,9 +167,9 @@ class Tuning:
         pair = thresholds or self.model.policy.thresholds
         codes = bands(self.outcomes.scores, pair)
         taken = self.evaluation_set.codes(self.outcomes.scores, pair)
-        lost = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
-        order = np.argsort(-lost, kind="stable")[:n]
-        rows = order[lost[order] > 0].tolist()
+        loss = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
+        order = np.argsort(-loss, kind="stable")[:n]
+        rows = order[loss[order] > 0].tolist()
         decisions = self.model.decide(self.evaluation_set.features[rows], explain=True)
         texts, groups = self.evaluation_set.texts, self.evaluation_set.groups
         return [
@@ -179,7 +179,7 @@ class Tuning:
                 score=float(self.outcomes.scores[row]),
                 route=names[taken[row]],
                 better=names[int(quality[row].argmax())],
-                lost=float(lost[row]),
+                loss=float(loss[row]),
                 contributions=decision.contributions,
             )
             for row, decision in zip(rows, decisions, strict=True)

@@ -38,7 +38,7 @@ def test_decisions_are_read_across_files(write_log: Write, tmp_path: Path) -> No
     assert [ROUTES[code] for code in log.routes] == [Route.DENSE, Route.GRAPH, Route.FUSION]
     assert log.times_ms[range(3), log.routes] == pytest.approx([10, 20, 20])
     assert log.period == ("2026-11-10 08:00+00:00", "2026-11-17 09:30+00:00")
-    assert (log.marked, log.left_out) == ({}, {})
+    assert (log.marked, log.exclusions) == ({}, {})
 
 
 def test_what_does_not_count_is_counted(write_log: Write) -> None:
@@ -59,7 +59,7 @@ def test_what_does_not_count_is_counted(write_log: Write) -> None:
     )
     log = read_log([path], HAND, "default")
     assert len(log) == 2
-    assert log.left_out == {
+    assert log.exclusions == {
         "asked of another collection": 1,
         "route named by the caller": 1,
         "no decision: the router failed, was late, or had no passages": 1,
@@ -131,7 +131,7 @@ def test_feedback_on_the_same_question_is_put_together(write_log: Write) -> None
         ("who?", None, {"a", "b", "z"}),
         ("who?", {"type": "eq"}, {"a"}),
     ]
-    assert log.left_out == {}
+    assert log.exclusions == {}
 
 
 def test_whichever_router_decided_the_passages_answer_the_question(write_log: Write) -> None:
@@ -160,7 +160,7 @@ def test_feedback_that_marks_nothing_is_counted(write_log: Write) -> None:
     )
     log = read_log([path], HAND, "default")
     assert marked(log) == [("question 5?", None, {"a"})]
-    assert log.left_out == {
+    assert log.exclusions == {
         "route named by the caller": 1,
         "asked of another collection": 1,
         "feedback that names no passage, or not of one question that counts": 4,
@@ -178,7 +178,7 @@ def test_what_another_key_says_of_a_request_does_not_count(write_log: Write) -> 
     )
     log = read_log([path], HAND)
     assert marked(log) == [("where?", None, {"b"})]
-    assert log.left_out == {"feedback on an unknown request, or on that of another key": 1}
+    assert log.exclusions == {"feedback on an unknown request, or on that of another key": 1}
 
 
 def test_feedback_that_was_written_after_the_log_was_rotated(write_log: Write) -> None:

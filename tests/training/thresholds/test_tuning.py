@@ -74,7 +74,7 @@ def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
     (worst,) = tuning.worst(1)
     assert worst.text == "question fooled?"
     assert (worst.dataset, worst.route, worst.better) == ("web", G, D)
-    assert worst.lost == pytest.approx(1 - 1 / math.log2(7))
+    assert worst.loss == pytest.approx(1 - 1 / math.log2(7))
     assert [part.name for part in worst.contributions] == [BASELINE, "f0"]
     logit = math.fsum(part.logit for part in worst.contributions)
     assert logistic(np.array([logit]))[0] == pytest.approx(worst.score)
