@@ -344,11 +344,11 @@ class Gateway:
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
         """Judge the relevance of rankings, by position, and make replies of them."""
         batch, ask = course.batch, course.ask
-        judged = self._judge(course, {row: answer.ranking for row, answer in answers.items()})
+        judgements = self._judge(course, {row: answer.ranking for row, answer in answers.items()})
         replies = {}
         for row, answer in answers.items():
             ranking, relevance = likely(
-                answer.ranking, judged[row].relevance, ask.min_relevance, ask.k
+                answer.ranking, judgements[row].relevance, ask.min_relevance, ask.k
             )
             replies[row] = Reply(
                 question=batch.questions[row],
@@ -362,7 +362,7 @@ class Gateway:
                 chain=answer.chain,
                 searches=answer.searches,
                 relevance=relevance,
-                answerability=judged[row].answerability,
+                answerability=judgements[row].answerability,
             )
         return replies
 

@@ -177,27 +177,27 @@ def likely(
     return replace(ranking, hits=hits), tuple(value for _, value in relevant)
 
 
-def evidence_on(judged: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
+def evidence_on(route_ranking: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
     """The route whose curves judge a ranking, and the evidence that they take.
 
     If the lists were not cut off at the depth (few passages, a filter, more hits wanted), fused
     scores have another zero than when the curves were fitted. Such a ranking is judged by its
     cosines, like one of the dense route.
     """
-    route, ranking = judged.route, judged.ranking
+    route, ranking = route_ranking.route, route_ranking.ranking
     scores = ranking.scores
     if route == Route.DENSE:
-        return route, Evidence(judged.question, scores, judged.texts, scores)
+        return route, Evidence(route_ranking.question, scores, route_ranking.texts, scores)
     cosines = np.array([_cosine(hit) for hit in ranking.hits])
     if route == Route.GRAPH:
         scores = log_share(scores, scores[0])
     elif route != Route.LEXICAL:
         if not ranking.candidates > depth >= len(scores):
             route, scores = Route.DENSE, cosines
-        if judged.dense and judged.dense.hits:
+        if route_ranking.dense and route_ranking.dense.hits:
             # A passage that the dense list lacks is at most as near as the last one that it has.
-            cosines = np.where(np.isnan(cosines), judged.dense.scores[:depth][-1], cosines)
-    return route, Evidence(judged.question, scores, judged.texts, cosines)
+            cosines = np.where(np.isnan(cosines), route_ranking.dense.scores[:depth][-1], cosines)
+    return route, Evidence(route_ranking.question, scores, route_ranking.texts, cosines)
 
 
 def _cosine(hit: RankedHit) -> float:

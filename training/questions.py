@@ -193,9 +193,9 @@ class QuestionWriter:
             if chain.id in done or min(len(text.split()) for text in texts) < FEWEST_WORDS:
                 continue
             before = self._model.tokens
-            shown = [f"[{n}] {text[:PASSAGE_CHARACTERS]}" for n, text in enumerate(texts, start=1)]
+            parts = [f"[{n}] {text[:PASSAGE_CHARACTERS]}" for n, text in enumerate(texts, start=1)]
             prompt = PROMPTS[chain.kind].replace("{name}", chain.name)
-            reply = self._model.complete(prompt, "\n\n".join(shown))
+            reply = self._model.complete(prompt, "\n\n".join(parts))
             question, answer = parse(reply)
             fault = fault_of(question, answer, chain.name, texts[-1])
             if not fault and words(question) in earlier:

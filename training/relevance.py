@@ -149,16 +149,16 @@ class Questions:
         """
         folder, _, index = pair.partition("=")
         self.index = Path(index)
-        there = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
-        data = [read_dataset(Path(folder), split) for split in there]
+        names = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
+        data = [read_dataset(Path(folder), split) for split in names]
         for part in data if index else ():
             lacking(part, self.index)
         self.texts = {q.id: q.text for part in data for q in part.questions}
         self.families = {q.id: q.group or part.name for part in data for q in part.questions}
         self.gold = {
-            id_: frozenset(key for key, value in judged.items() if value > 0)
+            id_: frozenset(key for key, value in grades.items() if value > 0)
             for part in data
-            for id_, judged in part.judgements.items()
+            for id_, grades in part.judgements.items()
         }
 
     def half(self, which: int) -> list[str]:
@@ -357,11 +357,11 @@ def quality_table(
             )
         ]
         for family in np.unique(answers.families[answers.outcomes > 0]):
-            there = answers.families == family
-            against = (there & np.isin(answers.kinds, ["own", kind]) for kind in KINDS[1:])
+            in_family = answers.families == family
+            against = (in_family & np.isin(answers.kinds, ["own", kind]) for kind in KINDS[1:])
             cells = (
                 *quality(passages, chances[0], passages.families == family),
-                *quality(answers, chances[1], there),
+                *quality(answers, chances[1], in_family),
                 *(quality(answers, chances[1], rows)[0] for rows in against),
             )
             rows.append([route.value, family, *cells])

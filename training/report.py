@@ -190,10 +190,10 @@ def write_report(folder: Path, report: Report) -> None:
     """Write metrics.json and the two figures; the same report gives the same bytes."""
     write_json(folder / METRICS, plain(report))
     chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
-    shown = {name: reliability for name, reliability in report.calibration.items() if name != DEV}
+    curves = {name: reliability for name, reliability in report.calibration.items() if name != DEV}
     figures = {
         FRONT: front_figure(report.front, chosen, report.fixed, quality),
-        RELIABILITY: reliability_figure(shown),
+        RELIABILITY: reliability_figure(curves),
     }
     for name, figure in figures.items():
         (folder / name).write_text(as_svg(figure), encoding="utf-8")
@@ -217,13 +217,13 @@ def verdict(report: Report) -> Verdict | None:
         return None
     bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
     rival = f"always {report.policy.simple if bounded else Route.FUSION}"
-    gained = evaluation.differences[rival][quality]
+    delta = evaluation.differences[rival][quality]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
     auto_ms, rival_ms = (evaluation.latency_ms[name][0] for name in (AUTO, rival))
     bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
-    better = gained.low + max(bought, 0.0) > 0  # better answers may take longer
-    word = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
-    says = f"{word.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
+    better = delta.low + max(bought, 0.0) > 0  # better answers may take longer
+    word = "better" if delta.low > 0 else "worse" if delta.high < 0 else "not better"
+    says = f"{word.capitalize()} than {rival}: {quality} {gain_spread(delta)} on the test split."
     if bought:
         says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
     if not better:

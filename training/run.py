@@ -108,15 +108,15 @@ class TrainingRun:
             if not any(source.has(split) for source in self._sources):
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
-        judged = 0
+        count = 0
         for source in (source for source in self._sources if not source.hurried):
             for split in filter(source.has, (TRAIN, DEV)):
                 dataset = source.read(split)
-                judged += len(dataset.questions)
+                count += len(dataset.questions)
                 if source.index is not None and (warning := lacking(dataset, source.index)):
                     say(f"Warning: {warning}")
         say(
-            f"{judged} judged questions in train and dev. A router needs about {ENOUGH} on which "
+            f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
         training = self._training_set(say)

@@ -382,8 +382,8 @@ def _accept_sphinx() -> None:
     def text_of(
         _name: str, rawtext: str, text: str, *_: object, **__: object
     ) -> tuple[list[Any], list[Any]]:
-        shown = re.sub(r"\s*<[^<>]*>$", "", text).lstrip("~!") or text
-        return [nodes.inline(rawtext, shown)], []
+        label = re.sub(r"\s*<[^<>]*>$", "", text).lstrip("~!") or text
+        return [nodes.inline(rawtext, label)], []
 
     def directive(name: str, language: Any, tree: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
         kind = None if name in _CODE else directive_of(name, language, tree)[0]

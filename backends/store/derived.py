@@ -133,7 +133,7 @@ class DerivedFiles:
         """
         path, about = self._file(name, settings)
         try:
-            return _mapped(path, about)
+            return _map_file(path, about)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -237,7 +237,7 @@ def _write(path: Path, about: object, arrays: Arrays) -> None:
     offset = 0
     for name, array in arrays.items():
         block = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        entries[name] = [array.dtype.str, list(array.shape), offset, _followed(block, 0)]
+        entries[name] = [array.dtype.str, list(array.shape), offset, _update_checksum(block, 0)]
         blocks.append(block)
         offset += block.nbytes + -block.nbytes % _ALIGNED
     header = canonical_json({"about": about, "arrays": entries, "bytes": offset}).encode()
@@ -250,7 +250,7 @@ def _write(path: Path, about: object, arrays: Arrays) -> None:
             file.write(bytes(-block.nbytes % _ALIGNED))
 
 
-def _mapped(path: Path, about: object) -> Arrays:
+def _map_file(path: Path, about: object) -> Arrays:
     """Map the arrays of a file.
 
     Raises:
@@ -258,18 +258,18 @@ def _mapped(path: Path, about: object) -> Arrays:
         ValueError: It is damaged, or has another key.
     """
     with path.open("rb", buffering=0) as file:
-        mapped, stated, start = _read_header(file)
-        if stated["about"] != about:
+        pages, header, start = _read_header(file)
+        if header["about"] != about:
             raise ValueError("it belongs to other data or settings")
-        if len(mapped) != start + stated["bytes"]:
+        if len(pages) != start + header["bytes"]:
             raise ValueError("it is truncated")
-        for name, (kind, shape, offset, checksum) in stated["arrays"].items():
+        for name, (kind, shape, offset, checksum) in header["arrays"].items():
             size = _count(shape) * np.dtype(kind).itemsize
             if _checksum_in(file, start + offset, size) != checksum:
                 raise ValueError(f"its array '{name}' is damaged")
     return {
-        name: np.frombuffer(mapped, np.dtype(kind), _count(shape), start + offset).reshape(shape)
-        for name, (kind, shape, offset, _) in stated["arrays"].items()
+        name: np.frombuffer(pages, np.dtype(kind), _count(shape), start + offset).reshape(shape)
+        for name, (kind, shape, offset, _) in header["arrays"].items()
     }
 
 
@@ -280,14 +280,14 @@ def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
         OSError: The file cannot be read.
         ValueError: The header is damaged.
     """
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     head = len(_MAGIC) + 8 + _DIGEST
-    length = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
-    header = mapped[head : head + length]
+    length = int.from_bytes(pages[len(_MAGIC) : len(_MAGIC) + 8], "little")
+    header = pages[head : head + length]
     digest = blake2b(header, digest_size=_DIGEST).digest()
-    if mapped[: len(_MAGIC)] != _MAGIC or digest != mapped[head - _DIGEST : head]:
+    if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
         raise ValueError("its header is damaged")
-    return mapped, json.loads(header), head + length
+    return pages, json.loads(header), head + length
 
 
 def _count(shape: Sequence[int]) -> int:
@@ -309,12 +309,12 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
             read += count
         if read < len(view):
             raise ValueError("it is truncated")
-        checksum = _followed(buffer[:read], checksum)
+        checksum = _update_checksum(buffer[:read], checksum)
         size -= read
     return checksum
 
 
-def _followed(flat: NDArray[np.uint8], checksum: int) -> int:
+def _update_checksum(flat: NDArray[np.uint8], checksum: int) -> int:
     """Extend a checksum by more bytes; all but the last call need whole blocks."""
     whole = len(flat) // _BLOCK * _BLOCK
     sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)

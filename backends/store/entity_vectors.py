@@ -83,8 +83,8 @@ class EntityVectorCache:
         copied = rows["surface"].to_pylist()
         vectors = rows["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
         self.add(copied, vectors.reshape(-1, self._dimension))
-        there = set(copied)
-        return [surface for surface in surfaces if surface not in there]
+        present = set(copied)
+        return [surface for surface in surfaces if surface not in present]
 
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
         """Store (n, d) vectors of n `missing` surfaces. The caller holds the write lock."""

@@ -158,9 +158,9 @@ class PassageStore:
             IndexDamagedError: One of them cannot be read.
         """
         with reading(self.path):
-            stated = ((each["version"], each["timestamp"]) for each in self._dataset.versions())
+            versions = ((each["version"], each["timestamp"]) for each in self._dataset.versions())
             # Lance gives local times without a zone, as `astimezone` assumes.
-            return {n: cast(datetime, at).astimezone(UTC) for n, at in sorted(stated)}
+            return {n: cast(datetime, at).astimezone(UTC) for n, at in sorted(versions)}
 
     def count(self) -> int:
         """Number of passages in the current version."""
@@ -315,13 +315,13 @@ def _check_version(folder: Path, schema: pa.Schema) -> None:
         IndexNotFoundError: Wye did not write it.
         IndexMismatchError: It has another schema version.
     """
-    stated = version_of(schema)
-    if stated is None:
+    version = version_of(schema)
+    if version is None:
         raise IndexNotFoundError(
             f"{folder / PASSAGES} is a Lance dataset, but not one that Wye wrote. Check the path."
         )
-    if stated != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise IndexMismatchError(
-            f"Index {folder} has schema version {stated}; this Wye reads {SCHEMA_VERSION}. "
+            f"Index {folder} has schema version {version}; this Wye reads {SCHEMA_VERSION}. "
             "Index the corpus again into a new folder, or run the Wye that wrote it."
         )

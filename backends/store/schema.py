@@ -54,8 +54,8 @@ def dimension_of(schema: pa.Schema) -> int:
 
 def version_of(schema: pa.Schema) -> str | None:
     """The schema version in a dataset's schema, or None if it is not one of ours."""
-    stated = (schema.metadata or {}).get(VERSION_KEY)
-    return None if stated is None else str(stated, "utf-8")
+    version = (schema.metadata or {}).get(VERSION_KEY)
+    return None if version is None else str(version, "utf-8")
 
 
 def fingerprint_of(schema: pa.Schema) -> dict[str, str]:

@@ -267,20 +267,20 @@ def _differences(
     """
     before = base._fragments
     same = [number for number, stamp in now.items() if before.get(number) == stamp]
-    there = [n for n, stamp in now.items() if n in before and before[n].files == stamp.files]
+    shared = [n for n, stamp in now.items() if n in before and before[n].files == stamp.files]
     addresses = np.asarray(base._addresses)
     numbers: Int64 = addresses >> _ROW_BITS
     unchanged = np.zeros(max(before, default=0) + 2, bool)  # the last is for rows that were lost
     unchanged[same] = True
-    looked = np.flatnonzero(~unchanged[numbers])
+    candidates = np.flatnonzero(~unchanged[numbers])
     fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
     live = np.empty(0, np.int64)
     if fragments:
         scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
         live = _addresses(scanner.to_table())
-    is_present = np.isin(addresses[looked], live) & np.isin(numbers[looked], there)
-    new = np.setdiff1d(live, addresses[looked[is_present]])
-    absent = looked[~is_present]
+    is_present = np.isin(addresses[candidates], live) & np.isin(numbers[candidates], shared)
+    new = np.setdiff1d(live, addresses[candidates[is_present]])
+    absent = candidates[~is_present]
     if not len(absent) or not len(new):
         return absent, new, np.empty(0, np.int64)
     names = dataset._take_rows(pa.array(new, pa.uint64()), ["id", "content_hash"])
@@ -291,12 +291,12 @@ def _differences(
     is_same = pc.fill_null(
         pc.equal(names["content_hash"].combine_chunks(), hashes.take(matches)), False
     )
-    stays = is_same.to_numpy(zero_copy_only=False)
+    is_moved = is_same.to_numpy(zero_copy_only=False)
     which = matches.filter(is_same).to_numpy()
     moved = addresses.copy()
     moved[absent] = -1
-    moved[absent[which]] = new[stays]
-    return np.delete(absent, which), new[~stays], moved if len(which) else np.empty(0, np.int64)
+    moved[absent[which]] = new[is_moved]
+    return np.delete(absent, which), new[~is_moved], moved if len(which) else np.empty(0, np.int64)
 
 
 def _addresses(table: pa.Table) -> Int64:

@@ -253,7 +253,7 @@ def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> No
     _sync(passages, sizes)
 
 
-def check_deletions(dataset: Path, name: str, stated: int) -> None:
+def check_deletions(dataset: Path, name: str, expected: int) -> None:
     """Read a deletion file, which states no size, and compare the number of its rows.
 
     It is an Arrow file, or a Roaring bitmap: a head with the number of containers, for each of
@@ -261,7 +261,7 @@ def check_deletions(dataset: Path, name: str, stated: int) -> None:
     (https://github.com/RoaringBitmap/RoaringFormatSpec).
 
     Raises:
-        IndexDamagedError: It has not the stated number of rows.
+        IndexDamagedError: It has not the expected number of rows.
     """
     with reading(name, also=(OSError, struct.error)):
         data = (dataset / name).read_bytes()
@@ -274,8 +274,8 @@ def check_deletions(dataset: Path, name: str, stated: int) -> None:
             counts = [1 + struct.unpack_from("<HH", data, 8 + 4 * n)[1] for n in range(containers)]
             length = 8 + sum(8 + (2 * count if count <= 4096 else 8192) for count in counts)
             rows = sum(counts) if len(data) == length else -1
-        if rows != stated:
-            raise IndexDamagedError(f"{name} has other rows than the {stated:,} deleted ones")
+        if rows != expected:
+            raise IndexDamagedError(f"{name} has other rows than the {expected:,} deleted ones")
 
 
 def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:

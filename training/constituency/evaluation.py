@@ -142,8 +142,8 @@ def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> Bra
     pairs = []
     for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
         if parsed is None:
-            shown = " ".join(tree.words())[:80]
-            raise TrainingError(f"The constituency model finds no tree for '{shown}'.")
+            excerpt = " ".join(tree.words())[:80]
+            raise TrainingError(f"The constituency model finds no tree for '{excerpt}'.")
         pairs.append((retag(parsed, [tag for _, tag in tree.tagged_words()]), tree))
     return score(pairs)
 

@@ -196,7 +196,7 @@ class RemoteAnswers:
         answer = answers[simple.name]
         ranking = _ranking_of(simple, answer)
         remote = self._remote(question, ranking, answers, by_scores=simple.scores == "cosine")
-        shown = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
+        passages = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
         nothing = Ranking("", ())
         return Replayed(
             question=replace(question, group=question.group or dataset.name),
@@ -212,7 +212,7 @@ class RemoteAnswers:
                 simple=ranking,
                 simple_ms=answer.ms,
                 simple_price_ms=simple.price * self.ms_per_price,
-                returned=ReturnedPassages(question.text, shown),
+                returned=ReturnedPassages(question.text, passages),
             ),
         )
 

@@ -262,22 +262,22 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
         ReplayError: The file is missing, damaged or of another schema.
         SplitError: The replay is of another split; its rows are not read.
     """
-    stated = _stated(path)
-    if stated["split"] not in splits:
+    header = _read_header(path)
+    if header["split"] not in splits:
         raise SplitError(
-            f"'{path}' is the replay of split '{stated['split']}', and only "
+            f"'{path}' is the replay of split '{header['split']}', and only "
             f"{', '.join(sorted(splits))} may be read here; test splits are for the final "
             "evaluation."
         )
     rows = pq.read_table(path).to_pylist()
-    key = ReplayKey(**stated["key"])
-    return Replay(stated["dataset"], stated["split"], key, tuple(map(_question, rows)))
+    key = ReplayKey(**header["key"])
+    return Replay(header["dataset"], header["split"], key, tuple(map(_question, rows)))
 
 
 def read_key(path: Path) -> ReplayKey | None:
     """The key of the replay in a file; None if there is no file of this schema."""
     try:
-        return ReplayKey(**_stated(path)["key"])
+        return ReplayKey(**_read_header(path)["key"])
     except ReplayError:
         return None
 
@@ -288,29 +288,29 @@ def write_rows(
     """Write a replay atomically: the file is whole or absent, even if the process dies."""
     columns = [_row(dataset, split, row) for row in rows]
     further = [arm for arm in FURTHER if any(arm in row for row in columns)]
-    stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
+    header = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
     fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
-    schema = fields.with_metadata({_META: stated.encode()})
+    schema = fields.with_metadata({_META: header.encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file:
         pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")
 
 
-def _stated(path: Path) -> dict[str, Any]:
+def _read_header(path: Path) -> dict[str, Any]:
     try:
         metadata = pq.read_schema(path).metadata or {}
-        stated: dict[str, Any] = json.loads(metadata[_META])
+        header: dict[str, Any] = json.loads(metadata[_META])
     except (OSError, KeyError, ValueError, pa.ArrowInvalid) as error:
         raise ReplayError(
             f"'{path}' cannot be read as a replay ({error}); make it with `wye train`, or delete "
             "it so that it is made again."
         ) from None
-    if stated["key"]["schema"] != SCHEMA:
+    if header["key"]["schema"] != SCHEMA:
         raise ReplayError(
-            f"'{path}' is a replay of schema {stated['key']['schema']}, and this is Wye with "
+            f"'{path}' is a replay of schema {header['key']['schema']}, and this is Wye with "
             f"schema {SCHEMA}; delete it so that it is made again."
         )
-    return stated
+    return header
 
 
 def _row(dataset: str, split: str, row: Replayed) -> dict[str, Any]:

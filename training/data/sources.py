@@ -75,10 +75,10 @@ def lacking(dataset: Dataset, index: Path) -> str:
         DatasetError: It has none of them.
         BackendError: There is no such index, or it cannot be read.
     """
-    judged = dataset.judgements.values()
-    relevant = {id_ for grades in judged for id_, relevance in grades.items() if relevance > 0}
-    there = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
-    missing = sorted(relevant.difference(there))
+    judgements = dataset.judgements.values()
+    relevant = {id_ for grades in judgements for id_, relevance in grades.items() if relevance > 0}
+    stored = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
+    missing = sorted(relevant.difference(stored))
     if not missing:
         return ""
     says = (

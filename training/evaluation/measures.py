@@ -46,8 +46,8 @@ def score(judgements: Judgements, run: Run) -> Float64:
     public = [ir_measures.parse_measure(name) for name in MEASURES if name != ALL_EVIDENCE]
     qrels = [
         ir_measures.Qrel(question, passage, relevance)
-        for question, judged in judgements.items()
-        for passage, relevance in judged.items()
+        for question, grades in judgements.items()
+        for passage, relevance in grades.items()
     ]
     # trec_eval orders by score alone, so it gets the negative position as score.
     docs = [
@@ -58,19 +58,19 @@ def score(judgements: Judgements, run: Run) -> Float64:
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):
             values[row[metric.query_id], column[str(metric.measure)]] = metric.value
-    for question, judged in judgements.items():
+    for question, grades in judgements.items():
         values[row[question], column[ALL_EVIDENCE]] = all_evidence(
-            judged, run.get(question, ()), cutoff=5
+            grades, run.get(question, ()), cutoff=5
         )
     return values
 
 
-def all_evidence(judged: Mapping[str, int], ids: Sequence[str], *, cutoff: int) -> float:
+def all_evidence(grades: Mapping[str, int], ids: Sequence[str], *, cutoff: int) -> float:
     """1.0 when every relevant passage is among the first `cutoff`, else 0.0.
 
     A question of several hops needs all of its evidence; half of it answers nothing.
     """
-    gold = {passage for passage, relevance in judged.items() if relevance > 0}
+    gold = {passage for passage, relevance in grades.items() if relevance > 0}
     return float(gold <= set(ids[:cutoff]))
 
 

@@ -299,11 +299,11 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     mine, others = (
         objective(result, choices.goal)[np.arange(len(codes)), codes] for result, codes in pairs
     )
-    gained = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
-    if gained.high < 0:
+    difference = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
+    if difference.high < 0:
         raise FitError(
-            f"Corrected by these questions, {prior.name} is worse: {gained.mean:+.4f} "
-            f"[{gained.low:+.4f} {gained.high:+.4f}]. {advice}"
+            f"Corrected by these questions, {prior.name} is worse: {difference.mean:+.4f} "
+            f"[{difference.low:+.4f} {difference.high:+.4f}]. {advice}"
         )
     labelled = pool.labels >= 0
     names = scorer.names
@@ -355,9 +355,9 @@ def _outcomes(
     if unseen is None or np.isnan(unseen).all():
         return home
     rows = ~np.isnan(unseen)
-    there, scores = questions.only(rows), scores_of(unseen[rows])
-    away = there.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
-    origins = [f"{a}={b}" for a, b in zip(there.origins, there.groups, strict=True)]
+    subset, scores = questions.only(rows), scores_of(unseen[rows])
+    away = subset.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
+    origins = [f"{a}={b}" for a, b in zip(subset.origins, subset.groups, strict=True)]
     _, strange = np.unique(origins, return_inverse=True)
     both = RouteOutcomes(
         np.concatenate([home.scores, away.scores]),

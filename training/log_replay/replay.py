@@ -230,15 +230,15 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
     times = mean_times(log)
     compared = {"as served": None, "now": log.router.policy, **policies}
     effects = [effect(log, policy) for policy in compared.values()]
-    routes = [route for route in ROUTES if any(route in shown.shares for shown in effects)]
+    routes = [route for route in ROUTES if any(route in effect.shares for effect in effects)]
     rows = []
     for name in ("low", "high"):
         pairs = (policy and getattr(policy.thresholds, name) for policy in compared.values())
         rows.append([name, *("" if value is None else f"{value:.3f}" for value in pairs)])
     for route in routes:
-        shares = (f"{shown.shares.get(route, 0):.1%}" for shown in effects)
+        shares = (f"{effect.shares.get(route, 0):.1%}" for effect in effects)
         rows.append([f"share of {route}", *shares])
-    ms = (shown.mean_ms for shown in effects)
+    ms = (effect.mean_ms for effect in effects)
     rows.append(["mean ms", *("unknown" if math.isnan(mean) else f"{mean:.1f}" for mean in ms)])
     moved = (changes(log, policy) for policy in compared.values())
     rows.append(["another route than now", *(f"{count:,}" for count in moved)])

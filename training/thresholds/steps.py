@@ -39,14 +39,14 @@ def solve_steps(
     Returns:
         One of `CANDIDATES`, the highest of equal ones; 0 if steps gain nothing.
     """
-    gained, longer = (
+    gains, longer = (
         of(Route.STEPS) - of(Route.FUSION)
         for of in (
             lambda route: questions.worth(route, fusion)[:, MEASURES.index(measure)],
             questions.latency_ms,
         )
     )
-    worth = np.where(questions.unsure(scores, min(low, SURE)), gained - weight * longer, 0.0)
+    worth = np.where(questions.unsure(scores, min(low, SURE)), gains - weight * longer, 0.0)
     best, most = 0.0, 0.0
     for threshold in CANDIDATES:
         apart = questions.apart(threshold, scores)

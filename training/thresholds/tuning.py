@@ -278,8 +278,8 @@ def retune(
     if stays:
         solution = replace(solution, thresholds=current, outcome=before)
     moved = moves(tuning.outcomes, current, solution.thresholds)
-    gained = np.zeros((len(tuning.outcomes), 1))
-    gained[moved.rows, 0] = moved.gain
+    gains = np.zeros((len(tuning.outcomes), 1))
+    gains[moved.rows, 0] = moved.gain
     return Retuned(
         goal=goal,
         solution=solution,
@@ -289,7 +289,7 @@ def retune(
         before=before,
         moves=moved,
         stays=stays,
-        gain=interval(gained[:, 0], resampled_means(gained, seed=seed)[:, 0]),
+        gain=interval(gains[:, 0], resampled_means(gains, seed=seed)[:, 0]),
     )
 
 
