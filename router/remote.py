@@ -204,7 +204,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
     return replace(
         ranking,
         hits=tuple(
-            hit._replace(sources=_parted(hit.sources, our_hits.get(hit.id), ours.retriever))
+            hit._replace(sources=_split(hit.sources, our_hits.get(hit.id), ours.retriever))
             for hit in ranking.hits
         ),
         degraded="",
@@ -223,23 +223,23 @@ def _values(ranking: Ranking, meaning: Scores) -> Float64:
     return np.asarray(values - values[-1])
 
 
-def _parted(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> tuple[Source, ...]:
+def _split(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> tuple[Source, ...]:
     """Replace our ranking among the sources by our own lists."""
-    parted: list[Source] = []
+    result: list[Source] = []
     for source in sources:
         if source.retriever != OURS or our_hit is None:
-            parted.append(source)
+            result.append(source)
         elif not our_hit.sources:
-            parted.append(source._replace(retriever=name))
+            result.append(source._replace(retriever=name))
         else:
             total = math.fsum(part.share for part in our_hit.sources)
-            parted += [
+            result += [
                 part._replace(
                     share=source.share * (part.share / total if total else 1 / len(our_hit.sources))
                 )
                 for part in our_hit.sources
             ]
-    return tuple(sorted(parted))
+    return tuple(sorted(result))
 
 
 PASSAGE_SIGNALS_VERSION = 1

@@ -164,13 +164,13 @@ def answering(
         judge: Likewise.
     """
     from wye.training.evaluation.answers import LOCAL_WRITERS, answered_by, judged_by
-    from wye.training.judge import REPLIES, JudgeClient, KeptReplies
+    from wye.training.judge import REPLIES, JudgeClient, ReplyCache
 
     with ExitStack() as opened:
 
-        def replies(endpoint: tuple[str, str], key: str) -> KeptReplies:
+        def replies(endpoint: tuple[str, str], key: str) -> ReplyCache:
             client = opened.enter_context(JudgeClient(*endpoint, os.environ.get(key, "")))
-            return KeptReplies(client, cache / REPLIES)
+            return ReplyCache(client, cache / REPLIES)
 
         writers = dict(LOCAL_WRITERS)
         if generator[0]:

@@ -152,7 +152,7 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:80]
 
 
-class KeptReplies:
+class ReplyCache:
     """An endpoint's replies by request, in a file to which each adds a line."""
 
     def __init__(self, client: JudgeClient, file: Path) -> None:
@@ -186,7 +186,7 @@ class KeptReplies:
 class LlmJudge:
     """Judges success on questions by a language model's answers."""
 
-    replies: KeptReplies
+    replies: ReplyCache
     texts: Texts
     progress: Callable[[], Progress]
 

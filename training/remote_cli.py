@@ -36,9 +36,9 @@ def remote_answers(
     Raises:
         TrainingError: The user did not agree.
     """
-    from wye.training.data.remote import KeptAnswers, RemoteAnswers
+    from wye.training.data.remote import AnswerCache, RemoteAnswers
 
-    saved = KeptAnswers(cache / "remote" / "answers.jsonl")
+    saved = AnswerCache(cache / "remote" / "answers.jsonl")
     remote = RemoteAnswers(arms, saved, settings.fusion, ms_per_price)
     missing = remote.missing(
         source.read(split)

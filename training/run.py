@@ -36,7 +36,7 @@ from wye.training.evaluation.held_out import (
 )
 from wye.training.fit.baselines import fit_baselines
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
-from wye.training.judge import JUDGED, REPLIES, JudgeClient, KeptReplies, LlmJudge
+from wye.training.judge import JUDGED, REPLIES, JudgeClient, LlmJudge, ReplyCache
 from wye.training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
 from wye.training.report import Report, make_report, write_report
 from wye.training.thresholds.outcomes import scores_of
@@ -89,7 +89,7 @@ class TrainingRun:
         if choices.success == JUDGED:
             if judge is None:
                 raise FitError("Which model judges? Give --judge-url and --judge-model.")
-            replies = KeptReplies(judge, cache / REPLIES)
+            replies = ReplyCache(judge, cache / REPLIES)
             self._reader = LlmJudge(replies, self._replays.texts, progress)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:

@@ -12,7 +12,7 @@ from wye.router.types import Route
 from wye.training.data.replay import Replay, TrainingReplay
 from wye.training.errors import FitError, JudgeError
 from wye.training.fit.router import Choices
-from wye.training.judge import JUDGED, JudgeClient, KeptReplies, LlmJudge
+from wye.training.judge import JUDGED, JudgeClient, LlmJudge, ReplyCache
 from wye.training.run import TrainingRun
 
 
@@ -116,7 +116,7 @@ def replay() -> TrainingReplay:
 
 
 def reader(parrot: Parrot, kept: Path) -> LlmJudge:
-    return LlmJudge(KeptReplies(parrot, kept), texts, Silent)  # type: ignore[arg-type]
+    return LlmJudge(ReplyCache(parrot, kept), texts, Silent)  # type: ignore[arg-type]
 
 
 def test_a_reader_is_given_the_first_five_passages(replay: TrainingReplay, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ DEPTH = 20
 _AT_ONCE = 16
 
 
-class KeptAnswers:
+class AnswerCache:
     """Answers in a file of JSON lines; one process writes at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class RemoteAnswers:
     """
 
     asker: RemoteAsker
-    saved: KeptAnswers
+    saved: AnswerCache
     fusion: FusionSettings
     ms_per_price: float
     failed: Counter[str] = field(default_factory=Counter)

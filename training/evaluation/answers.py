@@ -26,7 +26,7 @@ from wye.training.data.replaying import contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.compare import Means, compare
 from wye.training.evaluation.evaluate import Evaluation, SystemRun
-from wye.training.judge import KeptReplies
+from wye.training.judge import ReplyCache
 from wye.training.markdown import by_measure, spread, table
 
 MEASURES = ("Acc", "EM", "F1")
@@ -98,7 +98,7 @@ LOCAL_WRITERS: Mapping[str, Writer] = {"quotes": quoted}
 """Writers without an endpoint, by their name in the table."""
 
 
-def answered_by(replies: KeptReplies) -> Writer:
+def answered_by(replies: ReplyCache) -> Writer:
     """A writer that asks an endpoint's language model."""
 
     def answer(question: str, passages: Passages) -> str:
@@ -108,7 +108,7 @@ def answered_by(replies: KeptReplies) -> Writer:
     return answer
 
 
-def judged_by(replies: KeptReplies) -> Judge:
+def judged_by(replies: ReplyCache) -> Judge:
     """A judge that asks an endpoint; the first "yes" or "no" in its reply counts, else no."""
 
     def is_right(question: str, right: Sequence[str], answer: str) -> bool:
