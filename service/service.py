@@ -228,7 +228,8 @@ class Service:
                 request that cannot be answered, 499 if the client left.
         """
         params, seconds = self._admit(params, deadline_ms)
-        arms = gate.suitable_arms(self.arms.get(params.collection, ()), params)
+        remote_arms = self.arms.get(params.collection, ())
+        arms = gate.suitable_arms(remote_arms, params) if remote_arms else []
         remote = arms or not self._collections[params.collection].has_index
         ask = partial(self._with_arms, arms) if remote else self._submit
         id_ = request_id_of(request)
