@@ -97,7 +97,7 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
 
 def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
-    titles = graph.titled.lengths(np.arange(len(graph)))
+    titles = np.bincount(graph.titled.pairs(np.arange(len(graph)))[0], minlength=len(graph))
     narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
     for entity in sorted(entities, key=lambda row: (not titles[row], order(graph.keys[row]))):

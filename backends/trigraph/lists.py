@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import located, ranges, spans
+from wye.backends.numerics import located, ranges
 from wye.backends.types import Int32, Int64
 
 Numbers = Int32 | Int64
@@ -26,14 +26,6 @@ class Lists(Protocol):
         """The items of one list."""
         ...
 
-    def lengths(self, chosen: Int64) -> Int64:
-        """Number of items of each chosen list."""
-        ...
-
-    def of(self, chosen: Int64) -> Numbers:
-        """The items of the chosen lists, end to end."""
-        ...
-
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
         ...
@@ -48,7 +40,7 @@ class RowLists(Lists, Protocol):
         The rows of a span, such as the sentences of a passage, are all of one layer.
 
         Returns:
-            Of each item its span, and the item; in any order.
+            Of each item its span, and the item; where there is a tail, in any order.
         """
         ...
 
@@ -83,17 +75,9 @@ class PlainLists:
         """See `Lists`."""
         return self.items[self.starts[which] : self.starts[which + 1]]
 
-    def lengths(self, chosen: Numbers) -> Int64:
-        """See `Lists`."""
-        return (self.starts[chosen + 1] - self.starts[chosen]).astype(np.int64)
-
-    def of(self, chosen: Numbers) -> Numbers:
-        """See `Lists`."""
-        return self.items[spans(self.starts, chosen)]
-
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        return np.repeat(np.arange(len(chosen)), self.lengths(chosen)), self.of(chosen)
+        return self.spans(chosen, chosen + 1)
 
     def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
         """See `RowLists`."""
@@ -127,14 +111,6 @@ class EntitiesOfRows:
         """See `Lists`."""
         is_added, row = self._rows.locate(which)
         return (self._tail if is_added else self._base).one(row)
-
-    def lengths(self, chosen: Int64) -> Int64:
-        """See `Lists`."""
-        return np.bincount(self.pairs(chosen)[0], minlength=len(chosen))
-
-    def of(self, chosen: Int64) -> Numbers:
-        """See `Lists`."""
-        return self.pairs(chosen)[1]
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
@@ -179,15 +155,7 @@ class RowsOfEntities:
 
     def one(self, which: int) -> Numbers:
         """See `Lists`."""
-        return self.of(np.array([which], np.int64))
-
-    def lengths(self, chosen: Int64) -> Int64:
-        """See `Lists`."""
-        return np.bincount(self.pairs(chosen)[0], minlength=len(chosen))
-
-    def of(self, chosen: Int64) -> Numbers:
-        """See `Lists`."""
-        return self.pairs(chosen)[1]
+        return self.pairs(np.array([which], np.int64))[1]
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""

@@ -340,7 +340,7 @@ class DisplayNames:
             surface: Entity of each named-entity surface, -1 if it is none.
             titles: (2, t) passage and entity of each title, ascending by passage.
         """
-        self._keys = keys
+        self._keys, self._size = keys, len(keys)
         self._titles = corpus.titles
         self._surfaces = corpus.entities.names
         frequency = np.bincount(corpus.entities.code, minlength=len(surface))
@@ -363,7 +363,8 @@ class DisplayNames:
     def from_arrays(cls, corpus: Corpus, keys: Sequence[str], arrays: Arrays) -> "DisplayNames":
         """The inverse of `to_arrays`, given the same corpus and keys."""
         self = cls.__new__(cls)
-        self._keys, self._titles, self._surfaces = keys, corpus.titles, corpus.entities.names
+        self._keys, self._size = keys, len(keys)
+        self._titles, self._surfaces = corpus.titles, corpus.entities.names
         self._tagged, self._titled = arrays["display.tagged"], arrays["display.titled"]
         return self
 
@@ -379,7 +380,7 @@ class DisplayNames:
 
     def all(self) -> list[str]:
         """The names of all entities, by number."""
-        return [self.of(entity) for entity in range(len(self._keys))]
+        return [self.of(entity) for entity in range(self._size)]
 
 
 Degree = Callable[[Int64], Int64]

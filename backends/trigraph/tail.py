@@ -8,9 +8,10 @@ the next derivation does. Passages that are gone are left out of every list at o
 Entities of the base keep their numbers, and those that are new follow, so nothing is numbered anew.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, overload
+from itertools import chain
+from typing import Literal
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         titles=EntitiesOfRows(two.passages, base.titles, _renumbered(tail.titles, entities)),
         owners=two.passages.owners(base.owners, tail.owners),
         names=TailedTrie(left.names, tail.names, entities),
-        display_names=TailedNames(keys, left, tail, entities),
+        display_names=TailedNames(size, left, tail, entities),
     )
 
 
@@ -81,7 +82,7 @@ def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
     return PlainLists(plain(lists).starts, entities[plain(lists).items])
 
 
-class TailedKeys(Sequence[str]):
+class TailedKeys:
     """The keys of a base, ascending, then those of its tail's new entities, ascending."""
 
     def __init__(self, base: Keys, new: list[str]) -> None:
@@ -91,16 +92,12 @@ class TailedKeys(Sequence[str]):
     def __len__(self) -> int:
         return len(self._base) + len(self._new)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        number = range(len(self))[index]
+    def __getitem__(self, entity: int) -> str:
         size = len(self._base)
-        return self._base[number] if number < size else self._new[number - size]
+        return self._base[entity] if entity < size else self._new[entity - size]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._base, self._new)
 
     def find(self, key: str) -> int:
         """The entity with a key, -1 if there is none."""
@@ -137,14 +134,15 @@ class TailedTrie(NameTrie):
 class TailedNames(DisplayNames):
     """Display names of a base, and of what only its tail mentions."""
 
-    def __init__(self, keys: TailedKeys, left: TriGraph, tail: TriGraph, entities: Int64) -> None:
+    def __init__(self, size: int, left: TriGraph, tail: TriGraph, entities: Int64) -> None:
         """Join two graphs' names.
 
         Args:
+            size: Number of entities in both together.
             left: The base, without what is gone.
             entities: Number of each entity of the tail.
         """
-        self._keys, self._left, self._tail = keys, left, tail
+        self._size, self._left, self._tail = size, left, tail
         self._in_tail = {number: entity for entity, number in enumerate(entities.tolist())}
 
     def of(self, entity: int) -> str:

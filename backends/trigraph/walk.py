@@ -140,7 +140,7 @@ class QuestionGraphs:
 
 
 def solved(source: Float64, followed: Callable[[Float64], Float64], share: float) -> Float64:
-    """X of x = source + share * followed(x), by Chebyshev iteration; below 0 by rounding is 0.
+    """Solve x = source + share * followed(x) by Chebyshev iteration; below 0 by rounding is 0.
 
     Args:
         followed: A symmetric linear map whose eigenvalues are in [0, 1].

@@ -71,7 +71,7 @@ def test_mentions_count_once_a_sentence(corpus_of: CorpusOf) -> None:
     }
     assert graph.degrees.tolist() == [1, 2]
     assert graph.is_phrase.tolist() == [False, False]
-    assert not graph.titled.lengths(np.arange(len(graph.titled))).any()
+    assert not len(graph.titled.pairs(np.arange(len(graph.titled)))[1])
 
 
 def test_a_title_is_an_entity_of_its_passage_and_of_each_of_its_sentences(
