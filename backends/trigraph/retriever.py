@@ -6,6 +6,7 @@ result of each step, so a ranking is explained by the numbers that produced it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,8 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph
-from wye.backends.trigraph.prior import Prior
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
+from wye.backends.trigraph.prior import Priors
 from wye.backends.trigraph.promotion import MOST, Promoted, promote
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
@@ -157,7 +158,7 @@ class TriGraphBatch:
 
     def seeds(self, positions: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """The seeds of some questions, with how specific they are; needs no walk."""
-        return [self._stats(self._seeds_of(place)) for place in positions]
+        return [self._stats(self._seeds_of(position)) for position in positions]
 
     def _stats(self, seeds: Sequence[Seed]) -> tuple[SeedStats, ...]:
         entities = np.array([seed.entity for seed in seeds], np.int64)
@@ -218,18 +219,7 @@ class TriGraphBatch:
         """
         require_k(k)
         missing = [position for position in positions if position not in self._walked]
-        known, lexical_scores = dict(similarities or {}), lexical or {}
-        unknown = [position for position in missing if position not in known]
-        queries = [self._queries[position] for position in unknown]
-        known.update(zip(unknown, self._arm.near(queries, self.filtered.allowed), strict=True))
-        traces = [
-            self.trace(
-                position,
-                known[position],
-                lexical_scores[position].values if position in lexical_scores else None,
-            )
-            for position in missing
-        ]
+        traces = self.traces(missing, similarities, lexical)
         walks = self._promoted(traces, self.run_pagerank(traces))
         self._walked.update(zip(missing, zip(traces, walks, strict=True), strict=True))
         return [self._rank(*self._walked[position], k) for position in positions]
@@ -248,43 +238,63 @@ class TriGraphBatch:
             arm.graph, arm.corpus, trace, settled, ranking, self.filtered.degree, named_in
         )
 
-    def trace(
-        self, position: int, similarity: Scores | None = None, lexical: Float32 | None = None
-    ) -> Trace:
-        """Seeds, activation and restart vector of a question.
+    def traces(
+        self,
+        positions: Sequence[int],
+        similarities: Mapping[int, Scores] | None = None,
+        lexical: Mapping[int, Scores] | None = None,
+    ) -> list[Trace]:
+        """Seeds, activation and restart vector of some questions.
 
         Args:
-            similarity: The dense arm's scores; None to compute them.
-            lexical: (n,) BM25 of every passage; None to compute it.
+            similarities: The dense arm's scores of questions for which they are known already.
+            lexical: BM25 scores of questions for which they are known already.
 
         Raises:
-            RequestError: The question's vector does not fit this index.
+            RequestError: A question's vector does not fit this index.
         """
-        query, filtered, settings = self._queries[position], self.filtered, self._settings
-        if similarity is None:
-            (similarity,) = self._arm.near([query], filtered.allowed)
-        if lexical is None or self._arm.lexical is None:
-            lexical = self._lexical(query)
-        seeds = self._seeds_of(position) if self._arm.units is None else ()
-        text = self._text_hits(similarity, lexical)
-        activation = self._activate(query, seeds, text)
-        prior = Prior(settings, filtered, seeds, activation)
-        vectors = self._arm.corpus.vectors
+        if not positions:
+            return []
+        arm, settings, size = self._arm, self._settings, max(len(self._arm.corpus), 1)
+        queries = [self._queries[position] for position in positions]
+        near, bm25 = self._text_scores(positions, similarities or {}, lexical or {})
+        seeds = [self._seeds_of(position) if arm.units is None else () for position in positions]
+        hits = [self._text_hits(*scores) for scores in zip(near, bm25, strict=True)]
+        activations = [*map(self._activate, queries, seeds, hits)]
+        priors = Priors(settings, self.filtered, size, seeds, activations)
 
-        def similar(rows: Int64) -> Float32:
-            if similarity.rows is None:
-                return similarity.values[rows]
-            return products_of(vectors, rows, query.vector)
+        def scores_of(keys: Int64) -> tuple[Float32, Float32]:
+            """Similarity and BM25 of passages, by key."""
+            ends = np.searchsorted(keys, np.arange(1, len(queries)) * size)
+            similar, lexical = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
+            for query, own, words, rows in zip(
+                queries, near, bm25, np.split(keys % size, ends), strict=True
+            ):
+                similar.append(
+                    own.values[rows]
+                    if own.rows is None
+                    else products_of(arm.corpus.vectors, rows, query.vector)
+                )
+                lexical.append(words[rows])
+            return np.concatenate(similar), np.concatenate(lexical)
 
-        def prior_of(rows: Int64) -> Float64:
-            return prior.of(rows, similar(rows), lexical[rows])
+        def prior_of(keys: Int64) -> Float64:
+            return priors.of(keys, *scores_of(keys))
 
-        prior.scale(similar(text), lexical[text])
-        passages, restart_mass = self._candidates(text, prior.named, prior_of)
-        mass = activation.weight if settings.summed else activation.value
-        divisor = np.maximum(prior.degree, 1) ** settings.degree_power
-        restart = np.where(prior.degree > 0, mass / divisor, 0)
-        return Trace(seeds, activation, passages, restart_mass, restart)
+        keys = _joined([number * size + rows for number, rows in enumerate(hits)])
+        priors.scale(keys, *scores_of(keys))
+        keys, restart = self._candidates(keys, priors.named, prior_of)
+        ends = np.searchsorted(keys, np.arange(1, len(queries)) * size)
+        passages, restarts = np.split(keys % size, ends), np.split(restart, ends)
+        traces, end = [], 0
+        for own, activation, rows, mass in zip(seeds, activations, passages, restarts, strict=True):
+            start, end = end, end + len(activation.entities)
+            degree = priors.degree[start:end]
+            entity_mass = activation.weight if settings.summed else activation.value
+            divisor = np.maximum(degree, 1) ** settings.degree_power
+            entity_restart = np.where(degree > 0, entity_mass / divisor, 0)
+            traces.append(Trace(own, activation, rows, mass, entity_restart))
+        return traces
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
         """For each trace its candidates, and the mass that settles on them."""
@@ -302,36 +312,40 @@ class TriGraphBatch:
 
     def _candidates(
         self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]
-    ) -> Masses:
-        """The passages among which a question's walk takes place, and the prior of each.
+    ) -> tuple[Int64, Float64]:
+        """The passages among which each question's walk takes place, by key, with their priors.
 
         A small share of a large graph ranks as the whole does, if it has what the walk would
         reach: the text hits, passages of active entities, and those whose titles the best mention.
 
         Args:
-            text: Rows of the text hits, ascending.
-            named: Rows of the passages that mention active entities, ascending.
-            prior_of: From rows, ascending, to their prior.
+            text: Keys of the text hits, ascending; see `Priors`.
+            named: Keys of the passages that mention active entities, ascending.
+            prior_of: From keys, ascending, to their prior.
         """
-        most, filtered = self._settings.candidates, self.filtered
+        most, size = self._settings.candidates, max(len(self._arm.corpus), 1)
         if not most:
             return text, prior_of(text)
-        rows = distinct(np.concatenate([text, named]))
-        prior = prior_of(rows)
-        positions = np.searchsorted(rows, named)
-        is_chosen = np.zeros(len(rows), bool)
-        is_chosen[np.searchsorted(rows, text)] = True
-        is_chosen[positions[top_rows(prior[positions], most)]] = True
-        rows, prior = rows[is_chosen], prior[is_chosen]
-        heads = rows[top_rows(prior, HEADS)]
-        entities = distinct(self._arm.graph.entities_of(heads)[1])
-        titled, _ = filtered.titles(entities[filtered.degree(entities) <= MOST])
-        more = without(distinct(titled.astype(np.int64)), rows)
+        keys = distinct(np.concatenate([text, named]))
+        prior = prior_of(keys)
+        positions = np.searchsorted(keys, named)
+        is_candidate = np.zeros(len(keys), bool)
+        is_candidate[np.searchsorted(keys, text)] = True
+        is_candidate[positions[_best_of_each(named // size, prior[positions], most)]] = True
+        keys, prior = keys[is_candidate], prior[is_candidate]
+        heads = keys[_best_of_each(keys // size, prior, HEADS)]
+        graph, filtered = self._arm.graph, self.filtered
+        owner, entity = graph.entities_of(heads % size)
+        question, entity, _ = counted(heads[owner] // size, entity, len(graph))
+        is_rare = filtered.degree(entity) <= MOST
+        titled, lengths = filtered.titles(entity[is_rare])
+        titled_keys = np.repeat(question[is_rare] * size, lengths) + titled
+        more = without(distinct(titled_keys), keys)
         more_prior = prior_of(more)
-        best = top_rows(more_prior, most)
-        rows, prior = np.append(rows, more[best]), np.append(prior, more_prior[best])
-        order = np.argsort(rows)
-        return rows[order], prior[order]
+        best = _best_of_each(more // size, more_prior, most)
+        keys, prior = np.append(keys, more[best]), np.append(prior, more_prior[best])
+        order = np.argsort(keys)
+        return keys[order], prior[order]
 
     @cached_property
     def _passages(self) -> Int64:
@@ -369,10 +383,25 @@ class TriGraphBatch:
             self._seeds[position] = self._arm.finder.find(query, degree, named)
         return self._seeds[position]
 
-    def _lexical(self, query: Query) -> Float32:
-        if self._arm.lexical is None:
-            return np.zeros(len(self._arm.corpus), np.float32)
-        return self._arm.lexical(query)
+    def _text_scores(
+        self,
+        positions: Sequence[int],
+        similarities: Mapping[int, Scores],
+        lexical: Mapping[int, Scores],
+    ) -> tuple[list[Scores], list[Float32]]:
+        """The dense arm's scores of some questions, and BM25 of every passage."""
+        arm, unknown = self._arm, [each for each in positions if each not in similarities]
+        computed = arm.near([self._queries[each] for each in unknown], self.filtered.allowed)
+        near = {**similarities, **dict(zip(unknown, computed, strict=True))}
+        bm25: list[Float32] = []
+        for position in positions:
+            if arm.lexical is None:
+                bm25.append(np.zeros(len(arm.corpus), np.float32))
+            elif position in lexical:
+                bm25.append(lexical[position].values)
+            else:
+                bm25.append(arm.lexical(self._queries[position]))
+        return [near[position] for position in positions], bm25
 
     def _promoted(self, traces: Sequence[Trace], settled: Sequence[Masses]) -> list[Promoted]:
         """The walks from some entity after promotion; others do not rank by their mass."""
@@ -426,6 +455,23 @@ class TriGraphBatch:
             sentences_per_entity=settings.sentences_per_entity,
             within=text_sentences,
         )
+
+
+def _joined(arrays: Sequence[Int64]) -> Int64:
+    """Arrays end to end; an empty one where there are none."""
+    return np.concatenate([np.empty(0, np.int64), *arrays])
+
+
+def _best_of_each(groups: Int64, scores: Float64, k: int) -> Int64:
+    """Positions of the k highest scores of each group, ties by position; groups are ascending."""
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    bounds = pairwise([*starts.tolist(), len(groups)])
+    return _joined(
+        [
+            start + top_rows(scores[start:end], k) if end - start > k else np.arange(start, end)
+            for start, end in bounds
+        ]
+    )
 
 
 def _in_groups(traces: Sequence[Trace]) -> Iterator[Sequence[Trace]]:

@@ -223,7 +223,9 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         for query, found in zip(asked, retriever.search(asked, 99, mask), strict=True):
             check(retriever, query, found, allowed)
         batch = retriever.batch(asked, mask)
-        bridged += sum(len(batch.trace(place).activation.bridges) for place in range(len(asked)))
+        bridged += sum(
+            len(batch.traces([place])[0].activation.bridges) for place in range(len(asked))
+        )
     assert bridged > 10 or variant == "equation 5"  # which goes along all sentences at once
 
 
@@ -256,7 +258,7 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
     asked = questions(15)
     for place in range(len(asked)):
-        one, other = (arm.batch(asked, mask).trace(place) for arm in (whole, told))
+        one, other = (arm.batch(asked, mask).traces([place])[0] for arm in (whole, told))
         assert one.passages.tolist() == other.passages.tolist()
         np.testing.assert_allclose(one.prior, other.prior, rtol=1e-12)
         assert one.restart.tolist() == other.restart.tolist()
@@ -277,7 +279,7 @@ def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: f
     asked = questions(15)
     alike = 0
     for position, query in enumerate(asked):
-        every, trace = (arm.batch(asked, mask).trace(position) for arm in (whole, few))
+        every, trace = (arm.batch(asked, mask).traces([position])[0] for arm in (whole, few))
         assert every.passages.tolist() == (
             list(range(60)) if mask is None else np.flatnonzero(mask).tolist()
         )
@@ -368,7 +370,7 @@ BARE = replace(
 
 def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    trace = retriever.batch([HOP]).trace(0)
+    trace = retriever.batch([HOP]).traces([0])[0]
     ada, bo, como = (retriever.graph.keys.find(key) for key in ("ada", "bo", "como"))
     assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
     active = trace.activation
@@ -463,12 +465,12 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
     assert list(published.graph.keys) == ["ada", "bo ek"]
     assert list(default.graph.keys) == ["ada", "bo ek", "como"]
     asked = Query("Is Como nice?", unit(np.random.default_rng(0)))
-    assert published.batch([asked]).trace(0).seeds == ()
-    assert [s.origin for s in default.batch([asked]).trace(0).seeds] == ["vocabulary"]
+    assert published.batch([asked]).traces([0])[0].seeds == ()
+    assert [s.origin for s in default.batch([asked]).traces([0])[0].seeds] == ["vocabulary"]
     # A name it does not know is linked to the most similar one, however far.
     como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
-    assert [s.origin for s in published.batch([como]).trace(0).seeds] == ["nearest"]
-    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["vocabulary"]
+    assert [s.origin for s in published.batch([como]).traces([0])[0].seeds] == ["nearest"]
+    assert [s.origin for s in default.batch([como]).traces([0])[0].seeds] == ["vocabulary"]
 
 
 @pytest.mark.parametrize(
