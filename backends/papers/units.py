@@ -40,11 +40,8 @@ Set = tuple[int, ...]
 
 Scoring = Literal["overlap", "cosine", "mix"]
 
-
 MOST_READ = 64
 """Sets that a model reads for a question at a time."""
-
-
 OVERLAP_SHARE = 0.5
 """Weight of the overlap beside the cosine, in a mix of both."""
 
@@ -197,14 +194,8 @@ def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> "RefinedCorpus 
 
 
 POOL = 200
-
-
 FACTS = 5
-
-
 ENTITIES = 20
-
-
 QUESTION = -1
 """Source of a bridge that leads from the question itself."""
 

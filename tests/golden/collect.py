@@ -41,11 +41,7 @@ AS_IN_CORPUS = "(as in the corpus)"
 DESCRIBED = 20
 
 # Request ids are random, and these are wall times or dates.
-_VOLATILE = (
-    "request_id",
-    "created",
-    "created_at",
-)
+_VOLATILE = ("request_id", "created", "created_at")
 # Ties between thresholds are broken by latency, so what the report says of these depends on it.
 _RIVALS = ("tfidf-svm", "embedding-lr", "logistic", "boosting")
 _BY_TIES = ("auc", "mass", "ece_mass", "paper wRRF", "solutions", "notes")
@@ -71,13 +67,17 @@ def index_demo(folder: Path) -> Path:
     return folder / "index"
 
 
-def masked(value: Any, keys: Sequence[str] = (*_VOLATILE, *_TIMES)) -> Any:  # noqa: ANN401
-    """Replace all numbers and texts below these keys by LEFT_OUT; the keys stay."""
+def masked(
+    value: Any,  # noqa: ANN401
+    keys: Sequence[str] = (*_VOLATILE, *_TIMES),
+    whole: Sequence[str] = (),
+) -> Any:  # noqa: ANN401
+    """Replace all numbers and texts below these keys by LEFT_OUT, and these whole values."""
     if isinstance(value, dict):
-        return {
-            key: _blank(item) if key in keys else masked(item, keys) for key, item in value.items()
-        }
-    return [masked(item, keys) for item in value] if isinstance(value, list) else value
+        pairs = ((key, masked(item, keys, whole)) for key, item in value.items() if key not in keys)
+        blank = {key: _blank(item) for key, item in value.items() if key in keys}
+        return blank | dict(pairs) | {key: LEFT_OUT for key in value if key in whole}
+    return [masked(item, keys, whole) for item in value] if isinstance(value, list) else value
 
 
 def _blank(value: Any) -> Any:  # noqa: ANN401
@@ -360,9 +360,8 @@ def _written(folder: Path) -> dict[str, object]:
             # Digests cover latencies, which are in the thresholds; the front is made of them.
             # Information is estimated from neighbours, and bins of equal width have edges: the last
             # bits decide.
-            value = masked(_json(path), (*_TIMES, "digest", "files", "information", "width"))
-            value = {**value, "front": LEFT_OUT} if "front" in value else value
-            found[name] = _without_ties(value)
+            keys = (*_TIMES, "digest", "files", "information", "width")
+            found[name] = masked(_json(path), keys, (*_BY_TIES, "front"))
         elif path.suffix == ".safetensors":
             found[name] = _weights(path)
         elif name == "CARD.md":
@@ -373,14 +372,6 @@ def _written(folder: Path) -> dict[str, object]:
         else:
             found[name] = LEFT_OUT
     return found
-
-
-def _without_ties(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, dict):
-        return {
-            key: LEFT_OUT if key in _BY_TIES else _without_ties(item) for key, item in value.items()
-        }
-    return [*map(_without_ties, value)] if isinstance(value, list) else value
 
 
 def _weights(path: Path) -> dict[str, object]:
