@@ -1,32 +1,27 @@
-// The answer as it comes; once it is whole, its parts name the passages that they are from.
+// The answer as it comes, its citations as links, and what somebody thinks of it.
 
-import { card, el, wide } from "./dom.js";
+import { post } from "./api.js";
+import { card, el } from "./dom.js";
 
-function goTo(number) {
-  return (event) => {
-    event.preventDefault();
+function cited({ text, passages }) {
+  const goTo = (number) => (event) => {
+    event.preventDefault(); // the address keeps the question
     const passage = document.getElementById(`passage-${number}`);
     passage?.focus();
     passage?.scrollIntoView({ block: "nearest" });
   };
-}
-
-function cited({ text, passages }) {
-  return [
-    text,
-    ...passages.map((number) =>
-      el("a", { class: "cite", href: `#passage-${number}`, "aria-label": `Passage ${number}`, onclick: goTo(number) }, String(number)),
-    ),
-  ];
+  const link = (number) =>
+    el("a", { class: "cite", href: `#passage-${number}`, "aria-label": `Passage ${number}`, onclick: goTo(number) }, String(number));
+  return [text, ...passages.map(link)];
 }
 
 export class Answer {
-  constructor(count, ...tools) {
-    this.count = count;
+  constructor(passages, feedback) {
+    this.passages = passages;
     this.text = "";
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
-    this.card = wide(card("Answer", this.body, this.note, el("div", { class: "answer-tools" }, ...tools)));
+    this.card = card("Answer", this.body, this.note, feedback.row);
   }
 
   add(piece) {
@@ -37,11 +32,71 @@ export class Answer {
   end({ answer, segments, note, generator }) {
     if (segments?.length) this.body.replaceChildren(...segments.flatMap(cited));
     else this.body.textContent = answer;
-    this.note.textContent = note || (this.count ? `Written by ${generator}.` : "");
+    this.note.textContent = note || (this.passages.length ? `Written by ${generator}.` : "");
   }
 
   fail(detail) {
     this.note.textContent = detail;
     this.note.className = "note";
+  }
+}
+
+// The newest that was said of a reply counts, so each press sends all of it, and pressing again takes it back.
+export class Feedback {
+  constructor(requestId) {
+    this.requestId = requestId;
+    this.rating = "none";
+    this.passages = new Set();
+    this.state = el("span", { class: "dim", role: "status", id: "feedback-said" });
+    this.buttons = [];
+    this.row = el("div", { class: "line" }, el("span", { class: "dim" }, "Is this right?"), this.rate("good", "Yes"), this.rate("bad", "No"), this.state);
+  }
+
+  button(kind, isOn, change, label) {
+    const press = () => this.press(change);
+    const made = el("button", { type: "button", class: "small", "aria-pressed": "false", "data-feedback": kind, onclick: press }, label);
+    this.buttons.push([made, isOn]);
+    return made;
+  }
+
+  rate(rating, label) {
+    const change = () => {
+      this.rating = this.rating === rating ? "none" : rating;
+    };
+    return this.button(rating, () => this.rating === rating, change, label);
+  }
+
+  // For one passage; `wye tune --from-log` learns from the passages that answer a question.
+  answers(id) {
+    const change = () => {
+      if (!this.passages.delete(id)) this.passages.add(id);
+    };
+    return this.button("answers", () => this.passages.has(id), change, "This passage answers it");
+  }
+
+  async press(change) {
+    const before = [this.rating, new Set(this.passages)];
+    change();
+    this.show(true);
+    const passages = [...this.passages];
+    // A passage that answers the question is a good reply, unless somebody says otherwise.
+    const rating = this.rating === "none" && passages.length ? "good" : this.rating;
+    try {
+      await post("/v1/feedback", { request_id: this.requestId, rating, passages });
+      this.state.className = "dim";
+      this.state.textContent = rating === "none" ? "Withdrawn." : "Saved. Press again to withdraw.";
+    } catch (error) {
+      [this.rating, this.passages] = before;
+      this.state.className = "note";
+      this.state.textContent = error.message;
+    }
+    this.show(false);
+  }
+
+  show(busy) {
+    for (const [button, isOn] of this.buttons) {
+      button.setAttribute("aria-pressed", String(isOn()));
+      button.setAttribute("aria-disabled", String(busy));
+    }
   }
 }

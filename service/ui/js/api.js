@@ -1,5 +1,7 @@
 // Requests to this server, and what goes wrong with them.
 
+import { $, el } from "./dom.js";
+
 const KEY = "wye-api-key";
 
 export class Problem extends Error {
@@ -62,6 +64,31 @@ export async function post(path, body, signal) {
 
 export async function remove(path) {
   return (await send(path, undefined, undefined, "DELETE")).json();
+}
+
+export function askForKey() {
+  $("key-field").value = apiKey();
+  $("key").showModal();
+}
+
+// What went wrong, where it is seen.
+export function showProblem(place, error) {
+  const faults = error.errors ?? [];
+  place.replaceChildren(
+    el(
+      "div",
+      { class: "card problem" },
+      el("h2", {}, error.title ?? "The console failed"),
+      el("p", {}, error.message),
+      faults.length
+        ? el("ul", {}, ...faults.map((fault) => el("li", {}, el("code", {}, fault.at), ` ${fault.says}`)))
+        : null,
+      error.requestId ? el("p", { class: "dim" }, `Request ${error.requestId}`) : null,
+      [401, 403].includes(error.status)
+        ? el("button", { type: "button", class: "primary", onclick: askForKey }, "Enter an API key")
+        : null,
+    ),
+  );
 }
 
 // Server-sent events of a reply, as [name, value] pairs.

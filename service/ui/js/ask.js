@@ -1,30 +1,19 @@
-// The first view: a question in, an answer with everything that led to it out.
+// The first view: a question in, its answer, passages and details out.
 
 import { hashOf } from "./address.js";
-import { Answer } from "./answer.js";
-import { events, post, Problem } from "./api.js";
-import { armsCard } from "./arms.js";
-import { bridgeOf } from "./bridge.js";
-import { bridgeCard } from "./bridge_drawing.js";
-import { chainCard, sentencesOf } from "./chain.js";
+import { Answer, Feedback } from "./answer.js";
+import { events, post, Problem, showProblem } from "./api.js";
 import { compare } from "./compare.js";
-import { contributionsCard, meanings } from "./contributions.js";
-import { $, el, wide } from "./dom.js";
+import { detailsOf, meanings } from "./details.js";
+import { $, el } from "./dom.js";
 import { examplesOf } from "./examples.js";
-import { Feedback } from "./feedback.js";
-import { routeCard } from "./gauge.js";
-import { remember } from "./history.js";
 import { passagesCard } from "./passages.js";
-import { showProblem } from "./problem.js";
-import { shareButton } from "./share.js";
-import { timingsCard } from "./timings.js";
-import { treeCard } from "./tree.js";
+import { pathsOf } from "./paths.js";
 
 let underWay = null;
-let onKey = () => {};
 let shown = "";
 
-function wanted() {
+function bodyOfForm() {
   const body = { question: $("question").value, route: $("route").value, k: Number($("k").value) };
   if ($("collection").value) body.collection = $("collection").value;
   const filter = $("filter").value.trim();
@@ -46,8 +35,8 @@ function fillIn({ question, route, k, collection, filter }) {
   $("filter").closest("details").open = Boolean(filter);
 }
 
-// What the router makes of a question whose route was forced; where it cannot say, why.
-async function opinion({ route, question, collection }, signal) {
+// What the router makes of a question whose route was named; where it cannot say, why.
+async function opinionOn({ route, question, collection }, signal) {
   if (route === "auto") return {};
   try {
     return (await post("/v1/route", { question, collection, explain: true }, signal)).route;
@@ -57,49 +46,22 @@ async function opinion({ route, question, collection }, signal) {
   }
 }
 
-// Something failed or was late; that an arm has nothing to say is told in its row.
-function isAlarm({ degraded }) {
-  return degraded.startsWith("degraded: ");
-}
-
-function nothingFound(reply) {
-  const left = Object.values(reply.arms).every((arm) => arm.candidates === 0);
-  if ($("filter").value.trim() && left) return "No passage passes the filter.";
+function whyEmpty(reply) {
+  const isFiltered = Object.values(reply.arms).every((arm) => arm.candidates === 0);
+  if ($("filter").value.trim() && isFiltered) return "No passage passes the filter.";
   return `No passage was found${reply.degraded ? `: ${reply.degraded}` : ""}.`;
 }
 
-// Two maps of sets as one.
-function merged(one, other) {
-  const keys = [...new Set([...one.keys(), ...other.keys()])];
-  return new Map(keys.map((key) => [key, new Set([...(one.get(key) ?? []), ...(other.get(key) ?? [])])]));
-}
-
-function cards(reply, scored, described, answer, feedback) {
-  const parts = reply.route.contributions?.length ? reply.route : scored;
-  const bridge = reply.passages.length && reply.explanation?.entities.length ? bridgeOf(reply) : null;
-  const marked = merged(bridge?.sentences ?? new Map(), sentencesOf(reply.steps ?? []));
-  return el(
-    "div",
-    { class: "grid" },
-    isAlarm(reply)
-      ? el("p", { id: "degraded", class: "card degraded wide" }, "Not what was asked for: ", reply.degraded.slice("degraded: ".length))
-      : null,
+function partsOf(reply, opinion, described, answer, feedback) {
+  const { sections, sentences } = pathsOf(reply);
+  // That an arm has nothing to say is told in the details; this is for what failed or was late.
+  const alarm = reply.degraded.startsWith("degraded: ") ? reply.degraded.slice("degraded: ".length) : "";
+  return [
+    ...(alarm ? [el("p", { id: "degraded", class: "card degraded" }, "Not what was asked for: ", alarm)] : []),
     answer.card,
-    el(
-      "div",
-      { class: "column" },
-      routeCard(reply.route, scored.thresholds ? scored : null, scored.why ?? ""),
-      parts.contributions?.length ? contributionsCard(parts.contributions, described) : null,
-      timingsCard(reply),
-    ),
-    reply.passages.length
-      ? passagesCard(reply, marked, feedback)
-      : el("p", { class: "card" }, nothingFound(reply)),
-    reply.steps ? wide(chainCard(reply)) : null,
-    bridge ? wide(bridgeCard(bridge)) : null,
-    reply.passages.length ? wide(armsCard(reply)) : null,
-    parts.trees?.length ? wide(treeCard(parts.trees)) : null,
-  );
+    reply.passages.length ? passagesCard(reply, sentences, feedback) : el("p", { class: "card" }, whyEmpty(reply)),
+    detailsOf(reply, opinion, described, sections),
+  ];
 }
 
 // The address of the question whose answer is shown, or "".
@@ -107,34 +69,26 @@ export function current() {
   return shown;
 }
 
-// Clears the way for a question; gives its body and what stops it, or null where the form is wrong.
-function begin() {
-  underWay?.abort();
-  underWay = new AbortController();
-  $("problem").replaceChildren();
-  $("said").textContent = "";
-  try {
-    const body = wanted();
-    shown = hashOf(body);
-    if (location.hash !== shown) history.pushState(null, "", shown);
-    remember(body);
-    return { body, signal: underWay.signal };
-  } catch (error) {
-    failed(error);
-    return null;
-  }
-}
-
 function failed(error) {
   $("result").replaceChildren();
-  showProblem($("problem"), error, onKey);
+  showProblem($("problem"), error);
 }
 
-async function busy(signal, work) {
+// Stops the question before, and does `work(body, signal)` with what the form says.
+async function run(work) {
+  underWay?.abort();
+  const { signal } = (underWay = new AbortController());
+  $("problem").replaceChildren();
+  $("said").textContent = "";
+  $("examples").hidden = true;
   $("result").setAttribute("aria-busy", "true");
   $("result").classList.add("old");
+  if (!$("result").firstChild) $("result").replaceChildren(el("p", { class: "dim" }, "Searching …"));
   try {
-    await work();
+    const body = bodyOfForm();
+    shown = hashOf(body);
+    if (location.hash !== shown) history.pushState(null, "", shown);
+    await work(body, signal);
   } catch (error) {
     if (error.name === "AbortError") return;
     failed(error);
@@ -144,41 +98,37 @@ async function busy(signal, work) {
   $("result").classList.remove("old");
 }
 
-async function answered(body, signal) {
-  let answer = null;
+// On a small screen, the answer would begin below its end.
+function intoView(card) {
+  if (card.getBoundingClientRect().top > innerHeight / 2) card.scrollIntoView({ block: "start" });
+}
+
+async function answer(body, signal) {
+  let coming = null;
   for await (const [name, value] of events("/v1/answer", { ...body, explain: true, stream: true }, signal)) {
     if (name === "retrieval") {
       const feedback = new Feedback(value.request_id);
-      answer = new Answer(value.passages.length, feedback.row, shareButton(body));
+      coming = new Answer(value.passages, feedback);
       // The router is asked afterwards: beside the question, it would be a part of its time.
-      const [scored, described] = await Promise.all([opinion(body, signal), meanings()]);
-      $("result").replaceChildren(cards(value, scored, described, answer, feedback));
+      const [opinion, described] = await Promise.all([opinionOn(body, signal), meanings()]);
+      $("result").replaceChildren(...partsOf(value, opinion, described, coming, feedback));
       $("result").classList.remove("old"); // what comes now is new, and read while it comes
-    } else if (name === "delta") answer.add(value.text);
-    else if (name === "error") answer.fail(value.detail);
+      intoView(coming.card);
+    } else if (name === "delta") coming.add(value.text);
+    else if (name === "error") coming.fail(value.detail);
     else if (name === "done") {
-      answer.end(value);
+      coming.end(value);
       $("said").textContent = `Answered: ${value.answer}`;
     }
   }
 }
 
-function run() {
-  const begun = begin();
-  if (begun) busy(begun.signal, () => answered(begun.body, begun.signal));
+function compareAll(body, signal) {
+  $("result").classList.remove("old");
+  return compare($("result"), body, signal);
 }
 
-function runAll() {
-  if (!$("ask").reportValidity()) return;
-  const begun = begin();
-  if (!begun) return;
-  busy(begun.signal, () => {
-    $("result").classList.remove("old");
-    return compare($("result"), begun.body, begun.signal);
-  });
-}
-
-// Asks as a link says; what it names and there is not here is told, and nothing else asked instead.
+// Asks as a link says; what it names and is not here is told, and nothing else asked instead.
 export function ask(body) {
   for (const name of ["route", "collection"]) {
     const there = [...$(name).options].map((option) => option.value);
@@ -189,26 +139,24 @@ export function ask(body) {
     }
   }
   fillIn(body);
-  run();
-}
-
-function chip(question) {
-  return el("button", { type: "button", class: "chip", onclick: () => ask({ question }) }, question);
+  run(answer);
 }
 
 export async function showExamples() {
   const collection = $("collection").value;
   if (!collection) return;
-  const questions = await examplesOf(collection);
+  const { label, questions } = await examplesOf(collection);
   if (collection !== $("collection").value) return; // another was chosen meanwhile
-  $("examples").replaceChildren(...(questions.length ? [el("span", { class: "dim" }, "Try")] : []), ...questions.map(chip));
+  const chip = (question) => el("button", { type: "button", class: "small", onclick: () => ask({ question }) }, question);
+  $("examples").replaceChildren(...(questions.length ? [el("span", { class: "dim" }, label)] : []), ...questions.map(chip));
 }
 
-export function installAsk(askForKey) {
-  onKey = askForKey;
+export function installAsk() {
   $("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    run();
+    run(answer);
   });
-  $("compare").addEventListener("click", runAll);
+  $("compare").addEventListener("click", () => {
+    if ($("ask").reportValidity()) run(compareAll);
+  });
 }

@@ -1,23 +1,19 @@
-// The view of documents: what a collection holds, page by page; adding files; deleting.
+// The view of documents: what a collection holds, page by page; adding files, with what became of each; deleting.
 
-import { get, post } from "./api.js";
+import { get, post, remove, showProblem } from "./api.js";
 import { $, el } from "./dom.js";
-import { showProblem } from "./problem.js";
-import { follow, upload } from "./uploads.js";
+import { count } from "./text.js";
 
 const PAGE = 50;
-let onKey = () => {};
+const AGAIN = 700;
+const ENDED = ["done", "failed", "cancelled"];
 let page = 0;
 
-function collection() {
-  return $("collection").value;
-}
+const collection = () => $("collection").value;
+const failed = (error) => showProblem($("documents-problem"), error);
+const pause = () => new Promise((resolve) => setTimeout(resolve, AGAIN));
 
-function failed(error) {
-  showProblem($("documents-problem"), error, onKey);
-}
-
-async function tried(work) {
+async function attempt(work) {
   $("documents-problem").replaceChildren();
   try {
     await work();
@@ -27,64 +23,123 @@ async function tried(work) {
 }
 
 function row(document) {
-  const parts = document.passages === 1 ? "1 passage" : `${document.passages} passages`;
-  const facts = `${document.id} · ${parts}, ${document.characters.toLocaleString("en")} characters`;
+  const facts = `${document.id} · ${count(document.passages, "passage")}, ${count(document.characters, "character")}`;
+  const button = el("button", { type: "button", class: "small", "aria-label": `Delete ${document.id}`, onclick: () => confirm(document) }, "Delete");
   return el(
     "tr",
     { "data-document": document.id },
-    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "dim id" }, facts)),
-    el("td", { class: "number" }, el("button", { type: "button", "aria-label": `Delete ${document.id}`, onclick: () => confirm(document) }, "Delete")),
+    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "meaning" }, facts)),
+    el("td", { class: "number" }, button),
   );
 }
 
 // The first page, or the one after a document.
 async function list(after = "") {
   const mine = (page += 1);
-  const query = new URLSearchParams({ limit: PAGE, after, prefix: $("prefix").value });
+  const prefix = $("prefix").value;
+  const query = new URLSearchParams({ limit: PAGE, after, prefix });
   if (collection()) query.set("collection", collection());
-  const found = await get(`/v1/documents?${query}`);
+  const reply = await get(`/v1/documents?${query}`);
   if (mine !== page) return; // somebody typed on
-  const rows = found.data.map(row);
+  const rows = reply.data.map(row);
   if (after) $("documents-list").append(...rows);
   else $("documents-list").replaceChildren(...rows);
-  const begins = $("prefix").value ? ` whose ids begin with “${$("prefix").value}”` : "";
-  const all = found.total === 1 ? "1 document" : `${found.total.toLocaleString("en")} documents`;
-  $("documents-count").textContent = `${all}${begins} in ${found.collection}, version ${found.index_version}; ${$("documents-list").children.length} shown.`;
-  $("documents-more").hidden = found.next === null;
-  $("documents-more").onclick = () => tried(() => list(found.next));
+  const begins = prefix ? ` whose ids begin with “${prefix}”` : "";
+  const shown = $("documents-list").children.length;
+  $("documents-count").textContent = `${count(reply.total, "document")}${begins} in ${reply.collection}, version ${reply.index_version}; ${shown} shown.`;
+  $("documents-more").hidden = reply.next === null;
+  $("documents-more").onclick = () => attempt(() => list(reply.next));
 }
 
 function confirm(document) {
+  const dialog = $("delete");
   $("delete-text").textContent = `“${document.title || document.id}” (${document.id}) and all its passages are deleted from ${collection() || "the collection"}. This cannot be undone.`;
-  $("delete").returnValue = "";
-  $("delete").onclose = () => {
-    if ($("delete").returnValue !== "delete") return;
-    tried(async () => {
-      const done = await post("/v1/documents/delete", { documents: [document.id], collection: collection() || undefined });
-      const parts = done.deleted === 1 ? "1 passage" : `${done.deleted} passages`;
-      $("documents-said").textContent = `Deleted ${document.id}: ${parts}, version ${done.index_version}.`;
+  dialog.returnValue = "";
+  dialog.onclose = () => {
+    if (dialog.returnValue !== "delete") return;
+    attempt(async () => {
+      const reply = await post("/v1/documents/delete", { documents: [document.id], collection: collection() || undefined });
+      $("documents-said").textContent = `Deleted ${document.id}: ${count(reply.deleted, "passage")}, version ${reply.index_version}.`;
       await list();
       $("prefix").focus();
     });
   };
-  $("delete").showModal();
+  dialog.showModal();
 }
 
+// A line that tells how it goes with a file or a job.
+function progressOf(name) {
+  const text = el("span", { class: "dim" }, "waits");
+  const bar = el("progress", { "aria-label": name, hidden: true });
+  const cancel = el("button", { type: "button", class: "small", hidden: true }, "Cancel");
+  const line = el("div", { class: "line", role: "status" }, el("span", { class: "title" }, name), bar, text, cancel);
+  $("jobs").append(line);
+  const tell = (words, kind = "dim") => {
+    text.textContent = words;
+    text.className = kind;
+  };
+  return { line, bar, cancel, tell };
+}
+
+// Follows a job to its end.
+async function follow(job, { line, bar, cancel, tell }) {
+  const address = `/v1/jobs/${encodeURIComponent(job.id)}`;
+  line.dataset.job = job.id;
+  cancel.onclick = () => remove(address).catch(failed);
+  for (let now = job; ; now = await get(address)) {
+    const hasEnded = ENDED.includes(now.state);
+    const facts = [
+      `${now.state}: ${now.done} of ${count(now.total, "passage")}`,
+      now.rate ? `${now.rate.toFixed(1)} a second` : "",
+      now.waits_for ? `waits for ${now.waits_for}` : "",
+      now.error,
+    ];
+    bar.max = Math.max(1, now.total);
+    bar.value = now.done;
+    bar.hidden = cancel.hidden = hasEnded;
+    tell(facts.filter(Boolean).join("; "), now.error ? "note" : "dim");
+    if (hasEnded) return;
+    await pause();
+  }
+}
+
+// Sends one file; returns the job that it became, or null once it is stored.
+async function send(file, { tell }) {
+  const form = new FormData();
+  form.append("file", file);
+  if (collection()) form.append("collection", collection());
+  tell("is sent …");
+  const reply = await post("/v1/documents", form);
+  if (reply.state) return reply;
+  const counts = ["added", "updated", "unchanged", "removed"].filter((name) => reply[name]).map((name) => `${reply[name]} ${name}`);
+  tell(`stored: ${counts.join(", ") || "nothing to do"} (passages), version ${reply.index_version}`);
+  return null;
+}
+
+// Files go one after another, so that one that cannot be read does not keep the others out.
 async function add(files) {
-  if (!files.length) return;
-  await tried(async () => {
-    $("documents-said").textContent = `Sending ${files.length === 1 ? files[0].name : `${files.length} files`} …`;
+  $("documents-problem").replaceChildren();
+  const lines = files.map((file) => [file, progressOf(file.name)]);
+  const jobs = [];
+  let refused = 0;
+  for (const [file, progress] of lines) {
     try {
-      $("documents-said").textContent = await upload(files, collection(), $("jobs"), () => tried(() => list()), failed);
+      const job = await send(file, progress);
+      if (job) jobs.push(follow(job, progress).catch(failed));
     } catch (error) {
-      $("documents-said").textContent = "";
-      throw error;
+      refused += 1;
+      progress.tell(error.message, "note");
+      if ([401, 403].includes(error.status)) failed(error);
     }
-    await list();
-  });
+  }
+  $("documents-said").textContent = `${count(files.length - refused, "file")} sent${refused ? `, ${refused} refused` : ""}.`;
+  await attempt(() => list());
+  if (!jobs.length) return;
+  await Promise.all(jobs);
+  await attempt(() => list());
 }
 
-async function accepted() {
+async function readEndings() {
   const schema = await get("/openapi.json");
   const form = schema.paths["/v1/documents"].post.requestBody.content["multipart/form-data"].schema;
   const endings = form.properties.file["x-endings"];
@@ -92,27 +147,34 @@ async function accepted() {
   $("endings").textContent = endings.join(" ");
 }
 
+// Jobs that are under way already, whoever sent them.
+async function followOthers() {
+  const { data } = await get(`/v1/jobs${collection() ? `?${new URLSearchParams({ collection: collection() })}` : ""}`);
+  for (const job of data.filter(({ state }) => !ENDED.includes(state))) {
+    if ($("jobs").querySelector(`[data-job="${CSS.escape(job.id)}"]`)) continue;
+    follow(job, progressOf(`Job ${job.id}`)).then(() => attempt(() => list()), failed);
+  }
+}
+
 export function showDocuments() {
-  tried(async () => {
-    if (!$("files").accept) await accepted();
+  attempt(async () => {
+    if (!$("files").accept) await readEndings();
     await list();
-    await follow($("jobs"), collection(), () => tried(() => list()), failed);
+    await followOthers();
   });
 }
 
-export function installDocuments(askForKey) {
-  onKey = askForKey;
-  const drop = $("drop");
-  $("files").addEventListener("change", async () => {
-    await add([...$("files").files]);
+export function installDocuments() {
+  $("files").addEventListener("change", () => {
+    add([...$("files").files]);
     $("files").value = "";
   });
   for (const kind of ["dragover", "dragleave", "drop"]) {
-    drop.addEventListener(kind, (event) => {
+    $("drop").addEventListener(kind, (event) => {
       event.preventDefault();
-      drop.classList.toggle("over", kind === "dragover");
+      $("drop").classList.toggle("over", kind === "dragover");
       if (kind === "drop") add([...event.dataTransfer.files]);
     });
   }
-  $("prefix").addEventListener("input", () => tried(() => list()));
+  $("prefix").addEventListener("input", () => attempt(() => list()));
 }

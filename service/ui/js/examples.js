@@ -19,14 +19,15 @@ function list(collection, query) {
   return get(`/v1/documents?${new URLSearchParams({ collection, ...query })}`);
 }
 
-// Nothing where documents cannot be listed, as without a key.
+// {label, questions}; none where documents cannot be listed, as without a key.
 export async function examplesOf(collection) {
   try {
     const known = await Promise.all(OF_DEMO.map((prefix) => list(collection, { prefix, limit: 1 })));
-    if (known.every(({ total }) => total > 0)) return QUESTIONS;
+    if (known.every(({ total }) => total > 0)) return { label: "Try", questions: QUESTIONS };
     const { data } = await list(collection, { limit: 4 * SHOWN });
-    return [...new Set(data.map(({ title }) => title.trim()).filter(Boolean))].slice(0, SHOWN);
+    const titles = new Set(data.map(({ title }) => title.trim()).filter(Boolean));
+    return { label: "Look up", questions: [...titles].slice(0, SHOWN) };
   } catch {
-    return [];
+    return { label: "", questions: [] };
   }
 }

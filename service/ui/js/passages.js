@@ -1,40 +1,40 @@
-// The passages of a reply: a few lines each, with the words of the question and the sentences that
-// the graph walked over marked.
+// The passages of a reply, each with the reasons for it. Words of the question are bold; sentences that the
+// graph or the steps went over are marked.
 
-import { card, el } from "./dom.js";
-import { finderOf, plain } from "./plain.js";
+import { badge, card, el } from "./dom.js";
+import { finderOf, percent, plain } from "./text.js";
 
 // A text with the words of the question set off.
 function pieces(text, finder) {
   if (!finder) return [text];
-  const found = [];
+  const parts = [];
   let end = 0;
   for (const match of text.matchAll(finder)) {
-    found.push(text.slice(end, match.index), el("span", { class: "asked" }, match[0]));
+    parts.push(text.slice(end, match.index), el("strong", {}, match[0]));
     end = match.index + match[0].length;
   }
-  return [...found, text.slice(end)];
+  return [...parts, text.slice(end)];
 }
 
-// A text as pieces, those of `sentences` as <mark>; white space may differ.
-function marked(text, sentences, finder) {
-  const spans = [...sentences].map((sentence) => spanOf(text, plain(sentence))).filter(Boolean);
-  spans.sort((a, b) => a[0] - b[0]);
-  const found = [];
-  let end = 0;
-  for (const [from, to] of spans) {
-    if (from < end) continue;
-    found.push(...pieces(text.slice(end, from), finder), el("mark", {}, ...pieces(text.slice(from, to), finder)));
-    end = to;
-  }
-  return [...found, ...pieces(text.slice(end), finder)];
-}
-
+// Start and end of a sentence in a text; white space may differ.
 function spanOf(text, sentence) {
   const escaped = sentence.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   if (!escaped) return null;
-  const found = new RegExp(escaped.replace(/\s+/g, "\\s+")).exec(text);
-  return found && [found.index, found.index + found[0].length];
+  const match = new RegExp(escaped.replace(/\s+/g, "\\s+")).exec(text);
+  return match && [match.index, match.index + match[0].length];
+}
+
+function marked(text, sentences, finder) {
+  const spans = [...sentences].map((sentence) => spanOf(text, plain(sentence))).filter(Boolean);
+  spans.sort((a, b) => a[0] - b[0]);
+  const parts = [];
+  let end = 0;
+  for (const [from, to] of spans) {
+    if (from < end) continue;
+    parts.push(...pieces(text.slice(end, from), finder), el("mark", {}, ...pieces(text.slice(from, to), finder)));
+    end = to;
+  }
+  return [...parts, ...pieces(text.slice(end), finder)];
 }
 
 // A few lines of a text, and all of it at the press of a button where there is more.
@@ -52,47 +52,36 @@ function clamped(id, content) {
   return [text, more];
 }
 
-function facts(metadata) {
-  const text = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
-  return text.length ? el("span", { class: "dim" }, text.join(" · ")) : null;
+function reasons({ sources, relevance, metadata }) {
+  const facts = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
+  if (relevance !== null) facts.unshift(`relevant: ${percent(relevance)}`);
+  return el(
+    "span",
+    { class: "reasons dim" },
+    sources.length ? "found by" : null,
+    ...sources.map(({ arm, rank }) => badge(`${arm} ${rank}`)),
+    facts.length ? el("span", {}, facts.join(" · ")) : null,
+  );
 }
 
-function percent(chance) {
-  return `${Math.round(100 * chance)} %`;
-}
-
-function answerability(chance) {
-  if (chance === null) return null;
-  return el("p", { id: "answerability", class: "dim" }, `Probability that the collection has an answer: ${percent(chance)}.`);
-}
-
-function relevance(chance) {
-  return chance === null ? null : el("span", { class: "dim relevance" }, `relevant: ${percent(chance)}`);
-}
-
+// `sentences`: id of a passage -> its sentences to mark.
 export function passagesCard(reply, sentences, feedback) {
   const finder = finderOf(reply.question);
+  const items = reply.passages.map((passage) =>
+    el(
+      "li",
+      { id: `passage-${passage.rank}`, "data-passage": passage.id, tabindex: "-1" },
+      el("h3", {}, el("span", { class: "rank" }, String(passage.rank)), passage.title || passage.id),
+      ...clamped(`text-${passage.rank}`, marked(plain(passage.text), sentences.get(passage.id) ?? [], finder)),
+      el("div", { class: "line apart" }, reasons(passage), feedback.answers(passage.id)),
+    ),
+  );
+  const chance = reply.answerability;
   return card(
     "Passages",
-    answerability(reply.answerability),
-    el(
-      "ol",
-      { id: "passages", class: "passages" },
-      ...reply.passages.map((passage) =>
-        el(
-          "li",
-          { id: `passage-${passage.rank}`, "data-passage": passage.id, tabindex: "-1" },
-          el(
-            "h3",
-            {},
-            el("span", { class: "rank" }, String(passage.rank)),
-            ` ${passage.title || passage.id} `,
-            ...passage.sources.map(({ arm, rank }) => el("span", { class: `badge ${arm}` }, `${arm} ${rank}`)),
-          ),
-          ...clamped(`text-${passage.rank}`, marked(plain(passage.text), sentences.get(passage.id) ?? [], finder)),
-          el("div", { class: "under-text" }, relevance(passage.relevance), facts(passage.metadata), feedback.answers(passage.id)),
-        ),
-      ),
-    ),
+    chance === null
+      ? null
+      : el("p", { id: "answerability", class: "dim" }, `Probability that the collection has an answer: ${percent(chance)}.`),
+    el("ol", { id: "passages", class: "passages" }, ...items),
   );
 }

@@ -1,28 +1,33 @@
-// Light or dark: the system's until it is chosen here.
+// Light or dark: the system's until one is chosen here. A classic script, run before the first paint, so that
+// a chosen theme does not flash.
 
-const ORDER = ["system", "light", "dark"];
+(function () {
+  const ORDER = ["system", "light", "dark"];
+  const root = document.documentElement;
 
-function chosen() {
-  return document.documentElement.dataset.theme ?? "system";
-}
-
-function show(button) {
-  button.textContent = `Theme: ${chosen()}`;
-}
-
-export function nextTheme(button) {
-  const next = ORDER[(ORDER.indexOf(chosen()) + 1) % ORDER.length];
-  if (next === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  try {
-    localStorage.setItem("wye-theme", next);
-  } catch {
-    // Not remembered, but used.
+  function use(theme) {
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+    else delete root.dataset.theme;
   }
-  show(button);
-}
 
-export function installTheme(button) {
-  show(button);
-  button.addEventListener("click", () => nextTheme(button));
-}
+  try {
+    use(localStorage.getItem("wye-theme"));
+  } catch {
+    // Storage may be forbidden; the system's theme it is.
+  }
+  document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("theme");
+    const current = () => root.dataset.theme ?? "system";
+    const label = () => (button.textContent = `Theme: ${current()}`);
+    label();
+    button.addEventListener("click", () => {
+      use(ORDER[(ORDER.indexOf(current()) + 1) % ORDER.length]);
+      label();
+      try {
+        localStorage.setItem("wye-theme", current());
+      } catch {
+        // Not remembered, but used.
+      }
+    });
+  });
+})();

@@ -34,12 +34,7 @@ HOSTILE = Passage(
 
 
 @pytest.fixture(scope="session")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
-
-
-@pytest.fixture(scope="session")
-def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
+def chromium() -> Iterator[webdriver.Chrome]:
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
         pytest.skip("no browser: apt-get install chromium chromium-driver")
@@ -47,7 +42,6 @@ def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
     options.binary_location = browser
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options=options, service=Service(driver))
     yield opened
@@ -57,10 +51,9 @@ def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
 class Page:
     """The console in a browser, as somebody would use it."""
 
-    def __init__(self, browser: webdriver.Chrome, address: str, downloads: Path) -> None:
+    def __init__(self, browser: webdriver.Chrome, address: str) -> None:
         self.browser = browser
         self.address = address
-        self.downloads = downloads
         self.resize(1280, 900)
         self.prefer("light")
         browser.get(address)
@@ -101,6 +94,10 @@ class Page:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.browser.switch_to.active_element.send_keys(key)
+
+    def unfold(self) -> None:
+        """Opens all that is folded."""
+        self.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
     def ask(self, question: str) -> None:
         field = self.one("#question")
@@ -144,7 +141,7 @@ Visit = Callable[..., Page]
 
 
 @pytest.fixture
-def visit(chromium: webdriver.Chrome, downloads: Path, tmp_path: Path) -> Iterator[Visit]:
+def visit(chromium: webdriver.Chrome, tmp_path: Path) -> Iterator[Visit]:
     """Opens the console of a server: `visit(library, beside={...}, request_log=...)`.
 
     `parts` are other settings than those of serving, such as `documents`.
@@ -163,7 +160,7 @@ def visit(chromium: webdriver.Chrome, downloads: Path, tmp_path: Path) -> Iterat
                 if not engine.folder.exists():
                     engine.store_in(tmp_path / f"index-{name}")
             app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
-            return Page(chromium, stack.enter_context(listening(app)), downloads)
+            return Page(chromium, stack.enter_context(listening(app)))
 
         yield start
         chromium.get("about:blank")

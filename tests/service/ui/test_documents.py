@@ -57,7 +57,7 @@ def test_files_are_added_and_found_and_deleted_only_when_confirmed(
     note.write_text("# Iron Bridge\n\nThe Iron Bridge crosses the Severn.")
     send(page, note)
     page.wait(lambda: "iron bridge.md" in shown(page))
-    assert "Stored iron bridge.md: 1 added (passages)" in page.text("#documents-said")
+    assert "iron bridge.mdstored: 1 added (passages)" in page.text("#jobs")
     page.click("[data-document='iron bridge.md'] button")
     assert page.run("return document.activeElement.value") == "keep"
     assert "This cannot be undone." in page.text("#delete-text")
@@ -84,32 +84,24 @@ def test_files_can_be_dropped(visit: Visit, shelf: Shelf) -> None:
     page.wait(lambda: "severn.txt" in shown(page))
 
 
-def test_a_job_is_followed_to_its_end(visit: Visit, tmp_path: Path, shelf: Shelf) -> None:
+def test_each_file_says_what_became_of_it(visit: Visit, tmp_path: Path, shelf: Shelf) -> None:
     page = visit(
-        shelf, refresh_seconds=0.05, parts={"documents": DocumentSettings(direct_passages=2)}
+        shelf, refresh_seconds=0.05, parts={"documents": DocumentSettings(direct_passages=1)}
     )
     open_documents(page)
-    files = [tmp_path / f"note{n}.txt" for n in range(5)]
-    for file in files:
-        file.write_text(f"This is {file.stem}.")
+    files = [tmp_path / name for name in ("note.txt", "song.mp3", "rooms.csv")]
+    files[0].write_text("This is a note.")
+    files[1].write_text("la")
+    files[2].write_text("text\nOne room.\nAnother room.\n")
     send(page, *files)
-    page.wait(lambda: "done: 5 of 5 passages" in page.text("#jobs"))
-    page.wait(lambda: "note4.txt" in shown(page))
-    assert "Accepted as a job of 5 passages" in page.text("#documents-said")
-    assert page.all("#jobs button") == []
-
-
-def test_what_is_wrong_is_said_in_the_words_of_the_api(
-    visit: Visit, shelf: Shelf, tmp_path: Path
-) -> None:
-    page = visit(shelf)
-    open_documents(page)
-    wrong = tmp_path / "song.mp3"
-    wrong.write_text("la")
-    send(page, wrong)
-    page.wait(lambda: page.all("#documents-problem .problem"))
-    assert "'song.mp3' has an unsupported type; send .txt" in page.text("#documents-problem")
-    assert page.text("#documents-said") == ""
+    page.wait(lambda: "done: 2 of 2 passages" in page.text("#jobs"))
+    note, song, rooms = (line.text for line in page.all("#jobs .line"))
+    assert "stored: 1 added (passages)" in note
+    assert "'song.mp3' has an unsupported type; send .txt" in song
+    assert rooms.startswith("rooms.csv")
+    assert page.text("#documents-said") == "2 files sent, 1 refused."
+    page.wait(lambda: "note.txt" in shown(page) and "rooms.csv:2" in shown(page))
+    assert not any(one.is_displayed() for one in page.all("#jobs button, #jobs progress"))
 
 
 def test_a_key_that_may_only_read_cannot_delete_and_is_told_so(

@@ -1,4 +1,21 @@
-// Markdown as people read it, and the words of a question found in a text.
+// Numbers and texts as people read them.
+
+export function ms(value) {
+  if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+}
+
+export function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+export function signed(value) {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+}
+
+export function count(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
 
 const PAIRS = /(\*\*|__)(\S[^*_\n]*?)\1/g;
 const CODE = /`([^`\n]+)`/g;
@@ -13,6 +30,7 @@ function line(text) {
   return trimmed.replace(/^#{1,6}\s+/, "").replace(/^[-*+]\s+/, "• ");
 }
 
+// Markdown without its marks.
 export function plain(text) {
   const lines = text.split("\n").map(line).filter((one) => one !== null);
   return lines.join("\n").replace(LINK, "$1").replace(PAIRS, "$2").replace(CODE, "$1").replace(/\n{2,}/g, "\n");
