@@ -21,10 +21,10 @@ from wye.backends.types import Float64
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.sources import QuestionSource, Replays
+from wye.training.data.replaying import QuestionSource, Replays
 from wye.training.evaluation.bootstrap import interval, resampled_means
 from wye.training.evaluation.measures import MEASURES
-from wye.training.options import CACHE
+from wye.training.train_cli import CACHE
 
 FOLDS = 5
 MARGINS = (0.0, 0.002, 0.005, 0.01)

@@ -35,13 +35,11 @@ from wye.router.fusion import rank_sums
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
-from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.data.examples import Examples
-from wye.training.data.replaying import contains_any, words
+from wye.training.data.dataset import Dataset, contains_any, read_dataset, words
 from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
 from wye.training.fit.baselines import BASELINES, Inputs
-from wye.training.fit.recipe import RouterRecipe
-from wye.training.fit.trainer import train
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import Examples, train
 from wye.training.labels import MARGIN
 
 DEPTH = 10

@@ -171,7 +171,7 @@ class AttentionMlp:
 
     Attributes:
         tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
-            "head.weight" and so on, as `wye.training.fit.network` names them.
+            "head.weight" and so on, as `wye.training.fit.scorers` names them.
     """
 
     kind = "attention-mlp"

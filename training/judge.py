@@ -1,38 +1,23 @@
-"""Judged success: a language model answers from an arm's passages, and its answer is checked.
-
-Any endpoint with OpenAI's chat completions will do. A reply is right if it contains one of the
-question's answers, word for word.
-"""
+"""A client of endpoints with OpenAI's chat completions, which answer, judge and write questions."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import openai
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
-from wye.backends.progress import Progress
-from wye.backends.types import Mask, Ranking
-from wye.training.data.json_lines import keep_line, readable_lines
-from wye.training.data.replay import Replay, Replayed
-from wye.training.data.replaying import contains_any, words
+from wye.training.data.dataset import keep_line, readable_lines
 from wye.training.errors import JudgeError
-from wye.training.labels import CUTOFF
 
-JUDGED = "judge"
-"""The value of --success."""
 REPLIES = Path("answers", "replies.jsonl")
 """File of endpoints' replies, within a cache."""
 PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
 )
-Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
-"""Gives the texts, by id, of passages of a replay's index."""
 
 
 class _Message(BaseModel):
@@ -180,43 +165,3 @@ class ReplyCache:
         """`JudgeClient.answer`, with saved replies."""
         inputs = ["answer", question, list(context)]
         return self.ask(inputs, lambda client: client.answer(question, context))
-
-
-@dataclass(frozen=True, slots=True)
-class LlmJudge:
-    """Judges success on questions by a language model's answers."""
-
-    replies: ReplyCache
-    texts: Texts
-    progress: Callable[[], Progress]
-
-    def succeeds(self, replays: Sequence[Replay], rankings: Sequence[Ranking]) -> Mask:
-        """(n,) whether the answer from the first five passages of each ranking is right.
-
-        Raises:
-            JudgeError: A question has no right answer, or the endpoint does not answer.
-        """
-        progress = self.progress()
-        progress.start(len(rankings), "judging")
-        verdicts, start = [], 0
-        try:
-            for replay in replays:
-                block = rankings[start : start + len(replay)]
-                start += len(replay)
-                ids = sorted({hit.id for ranking in block for hit in ranking.hits[:CUTOFF]})
-                texts = self.texts(replay, ids)
-                for row, ranking in zip(replay.questions, block, strict=True):
-                    verdicts.append(self._right(row, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
-                    progress.advance(1)
-        finally:
-            progress.close()
-        return np.array(verdicts, dtype=bool)
-
-    def _right(self, row: Replayed, context: Sequence[str]) -> bool:
-        question, right = row.question.text, row.question.answers
-        if not right:
-            raise JudgeError(
-                f"Question {question!r} has no answer in its metadata; a judged success needs one."
-            )
-        reply = self.replies.answer(question, context)
-        return contains_any(words(reply), list(map(words, right)))

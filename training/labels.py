@@ -19,29 +19,20 @@ from wye.training.data.replay import TrainingReplay
 from wye.training.errors import FitError
 from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES
 
-CUTOFF = 5
-"""How many passages a reader is given."""
 ENOUGH = 50
 """With fewer questions on which the arms disagree, a router hardly generalises."""
-ANSWER = "answer-in-context@5"
-"""Success: one of the first passages contains an answer, word for word."""
-BETTER = "better-ndcg@10"
-"""Success: the better of both rankings. It labels every question on which they differ at all."""
 HELPS = "graph-helps"
 """Success: steps (fusion, if the question has no plan) are better than the simple route. Questions
 are weighted by the difference."""
+ALL_GOLD = "all-gold@5"
+"""Success, as published: all relevant passages are among the first five."""
+BETTER = "better-ndcg@10"
+"""Success: the better of both rankings. It labels every question on which they differ at all."""
+SUCCESSES = (HELPS, ALL_GOLD, BETTER)
 MARGIN = 1e-6
 """Smaller differences in nDCG@10 count as none."""
 LEAST_STAKE = 0.1
 """Weight of a question on which both are the same; elsewhere the difference is added."""
-_MEASURED = {
-    HELPS: "nDCG@10",
-    "all-gold@5": ALL_EVIDENCE,
-    "any-gold@5": "Success@5",
-    BETTER: "nDCG@10",
-}
-CHOICES = (HELPS, "all-gold@5", "any-gold@5", ANSWER, BETTER)
-"""Values of --success that need only a replay; `wye.training.judge` has the other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +97,7 @@ class Disagreement:
 
 
 def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
-    """Disagreements from known outcomes, such as those of `wye.training.judge`.
+    """Disagreements where each arm either succeeds or fails.
 
     Args:
         simple: (n,) whether the simple arm succeeds.
@@ -130,26 +121,19 @@ def disagreements(
 
     Args:
         simple: The simple arm: dense, lexical or hybrid.
-
-    Raises:
-        FitError: `success` needs answers that a dataset lacks.
     """
-    for replay in replays if success == ANSWER else ():
-        if not any(row.question.answers for row in replay.questions):
-            raise FitError(
-                f"No question of '{replay.dataset}' has an answer in its metadata, which "
-                f"{ANSWER} looks for; add `answers`, or choose all-gold@5."
-            )
-    count = sum(map(len, replays))
-    questions = EvaluationSet(tuple(replays), np.empty((count, 0)))
+    questions = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
     return compared(questions, simple, success, fusion)
 
 
 def compared(
-    evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
+    questions: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
 ) -> Disagreement:
     """Label questions of any split, for the evaluation of a router."""
-    ours, graph = _worth(evaluation_set, simple, success, fusion)
+    column = MEASURES.index(ALL_EVIDENCE if success == ALL_GOLD else "nDCG@10")
+    # Steps are fusion for a question without a plan.
+    rival = Route.STEPS if success == HELPS else Route.GRAPH
+    ours, graph = (questions.worth(route, fusion)[:, column] for route in (simple, rival))
     if success == HELPS:
         helps, apart = graph > ours + MARGIN, np.abs(graph - ours) > MARGIN
         return Disagreement(
@@ -162,21 +146,3 @@ def compared(
     if success == BETTER:
         return disagreement_of(ours > graph, graph > ours)
     return disagreement_of(ours == 1, graph == 1)
-
-
-def _worth(
-    evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
-) -> tuple[Float64, Float64]:
-    """(n,) success of the simple arm on each question, and (n,) that of the graph.
-
-    For `HELPS`, the latter is that of steps, which are fusion for a question without a plan.
-    """
-    values = []
-    for route in (simple, Route.STEPS if success == HELPS else Route.GRAPH):
-        if success in _MEASURED:
-            column = MEASURES.index(_MEASURED[success])
-            values.append(evaluation_set.worth(route, fusion)[:, column])
-        else:
-            rankings = evaluation_set.rankings(route, fusion)
-            values.append(evaluation_set.answered(rankings, CUTOFF))
-    return values[0], values[1]

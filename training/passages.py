@@ -22,7 +22,7 @@ from wye.router.settings import Settings, load_settings
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import RemoteReplay, Replayed, TrainingReplay
-from wye.training.data.sources import Replays, parse_source
+from wye.training.data.replaying import Replays, parse_source
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
 from wye.training.labels import HELPS, disagreements
 from wye.training.run import DEV, TRAIN, command_line, write_router

@@ -36,7 +36,7 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     figure, axes = _figure(4.2, 3.8)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
     for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
-        score, outcome = curve.mass.score, curve.mass.outcome
+        score, outcome = curve.score, curve.outcome
         axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
     axes.set(xlabel="mean score", ylabel="share that only the graph answers")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")

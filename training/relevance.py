@@ -42,7 +42,7 @@ from wye.router.session import ModelCache, Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import USUAL, Ask, Route
 from wye.training.data.dataset import read_dataset
-from wye.training.data.sources import lacking
+from wye.training.data.replaying import lacking
 from wye.training.errors import FitError
 from wye.training.fit.calibration import BINS, reliability
 from wye.training.fit.curves import fit_curves
@@ -332,7 +332,7 @@ def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
     weights = data.weights[rows]
     calibration = reliability(logit(chance), outcomes, weights=weights)
     area = roc_auc_score(outcomes, chance, sample_weight=weights)
-    return [f"{area:.3f}", f"{calibration.ece_mass:.3f}", f"{calibration.brier:.3f}"]
+    return [f"{area:.3f}", f"{calibration.ece:.3f}", f"{calibration.brier:.3f}"]
 
 
 def quality_table(

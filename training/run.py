@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wye.backends.progress import Progress
-from wye.backends.types import Float64, Mask
+from wye.backends.types import Float64
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model_files import TrainedRouter, load_router, save_router
@@ -19,26 +19,23 @@ from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import PASSAGE_COLUMNS, load_passage_router, passage_schema
 from wye.router.settings import Settings
 from wye.router.types import Route
-from wye.training.card import card
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.remote import RemoteAnswers
 from wye.training.data.replay import Replay
-from wye.training.data.sources import QuestionSource, Replays, lacking
+from wye.training.data.replaying import QuestionSource, Replays, lacking
 from wye.training.errors import FitError
-from wye.training.evaluation.away import Away, away
 from wye.training.evaluation.held_out import (
+    Away,
     HeldOutEvaluation,
-    HeldOutOutcomes,
     RouterScores,
+    away,
     by_rank,
-    near_duplicates,
     run_systems,
 )
 from wye.training.fit.baselines import fit_baselines
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
-from wye.training.judge import JUDGED, REPLIES, JudgeClient, LlmJudge, ReplyCache
-from wye.training.labels import ENOUGH, HELPS, compared, disagreement_of, disagreements
-from wye.training.report import Report, make_report, write_report
+from wye.training.labels import ENOUGH, HELPS, compared, disagreements
+from wye.training.report import Report, card, make_report, write_report
 from wye.training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -56,7 +53,6 @@ class TrainingRun:
         cache: Path,
         progress: Callable[[], Progress],
         *,
-        judge: JudgeClient | None = None,
         start: RoutingModel | None = None,
         remote: RemoteAnswers | None = None,
     ) -> None:
@@ -64,12 +60,8 @@ class TrainingRun:
 
         Args:
             cache: Folder of replays and features, which later runs use again.
-            judge: Client of the endpoint that judges answers, for that kind of success.
             start: Router to correct, for few questions; None to train a new one.
             remote: Remote arms; None without any.
-
-        Raises:
-            FitError: Success is to be judged, and there is no judge.
         """
         self.clock = Stopwatch()
         self._settings = settings
@@ -77,20 +69,12 @@ class TrainingRun:
         self._choices = choices
         # The graph is compared with the best route without it, or with one arm, as published.
         text = Route.HYBRID if choices.success == HELPS else Route.DENSE
-        self._simple = choices.simple or text
+        self._simple = start.policy.simple if start else choices.simple or text
         self._cache = cache
         self._progress = progress
         self._remote = remote
         self._replays = Replays(settings, cache / "replays", progress, remote)
         self._start = start
-        if start is not None:
-            self._simple = start.policy.simple
-        self._reader: LlmJudge | None = None
-        if choices.success == JUDGED:
-            if judge is None:
-                raise FitError("Which model judges? Give --judge-url and --judge-model.")
-            replies = ReplyCache(judge, cache / REPLIES)
-            self._reader = LlmJudge(replies, self._replays.texts, progress)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
@@ -129,7 +113,7 @@ class TrainingRun:
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
-        """Evaluate the router and the baselines on the test splits; None without any.
+        """Evaluate the router and its rivals on the test splits; None without any.
 
         Test splits of sources that were not trained on are reported separately, unless there are no
         others.
@@ -139,35 +123,38 @@ class TrainingRun:
             replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
-        origins = {replay.dataset for replay in fitted.training.questions.replays}
+        choices, learned = self._choices, fitted.training.questions
+        origins = {replay.dataset for replay in learned.replays}
         home = [replay for replay in replays if replay.dataset in origins] or replays
         other = [replay for replay in replays if replay not in home]
         questions = self._evaluation_set(home)
         with self.clock.stage("without each dataset"):
             routers, untried = self._without_each(fitted)
         with self.clock.stage("evaluation"):
-            published = self._published(fitted, questions)
-            outcomes = self._run_systems(
-                fitted, questions, baselines=self._remote is None, published=published
+            policy, columns = fitted.policy, fitted.scorer.columns
+            rivals = (
+                fit_baselines(fitted.training, questions, policy, columns, choices)
+                if self._remote is None
+                else {}
             )
-            groups, strangers = questions.groups, self._evaluation_set(other) if other else None
-            learned = fitted.training.questions
-            return HeldOutEvaluation(
+            result = run_systems(
                 questions,
-                outcomes,
-                transfer={
-                    name: self._run_systems(router, questions.only(groups == name))
-                    for name, router in routers.items()
-                    if name in groups
-                },
+                RouterScores(_scores(fitted, questions), policy),
+                compared(questions, self._simple, choices.success, choices.fusion),
+                fusion=choices.fusion,
+                baselines=rivals,
+                published=self._published(fitted, questions),
+                seed=choices.seed,
+            )
+            return replace(
+                result,
                 untried=untried,
-                duplicates=near_duplicates(questions.texts, learned.texts),
                 left_out=[
                     row
                     for name, router in routers.items()
                     for row in self._away(router, learned.only(learned.groups == name))
                 ],
-                strangers=[] if strangers is None else [*self._away(fitted, strangers)],
+                strangers=[*self._away(fitted, self._evaluation_set(other))] if other else [],
             )
 
     def write(
@@ -185,19 +172,15 @@ class TrainingRun:
             seconds=self.clock.seconds,
         )
 
-    def _training_set(self, say: Callable[[str], None] = lambda _: None) -> TrainingSet:
+    def _training_set(self, say: Callable[[str], None]) -> TrainingSet:
+        choices = self._choices
         with self.clock.stage("replay of train and dev"):
             replays = [
                 replay
                 for split in (TRAIN, DEV)
                 for replay in self._replays.training(self._sources, split)
             ]
-        if self._reader is None:
-            choices = self._choices
-            disagreement = disagreements(replays, self._simple, choices.success, choices.fusion)
-        else:
-            unread = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
-            disagreement = disagreement_of(*self._read(self._reader, unread))
+        disagreement = disagreements(replays, self._simple, choices.success, choices.fusion)
         say(f"The arms disagree on {len(disagreement)} of {sum(map(len, replays))} questions.")
         disagreement.require_both()
         return TrainingSet.of(self._evaluation_set(replays), disagreement)
@@ -217,58 +200,21 @@ class TrainingRun:
         finally:
             progress.close()
 
-    def _run_systems(
-        self,
-        fitted: Fitted,
-        questions: EvaluationSet,
-        *,
-        baselines: bool = False,
-        published: RouterScores | None = None,
-    ) -> HeldOutOutcomes:
-        choices, training = self._choices, fitted.training
-        if self._reader is None:
-            disagreement = compared(questions, self._simple, choices.success, choices.fusion)
-        else:
-            disagreement = disagreement_of(*self._read(self._reader, questions))
-        rivals: Mapping[str, RouterScores] = {}
-        if baselines:
-            rivals = fit_baselines(
-                training.questions,
-                training.labels,
-                questions,
-                fitted.policy,
-                fusion=choices.fusion,
-                quality=choices.quality,
-                columns=fitted.scorer.columns,
-                goal=choices.goal,
-            )
-        return run_systems(
-            questions,
-            RouterScores(_scores(fitted, questions), fitted.policy),
-            disagreement,
-            fusion=choices.fusion,
-            baselines=rivals,
-            published=published,
-            seed=choices.seed,
-        )
-
     def _away(self, fitted: Fitted, questions: EvaluationSet) -> Iterator[Away]:
         scores, choices = _scores(fitted, questions), self._choices
         return away(questions, scores, fitted.policy, choices.fusion, seed=choices.seed)
 
     def _without_each(self, fitted: Fitted) -> tuple[dict[str, Fitted], dict[str, str]]:
         """For each dataset, a router trained on the other ones, or why there is none."""
-        training, policy = fitted.training, fitted.policy
+        training, policy, pool = fitted.training, fitted.policy, fitted.training.pool
         choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
-        groups, keys = training.questions.groups, fitted.pool.keys
-        datasets = np.unique(groups).tolist()
+        datasets = np.unique(pool.groups).tolist()
         routers: dict[str, Fitted] = {}
         untried: dict[str, str] = {}
         for dataset in datasets if len(datasets) > 1 and self._start is None else []:
-            mask = groups == dataset
-            others = ~mask if keys is None else ~mask & ~np.isin(keys, keys[mask])
+            others = training.only(pool.without(dataset))
             try:
-                routers[dataset] = fit(training.only(others), training.questions.names, choices)
+                routers[dataset] = fit(others, training.questions.names, choices)
             except FitError as error:
                 untried[dataset] = str(error)
         return routers, untried
@@ -281,20 +227,11 @@ class TrainingRun:
         choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
         learned = fitted.training.questions
         labels = compared(learned, Route.DENSE, choices.success, fusion).labels
-        training_set = replace(fitted.training, labels=labels, stakes=None, better=None)
         try:
-            router = fit(training_set, COLUMNS, choices)
+            router = fit(TrainingSet(learned, labels), COLUMNS, choices)
         except FitError:
             return None
         return RouterScores(_scores(router, questions), router.policy)
-
-    def _read(self, reader: LlmJudge, questions: EvaluationSet) -> tuple[Mask, Mask]:
-        """(n,) whether the simple arm succeeds, and (n,) whether the graph does, as judged."""
-        simple, graph = (
-            reader.succeeds(questions.replays, questions.rankings(route, self._choices.fusion))
-            for route in (self._simple, Route.GRAPH)
-        )
-        return simple, graph
 
 
 def write_router(
@@ -319,16 +256,11 @@ def write_router(
     Raises:
         ModelFileError: The name cannot be that of a folder.
     """
+    packages = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     report = make_report(
-        fitted,
-        held_out,
-        title=name,
-        schema_id=schema_id,
-        command=command,
-        seconds=seconds,
-        versions=versions(),
+        fitted, held_out, schema_id=schema_id, command=command, seconds=seconds, versions=packages
     )
-    solution, choices, training = fitted.solution, fitted.choices, fitted.training
+    solution, choices = fitted.solution, fitted.choices
     router = TrainedRouter(
         scorer=fitted.scorer,
         policy=policy or fitted.policy,
@@ -338,10 +270,10 @@ def write_router(
             "command": command,
             "success": choices.success,
             "kind": fitted.trained.recipe.kind,
-            "questions": len(training.questions),
-            "disagreements": sum(row.disagreements for row in report.data if row.split != TEST),
-            "features computed": len(training.questions.names),
-            "versions": report.versions,
+            "questions": len(fitted.training.questions),
+            "disagreements": report.disagreements,
+            "features computed": len(fitted.training.questions.names),
+            "versions": packages,
         },
         notes={
             "quality": choices.quality,
@@ -377,15 +309,9 @@ def open_start(settings: Settings, name: str, *, has_index: bool = True) -> Rout
 
 def schema_of(settings: Settings) -> str:
     """Schema id of the features under these settings."""
-    analyser_settings = settings.analyser
-    return schema_id(open_syntax_parser(analyser_settings).fingerprint)
+    return schema_id(open_syntax_parser(settings.analyser).fingerprint)
 
 
 def command_line(arguments: list[str]) -> str:
     """The command line, without the path of the program."""
     return shlex.join([Path(arguments[0]).name, *arguments[1:]])
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

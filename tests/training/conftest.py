@@ -2,21 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.evaluation.away import away
-from wye.training.evaluation.held_out import (
-    HeldOutEvaluation,
-    HeldOutOutcomes,
-    RouterScores,
-    run_systems,
-)
+from wye.training.evaluation.held_out import HeldOutEvaluation, RouterScores, away, run_systems
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
 from wye.training.labels import compared
 from wye.training.report import Report, make_report
@@ -32,10 +25,8 @@ def fitted() -> Fitted:
     choices = Choices(kind="linear", simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
     found = compared(questions, D, choices.success, choices.fusion)
-    replays = questions.replays
-    dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     names = tuple(f"f{column}" for column in range(WIDTH))
-    return fit(TrainingSet(questions, dev, found.labels, better=found.better), names, choices)
+    return fit(TrainingSet(questions, found.labels, better=found.better), names, choices)
 
 
 @pytest.fixture(scope="session")
@@ -43,25 +34,17 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
     fusion, success = fitted.choices.fusion, fitted.choices.success
     material = questions_of({"one": 40, "other": 20}, "test", seed=1)
 
-    def outcomes(asked: EvaluationSet) -> HeldOutOutcomes:
-        return run_systems(
-            asked,
-            RouterScores(fitted.scorer.scores(asked.features), fitted.policy),
-            compared(asked, D, success, fusion),
-            fusion=fusion,
-            baselines={},
-        )
-
     other = material.only(material.groups == "other")
-    return HeldOutEvaluation(
-        questions=material,
-        outcomes=outcomes(material),
-        transfer={"other": outcomes(other)},
-        untried={"one": "On all disagreements the same arm wins."},
-        duplicates=1,
-        left_out=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
-        strangers=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
+    rows = list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion))
+    result = run_systems(
+        material,
+        RouterScores(fitted.scorer.scores(material.features), fitted.policy),
+        compared(material, D, success, fusion),
+        fusion=fusion,
+        baselines={},
     )
+    untried = {"one": "On all disagreements the same arm wins."}
+    return replace(result, untried=untried, left_out=rows, strangers=rows)
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +61,6 @@ def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
     return make_report(
         fitted,
         held_out,
-        title="A <small> router",
         schema_id="9f2c",
         command="wye train --questions one --questions other",
         seconds={"training": 1.25},

@@ -17,7 +17,6 @@ from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
 from wye.training.data.dataset import Question
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.examples import Examples
 from wye.training.data.replay import (
     SCHEMA,
     Replay,
@@ -27,6 +26,7 @@ from wye.training.data.replay import (
     file_name,
     write_rows,
 )
+from wye.training.fit.trainer import Examples
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 
@@ -41,7 +41,6 @@ def replayed(
     gold: str,
     found: Mapping[Route, str],
     *,
-    answered: str = "",
     group: str = "here",
     vector: Sequence[float] = (1.0, 0.0),
     titles: int = 0,
@@ -49,8 +48,7 @@ def replayed(
 ) -> Replayed:
     """A question from what each arm found ("abc" for passages a, b, c) and what is relevant.
 
-    Scores fall from 1; passages of `answered` contain an answer. Steps were taken where `found` has
-    what they gave.
+    Scores fall from 1. Steps were taken where `found` has what they gave.
     """
     lists = {
         route: ranking(route, [(p, 1 / n) for n, p in enumerate(found.get(route, ""), start=1)])
@@ -64,13 +62,9 @@ def replayed(
         mentions=(Mention("Ada", "entity"),),
     )
     return Replayed(
-        Question(id_, query.text, ("an answer",) if answered else (), group),
+        Question(id_, query.text, (), group),
         dict.fromkeys(gold, 1),
         ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
-        {
-            arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
-            for arm, r in lists.items()
-        },
         {"parsing": 0.01, "graph": 0.002, **({"steps": 0.03} if Route.STEPS in found else {})},
         lists.get(Route.STEPS),
     )
@@ -114,7 +108,7 @@ def examples(n: int, seed: int) -> Examples:
     x[:, 13] = 1000 - 5 * x[:, 2]
     rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
     labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.int64)
-    return Examples(x, labels, np.where(draw.random(n) < 0.3, "small", "large"))
+    return Examples(x, labels)
 
 
 def write_dataset(
@@ -209,7 +203,6 @@ def questions_of(sizes: dict[str, int], *splits: str, seed: int = 0) -> Evaluati
                     f"{dataset}-{split}-{at}",
                     "a",
                     AGREE if agree[at] else FOUND[label[at]],
-                    answered="a",
                     group=dataset,
                 )
                 for at in range(count)

@@ -1,13 +1,17 @@
 import re
 from dataclasses import replace
 
-from wye.training.card import card
+import pytest
+
 from wye.training.markdown import gain_spread, spread
-from wye.training.report import Report
+from wye.training.report import Report, card
 
 
-def test_the_card_has_figures_with_their_command(report: Report) -> None:
-    text = card("mine", report, {"one": ("One", "CC0", "written")})
+def test_the_card_has_figures_with_their_command(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wye.training.report.PUBLIC", {"one": ("One", "CC0", "written")})
+    text = card("mine", report)
     assert text.startswith("# Router: mine\n")
     assert len(text.splitlines()) <= 60
     assert report.evaluation is not None
@@ -26,7 +30,7 @@ def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> No
     usual, *_ = [
         one
         for one in report.left_out
-        if report.policy.points[one.point] == report.policy.thresholds
+        if report.fitted.policy.points[one.point] == report.fitted.policy.thresholds
     ]
     less = replace(usual.less_best, mean=usual.less_best.mean - 1)
     worse = replace(usual, dataset="[worse]", less_best=less)

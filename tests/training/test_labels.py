@@ -10,10 +10,10 @@ from wye.training.errors import FitError
 from wye.training.evaluation.measures import MEASURES
 from wye.training.labels import (
     BETTER,
-    CHOICES,
     ENOUGH,
     HELPS,
     LEAST_STAKE,
+    SUCCESSES,
     compared,
     disagreement_of,
     disagreements,
@@ -36,7 +36,6 @@ def replays() -> list[TrainingReplay]:
             f"q{at}",
             "abc"[: draw.integers(1, 4)],
             {arm: found() for arm in (D, L, G)},
-            answered="bd",
         )
 
     return [
@@ -45,7 +44,7 @@ def replays() -> list[TrainingReplay]:
     ]
 
 
-@pytest.mark.parametrize("success", CHOICES)
+@pytest.mark.parametrize("success", SUCCESSES)
 @pytest.mark.parametrize("simple", SIMPLE_ROUTES)
 def test_what_is_learned_is_what_is_judged(
     replays: list[TrainingReplay], success: str, simple: Route
@@ -103,9 +102,9 @@ def test_a_label_is_which_arm_is_needed() -> None:
 @pytest.fixture
 def replay() -> TrainingReplay:
     return replay_of(
-        replayed("both", "a", {D: "abc", G: "a"}, answered="a"),
-        replayed("graph", "ab", {D: "acdefb", G: "ab"}, answered="b"),
-        replayed("simple", "a", {D: "a", G: "bcdef"}, answered="abc", group="there"),
+        replayed("both", "a", {D: "abc", G: "a"}),
+        replayed("graph", "ab", {D: "acdefb", G: "ab"}),
+        replayed("simple", "a", {D: "a", G: "bcdef"}, group="there"),
         replayed("neither", "x", {D: "a", G: "b"}),
     )
 
@@ -114,9 +113,6 @@ def replay() -> TrainingReplay:
     ("success", "labels"),
     [
         ("all-gold@5", [-1, 1, 0, -1]),
-        ("any-gold@5", [-1, -1, 0, -1]),
-        # The graph's list lacks gold of "simple", and has its answer.
-        ("answer-in-context@5", [-1, 1, -1, -1]),
     ],
 )
 def test_success_by_name(replay: TrainingReplay, success: str, labels: list[int]) -> None:
@@ -156,9 +152,3 @@ def test_no_disagreement_at_all() -> None:
     )
     with pytest.raises(FitError, match="nothing to route"):
         same.require_both()
-
-
-def test_answers_that_nobody_gave_are_no_success() -> None:
-    without = replay_of(replayed("q", "a", {D: "a"}))
-    with pytest.raises(FitError, match="has an answer in its metadata"):
-        disagreements([without], D, "answer-in-context@5", FUSION)

@@ -18,11 +18,10 @@ from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.cli import run
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.examples import Pool
 from wye.training.data.replay import read_training
 from wye.training.data.replaying import replay_demo
-from wye.training.fit.recipe import RouterRecipe
-from wye.training.fit.trainer import train
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import Pool, train
 from wye.training.labels import BETTER, disagreements
 from wye.training.run import schema_of
 

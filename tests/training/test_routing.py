@@ -11,7 +11,6 @@ from wye.training.errors import FitError
 from wye.training.thresholds.outcomes import (
     RouteOutcomes,
     ThresholdObjective,
-    moves,
     of_routes,
     outcome,
 )
@@ -43,15 +42,6 @@ def test_what_thresholds_give() -> None:
 
 def test_an_oracle_is_an_outcome_too() -> None:
     assert of_routes(REPLAY, REPLAY.quality.argmax(axis=1)).quality == 1
-
-
-def test_what_changes_route() -> None:
-    found = moves(REPLAY, Thresholds(0.2, 0.8), Thresholds(0.5, 0.5))
-    assert found.rows.tolist() == [1, 2]
-    assert found.before.tolist() == [1, 1]
-    assert found.after.tolist() == [0, 2]
-    assert found.gain.tolist() == [-1, 0.5]
-    assert len(moves(REPLAY, Thresholds(0.2, 0.8), Thresholds(0.3, 0.7)).rows) == 0
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -1,7 +1,10 @@
-"""Reads judged questions from a folder in BEIR's layout."""
+"""Reads judged questions from a folder in BEIR's layout, and files of JSON lines."""
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 from wye.training.errors import DatasetError
 
 Judgements = Mapping[str, Mapping[str, int]]
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +196,47 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DatasetError(
             f"'{path}' cannot be read ({error}); name folders in BEIR's layout."
         ) from None
+
+
+def words(text: str) -> str:
+    """The case-folded words of a text, in order, with a blank before and after each.
+
+    The blanks make substrings match whole words: "Ur" does not match "Uruguay".
+    """
+    tokens = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return f" {' '.join(tokens)} "
+
+
+def contains_any(text: str, answers: Sequence[str]) -> bool:
+    """Whether a text contains one of the answers, word for word; both are results of `words`.
+
+    This is how retrieval for open-domain questions is judged: Karpukhin et al., Dense Passage
+    Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
+    """
+    return any(answer.strip() and answer in text for answer in answers)
+
+
+def readable_lines(path: Path) -> Iterator[Any]:
+    """Yield the values of a file of JSON lines, or none if it is missing.
+
+    Lines that cannot be read, such as one cut off by a kill, are skipped.
+    """
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def keep_line(path: Path, row: Mapping[str, object]) -> None:
+    """Add a line, after the end of one that was cut off; it is on the disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        line = json.dumps(row).encode() + b"\n"
+        os.write(descriptor, b"\n" + line if torn else line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -2,29 +2,33 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.backends.files import write_atomically
 from wye.backends.types import Float32, Float64, Int64, Mask, Ranking
-from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
+from wye.featurizer.constituency.parser import SyntaxParser
+from wye.featurizer.registry import schema_id, syntax_matrix
 from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, is_nested, may_have_plan
 from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import FURTHER, Route, Thresholds
-from wye.training.data.feature_cache import cached_features
-from wye.training.data.replay import Replay, Replayed
+from wye.training.data.replay import Replay, Replayed, digest
 from wye.training.errors import TrainingError
 from wye.training.evaluation.measures import DEPTH, MEASURES
 from wye.training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
+BLOCK = 64
+"""Questions per file of features."""
 _READING = ("parsing", "encoding")
 _READS: Mapping[Route, tuple[str, ...]] = {
     Route.DENSE: ("encoding",),
@@ -84,8 +88,11 @@ class EvaluationSet:
                     "place, for which routers use different features; train one router for each."
                 )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
-        texts = [row.question.text for row in questions]
-        features = cached_features(texts, cache, settings, progress=progress)
+        texts = [[row.question.text for row in replay.questions] for replay in replays]
+        if not any(texts):
+            raise TrainingError("There are no questions to compute features of.")
+        blocks = [syntax_features(block, cache, settings, progress) for block in texts if block]
+        features = np.concatenate(blocks)
         results = [results for replay in replays for results in replay.results]
         return cls(tuple(replays), with_corpus(features, results), deciding)
 
@@ -174,15 +181,6 @@ class EvaluationSet:
         if key not in self._worth:
             self._worth[key] = self.measured(self.rankings(route, fusion))
         return self._worth[key]
-
-    def answered(self, rankings: Sequence[Ranking], cutoff: int) -> Float64:
-        """(n,) 1.0 where one of the first passages contains an answer."""
-        return np.array(
-            [
-                float(row.answers_in(ranking.hits, cutoff))
-                for row, ranking in zip(self.questions, rankings, strict=True)
-            ]
-        )
 
     def latency_ms(
         self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
@@ -305,6 +303,47 @@ class EvaluationSet:
             longer = self.latency_ms(Route.STEPS)
             result.latency_ms[:] = np.where(instead, longer[:, None], result.latency_ms)
         return result
+
+
+def syntax_features(
+    texts: Sequence[str],
+    folder: Path,
+    settings: AnalyserSettings,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Float64:
+    """(n, d) syntactic features of questions, kept in a folder by schema, in files of `BLOCK`.
+
+    A run that is killed loses one block at most.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+        TrainingError: A file of the folder is damaged.
+    """
+    parser = _parser(settings)
+    folder = folder / schema_id(parser.fingerprint)
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks = []
+    for start in range(0, len(texts), BLOCK):
+        block = texts[start : start + BLOCK]
+        file = folder / f"{digest(block)}.npy"
+        if not file.exists():
+            matrix = syntax_matrix(parser.parse(block))
+            with write_atomically(file) as stream:
+                np.save(stream, matrix)
+        try:
+            blocks.append(np.load(file))
+        except (OSError, ValueError) as error:
+            raise TrainingError(
+                f"The file of features {file} is damaged ({error}): delete it; its features are "
+                "then computed again."
+            ) from error
+        progress(len(block))
+    return np.concatenate(blocks)
+
+
+@lru_cache(maxsize=1)
+def _parser(settings: AnalyserSettings) -> SyntaxParser:
+    return open_syntax_parser(settings)
 
 
 def _rankings(

@@ -5,11 +5,10 @@ appended to. However a run ends, the next one asks only what is missing. Failure
 nor learned from.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
@@ -30,10 +29,8 @@ from wye.router.remote import (
     fuse_remote,
 )
 from wye.router.types import ArmResults, Route
-from wye.training.data.dataset import Dataset, Question
-from wye.training.data.json_lines import keep_line, readable_lines
-from wye.training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
-from wye.training.data.replaying import contains_any, digest, words
+from wye.training.data.dataset import Dataset, Question, keep_line, readable_lines
+from wye.training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey, digest
 from wye.training.errors import TrainingError
 
 CALLS = 0.01
@@ -43,64 +40,37 @@ DEPTH = 20
 _AT_ONCE = 16
 
 
-class AnswerCache:
-    """Answers in a file of JSON lines; one process writes at a time."""
-
-    def __init__(self, path: Path) -> None:
-        """Read the file; lines that cannot be read are skipped."""
-        self._path = path
-        self._answers: dict[str, ArmAnswer] = {}
-        for row in readable_lines(path):
-            with suppress(KeyError, TypeError):
-                hits = tuple(ArmHit(**hit) for hit in row["hits"])
-                self._answers[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
-
-    def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
-        """An arm's answer to a question; None if there is none."""
-        return self._answers.get(_key(arm, text, filter_))
-
-    def add(self, arm: ArmFacts, text: str, filter_: object | None, answer: ArmAnswer) -> None:
-        """Save an answer; it is synced to the disk before this returns."""
-        key = _key(arm, text, filter_)
-        keep_line(self._path, {"key": key, **asdict(answer)})
-        self._answers[key] = answer
-
-    def usual_ms(self, arm: ArmFacts) -> float:
-        """Median time of an arm's answers in milliseconds; 0 before the first."""
-        times = [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
-        return median(times) if times else 0.0
-
-
-@dataclass
 class RemoteAnswers:
     """The answers of a collection's remote arms to judged questions.
 
     Attributes:
-        fusion: How our own text arms are fused.
+        simple: The arm that replaces our text arms where there is no index; None with one.
+        others: The arms that the simple route does not ask.
+        price: Price of asking the others once.
         ms_per_price: Milliseconds that a unit of price counts as.
         failed: Arm and reason -> number of questions without an answer.
     """
 
-    asker: RemoteAsker
-    saved: AnswerCache
-    fusion: FusionSettings
-    ms_per_price: float
-    failed: Counter[str] = field(default_factory=Counter)
+    def __init__(
+        self, asker: RemoteAsker, file: Path, fusion: FusionSettings, ms_per_price: float
+    ) -> None:
+        """Read the answers in a file of JSON lines; lines that cannot be read are skipped.
 
-    @property
-    def simple(self) -> ArmFacts | None:
-        """The arm that replaces our text arms where there is no index."""
-        return next((arm for arm in self.asker.arms if arm.is_simple), None)
-
-    @property
-    def others(self) -> list[ArmFacts]:
-        """The arms that the simple route does not ask."""
-        return [arm for arm in self.asker.arms if not arm.is_simple]
-
-    @property
-    def price(self) -> float:
-        """Price of asking the others once."""
-        return sum(arm.price for arm in self.others)
+        Args:
+            file: The answers; one process writes at a time.
+            fusion: How our own text arms are fused.
+        """
+        self._asker, self._file, self._fusion = asker, file, fusion
+        self.ms_per_price = ms_per_price
+        self.simple = next((arm for arm in asker.arms if arm.is_simple), None)
+        self.others = [arm for arm in asker.arms if not arm.is_simple]
+        self.price = sum(arm.price for arm in self.others)
+        self.failed: Counter[str] = Counter()
+        self._answers: dict[str, ArmAnswer] = {}
+        for row in readable_lines(file):
+            with suppress(KeyError, TypeError):
+                hits = tuple(ArmHit(**hit) for hit in row["hits"])
+                self._answers[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
 
     @property
     def usual_weight(self) -> float:
@@ -108,20 +78,26 @@ class RemoteAnswers:
 
         Arms run side by side, so the slowest counts. It is 0 before the first answer.
         """
-        slowest = max(map(self.saved.usual_ms, self.others), default=0.0)
+        slowest = max(map(self._usual_ms, self.others), default=0.0)
         cost = slowest + self.price * self.ms_per_price
         return CALLS / cost if cost else 0.0
 
+    def _usual_ms(self, arm: ArmFacts) -> float:
+        """Median milliseconds of an arm's answers; 0 before the first."""
+        head = _head(arm)
+        times = [answer.ms for key, answer in self._answers.items() if key.startswith(head)]
+        return median(times) if times else 0.0
+
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
         """What is still to be asked, each once."""
-        missing = {
-            _key(arm, question.text, filter_): ArmQuestion(arm.name, question.text, filter_)
-            for data in datasets
-            for question in data.questions
-            for filter_ in [data.filters.get(question.id)]
-            for arm in self.asker.arms
-            if self.saved.get(arm, question.text, filter_) is None
-        }
+        missing = {}
+        for data in datasets:
+            for question in data.questions:
+                filter_ = data.filters.get(question.id)
+                for arm in self._asker.arms:
+                    key = _key(arm, question.text, filter_)
+                    if key not in self._answers:
+                        missing[key] = ArmQuestion(arm.name, question.text, filter_)
         return list(missing.values())
 
     def announcement(self, missing: Sequence[ArmQuestion]) -> str:
@@ -129,24 +105,26 @@ class RemoteAnswers:
         if not missing:
             return ""
         counts = Counter(question.arm for question in missing)
-        price = sum(arm.price * counts[arm.name] for arm in self.asker.arms)
+        price = sum(arm.price * counts[arm.name] for arm in self._asker.arms)
         arms = " and ".join(f"'{name}' {count} questions" for name, count in counts.items())
         cost = f"costs {price:g}, retries not counted" if price else "has no known price"
         return f"Asks {arms}: that {cost}."
 
     def collect(self, missing: Sequence[ArmQuestion], progress: Progress) -> None:
-        """Ask what is missing, and save each answer as it arrives."""
-        arms = {arm.name: arm for arm in self.asker.arms}
+        """Ask what is missing, and save each answer as it arrives, synced to the disk."""
+        arms = {arm.name: arm for arm in self._asker.arms}
         progress.start(len(missing), "asking remote arms")
         try:
             for start in range(0, len(missing), _AT_ONCE):
                 batch = missing[start : start + _AT_ONCE]
-                for position, answer in self.asker.ask(batch):
+                for position, answer in self._asker.ask(batch):
                     question = batch[position]
                     if answer.reason:
                         self.failed[f"'{question.arm}' {answer.reason}"] += 1
                     else:
-                        self.saved.add(arms[question.arm], question.text, question.filter, answer)
+                        key = _key(arms[question.arm], question.text, question.filter)
+                        keep_line(self._file, {"key": key, **asdict(answer)})
+                        self._answers[key] = answer
                     progress.advance(1)
         finally:
             progress.close()
@@ -173,8 +151,8 @@ class RemoteAnswers:
                 f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
                 f"{self.failures()}"
             )
-        addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
-        questions = json.dumps([asdict(row.question) for row in rows]).encode()
+        addresses = sorted(arm.address for arm in self._asker.arms)
+        questions = [asdict(row.question) for row in rows]
         key = ReplayKey("remote", digest(addresses), 0, "", digest(questions), DEPTH)
         return Replay(dataset.name, dataset.split, key, tuple(rows))
 
@@ -182,22 +160,21 @@ class RemoteAnswers:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         replayed = []
         for row in replay.questions:
-            answers = self._answers(dataset, row.question)
+            answers = self._answers_to(dataset, row.question)
             if answers is not None:
-                (ranking,) = fuse_text([row.results], self.fusion, DEPTH)
-                remote = self._remote(row.question, ranking, answers, by_scores=by_scores)
+                (ranking,) = fuse_text([row.results], self._fusion, DEPTH)
+                remote = self._remote(ranking, answers, by_scores=by_scores)
                 replayed.append(replace(row, remote=remote, steps=None))
         return replace(replay, questions=tuple(replayed))
 
     def _row(self, dataset: Dataset, question: Question) -> Replayed | None:
-        answers, simple = self._answers(dataset, question), self.simple
+        answers, simple = self._answers_to(dataset, question), self.simple
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
-        ranking = _ranking_of(simple, answer)
-        remote = self._remote(question, ranking, answers, by_scores=simple.scores == "cosine")
+        ranking, nothing = _ranking_of(simple, answer), Ranking("", ())
+        remote = self._remote(ranking, answers, by_scores=simple.scores == "cosine")
         passages = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
-        nothing = Ranking("", ())
         return Replayed(
             question=replace(question, group=question.group or dataset.name),
             gold=dataset.judgements[question.id],
@@ -205,7 +182,6 @@ class RemoteAnswers:
                 Query(question.text, np.zeros(1, np.float32)),
                 rankings={Route.DENSE: ranking, Route.LEXICAL: nothing, Route.GRAPH: nothing},
             ),
-            answered={},
             seconds={},
             remote=replace(
                 remote,
@@ -216,31 +192,26 @@ class RemoteAnswers:
             ),
         )
 
-    def _answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
+    def _answers_to(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
         """Every arm's answer; None if one is missing."""
         filter_ = dataset.filters.get(question.id)
-        answers = {arm.name: self.saved.get(arm, question.text, filter_) for arm in self.asker.arms}
-        available = {name: answer for name, answer in answers.items() if answer is not None}
-        return available if len(available) == len(answers) else None
+        keys = {arm.name: _key(arm, question.text, filter_) for arm in self._asker.arms}
+        if not self._answers.keys() >= {*keys.values()}:
+            return None
+        return {name: self._answers[key] for name, key in keys.items()}
 
     def _remote(
-        self, question: Question, top: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
+        self, top: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
     ) -> RemoteReplay:
         lists = [
             RemoteList(_ranking_of(arm, answers[arm.name]), arm.scores, arm.weight)
             for arm in self.others
         ]
         fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores) if lists else top
-        answer_words = [words(answer) for answer in question.answers]
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),
             ms=max((answers[arm.name].ms for arm in self.others), default=0.0),
             price_ms=self.price * self.ms_per_price,
-            answered={
-                hit.id: contains_any(words(f"{hit.title}\n{hit.text}"), answer_words)
-                for answer in answers.values()
-                for hit in answer.hits
-            },
         )
 
 
@@ -266,7 +237,7 @@ def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
 
 
 def _key(arm: ArmFacts, text: str, filter_: object | None) -> str:
-    return _head(arm) + digest(json.dumps([text, filter_], sort_keys=True).encode())
+    return _head(arm) + digest([text, filter_], sort_keys=True)
 
 
 def _head(arm: ArmFacts) -> str:

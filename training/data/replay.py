@@ -5,6 +5,7 @@ steps keep the fusion of the settings they were replayed with, since they search
 a test split cannot be read as training data.
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -69,7 +70,6 @@ class RemoteReplay:
         ms: Time of the arms that the simple route does not ask, in milliseconds.
         simple: The simple route's answer if a remote arm gives it; None if an index does.
         returned: Its passages, the input of a router without an index; None if an index answers.
-        answered: Id of a remote passage -> whether it contains an answer.
     """
 
     fused: Ranking
@@ -79,7 +79,6 @@ class RemoteReplay:
     simple_ms: float = 0.0
     simple_price_ms: float = 0.0
     returned: ReturnedPassages | None = None
-    answered: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,6 @@ class Replayed:
     Attributes:
         question: Its group is the dataset it comes from.
         gold: Passage id -> relevance; above 0 is relevant.
-        answered: Arm, or steps if they ran -> (hits,) whether each passage contains an answer.
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
         steps: The ranking of the route `steps`; None if the question has no plan, where steps give
             what fusion does.
@@ -100,29 +98,10 @@ class Replayed:
     question: Question
     gold: Mapping[str, int]
     results: ArmResults
-    answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
     steps: Ranking | None = None
     open: bool = False
     remote: RemoteReplay | None = None
-
-    def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
-        """Whether one of the first `cutoff` of these hits contains an answer."""
-        lists = {
-            route: ranking
-            for route, ranking in self.results.rankings.items()
-            if self.remote is None or self.remote.simple is None
-        }
-        if self.steps is not None:
-            lists[Route.STEPS] = self.steps
-        has = {
-            hit.id: bool(contains)
-            for route, ranking in lists.items()
-            for hit, contains in zip(ranking.hits, self.answered[route], strict=True)
-        }
-        if self.remote is not None:
-            has |= self.remote.answered
-        return any(has[hit.id] for hit in hits[:cutoff])
 
 
 @dataclass(frozen=True)
@@ -208,7 +187,6 @@ _ARM = pa.struct(
     [
         ("ids", pa.list_(pa.string())),
         ("scores", pa.list_(pa.float64())),
-        ("answered", pa.list_(pa.bool_())),
         ("candidates", pa.int64()),
         ("degraded", pa.string()),
     ]
@@ -238,6 +216,12 @@ _COLUMNS = pa.schema(
         ("seconds", pa.map_(pa.string(), pa.float64())),
     ]
 )
+
+
+def digest(value: object, *, sort_keys: bool = False) -> str:
+    """Hexadecimal digest, of 128 bits, of a value as JSON."""
+    text = json.dumps(value, sort_keys=sort_keys)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def file_name(dataset: str, split: str) -> str:
@@ -328,17 +312,16 @@ def _row(dataset: str, split: str, row: Replayed) -> dict[str, Any]:
         "seeds": [asdict(seed) for seed in results.seeds],
         "coverage": asdict(results.coverage),
         "seconds": list(row.seconds.items()),
-        **{str(arm): _arm(of, row.answered[arm].tolist()) for arm, of in results.rankings.items()},
+        **{str(arm): _arm(ranking) for arm, ranking in results.rankings.items()},
         "open": row.open,
-        str(Route.STEPS): row.steps and _arm(row.steps, row.answered[Route.STEPS].tolist()),
+        str(Route.STEPS): row.steps and _arm(row.steps),
     }
 
 
-def _arm(ranking: Ranking, answered: Sequence[bool]) -> dict[str, Any]:
+def _arm(ranking: Ranking) -> dict[str, Any]:
     return {
         "ids": [hit.id for hit in ranking.hits],
         "scores": [hit.score for hit in ranking.hits],
-        "answered": answered,
         "candidates": ranking.candidates,
         "degraded": ranking.degraded,
     }
@@ -349,7 +332,6 @@ def _question(row: Mapping[str, Any]) -> Replayed:
     query = Query(row["text"], np.array(row["vector"], np.float32), mentions=mentions)
     steps = row[Route.STEPS]
     arms = (*ARMS, *(arm for arm in FURTHER if arm in row))
-    routes = (*arms, Route.STEPS) if steps else arms
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
@@ -359,7 +341,6 @@ def _question(row: Mapping[str, Any]) -> Replayed:
             {arm: _ranking(str(arm), row[str(arm)]) for arm in arms},
             _coverage(row["coverage"]),
         ),
-        answered={route: np.array(row[route]["answered"], dtype=bool) for route in routes},
         seconds=dict(row["seconds"]),
         steps=_ranking(Route.STEPS, steps) if steps else None,
         open=row["open"],

@@ -1,44 +1,43 @@
-"""Makes a replay: asks the arms and steps every question once, through the serving gateway.
+"""Makes replays: asks the arms and steps every question of a source, through the serving gateway.
 
 A run that is killed loses at most one block of questions; the next run resumes after the others.
 """
 
 import hashlib
-import json
-import re
 import shutil
-import unicodedata
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
-
-import numpy as np
 
 from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.progress import Progress, Silent
 from wye.backends.sources import DocumentSource
-from wye.backends.types import Ranking
+from wye.backends.store.index import PassageStore
+from wye.backends.types import Passage
 from wye.router.session import Session
-from wye.router.settings import load_settings
+from wye.router.settings import Settings, load_settings
 from wye.router.steps import STEPS
-from wye.router.types import Route, TimedArmResults
-from wye.training.data.dataset import Dataset, Question, read_dataset
+from wye.training.data.dataset import Dataset, Question, hurried, read_dataset
+from wye.training.data.remote import RemoteAnswers
 from wye.training.data.replay import (
     SCHEMA,
     TRAINING_SPLITS,
+    Replay,
     Replayed,
     ReplayKey,
+    TrainingReplay,
+    digest,
     file_name,
     read_key,
     read_replay,
     write_rows,
 )
+from wye.training.errors import DatasetError, SplitError, TrainingError
 
 DEPTH = 100
 BLOCK = 64
 """Questions per part file."""
-_WORD = re.compile(r"\w+")
 
 
 def replay_dataset(
@@ -64,7 +63,7 @@ def replay_dataset(
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
-    blocks = path.with_suffix(".parts") / digest(json.dumps(asdict(key), sort_keys=True).encode())
+    blocks = path.with_suffix(".parts") / digest(asdict(key), sort_keys=True)
     warm = False
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
@@ -108,10 +107,10 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
         judged_questions.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
-        index=digest(json.dumps(passages).encode()),
+        index=digest(passages),
         version=session.index.version,
-        settings=digest(json.dumps([session.index.fingerprint, options], sort_keys=True).encode()),
-        questions=digest(json.dumps(judged_questions).encode()),
+        settings=digest([session.index.fingerprint, options], sort_keys=True),
+        questions=digest(judged_questions),
         depth=depth,
     )
 
@@ -124,60 +123,17 @@ def _ask(
         session.gateway.retrieve_all([question.text], depth, dataset.filters.get(question.id))[0]
         for question in questions
     ]
-    ids = sorted({hit.id for run in timed for r in _lists(run).values() for hit in r.hits})
-    texts = {
-        id_: words(f"{title}\n{text}")
-        for id_, (title, text) in zip(ids, session.snapshot.texts(ids), strict=True)
-    }
-    replayed = []
-    for question, run in zip(questions, timed, strict=True):
-        answers = [words(answer) for answer in question.answers]
-        replayed.append(
-            Replayed(
-                question=replace(question, group=question.group or dataset.name),
-                gold=dataset.judgements[question.id],
-                results=run.results,
-                answered={
-                    route: np.array(
-                        [contains_any(texts[hit.id], answers) for hit in ranking.hits], bool
-                    )
-                    for route, ranking in _lists(run).items()
-                },
-                seconds=run.seconds,
-                steps=run.steps,
-                open=run.open,
-            )
+    return [
+        Replayed(
+            question=replace(question, group=question.group or dataset.name),
+            gold=dataset.judgements[question.id],
+            results=run.results,
+            seconds=run.seconds,
+            steps=run.steps,
+            open=run.open,
         )
-    return replayed
-
-
-def _lists(timed: TimedArmResults) -> dict[Route, Ranking]:
-    """Rankings by arm, and of steps if they ran."""
-    steps = {} if timed.steps is None else {Route.STEPS: timed.steps}
-    return {**timed.results.rankings, **steps}
-
-
-def words(text: str) -> str:
-    """The case-folded words of a text, in order, with a blank before and after each.
-
-    The blanks make substrings match whole words: "Ur" does not match "Uruguay".
-    """
-    tokens = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return f" {' '.join(tokens)} "
-
-
-def contains_any(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text contains one of the answers, word for word; both are results of `words`.
-
-    This is how retrieval for open-domain questions is judged: Karpukhin et al., Dense Passage
-    Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
-    """
-    return any(answer.strip() and answer in text for answer in answers)
-
-
-def digest(content: bytes) -> str:
-    """Hexadecimal digest of 128 bits."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+        for question, run in zip(questions, timed, strict=True)
+    ]
 
 
 def replay_demo(folder: Path) -> list[Path]:
@@ -199,3 +155,138 @@ def replay_demo(folder: Path) -> list[Path]:
                 replay_dataset(session, read_dataset(corpus, split), folder / "replays")
                 for split in sorted(TRAINING_SPLITS)
             ]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSource:
+    """A dataset with the index that answers it.
+
+    Attributes:
+        index: Folder of the index; None if only remote arms answer.
+        hurried: Whether this is the copy whose questions have no capitals and no question mark.
+    """
+
+    dataset: Path
+    index: Path | None
+    hurried: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the dataset."""
+        return self.dataset.resolve().name
+
+    def has(self, split: str) -> bool:
+        """Whether the dataset has judgements for a split."""
+        return (self.dataset / "qrels" / f"{split}.tsv").is_file()
+
+    def read(self, split: str) -> Dataset:
+        """Read the questions of a split.
+
+        Raises:
+            DatasetError: They cannot be read.
+        """
+        dataset = read_dataset(self.dataset, split)
+        return hurried(dataset) if self.hurried else dataset
+
+
+def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
+    """Parse a source of the command line: DATASET, or DATASET=INDEX.
+
+    Args:
+        index: The index of a dataset that names none.
+
+    Raises:
+        TrainingError: No index is given, or the dataset is no folder.
+    """
+    dataset, _, named_index = text.partition("=")
+    if not Path(dataset).is_dir():
+        raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
+    if not named_index and index is None and required:
+        raise TrainingError(
+            f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
+        )
+    return QuestionSource(Path(dataset), Path(named_index) if named_index else index)
+
+
+def lacking(dataset: Dataset, index: Path) -> str:
+    """Describe the relevant passages of a dataset that an index does not have; "" if it has all.
+
+    Raises:
+        DatasetError: It has none of them.
+        BackendError: There is no such index, or it cannot be read.
+    """
+    judgements = dataset.judgements.values()
+    relevant = {id_ for grades in judgements for id_, relevance in grades.items() if relevance > 0}
+    stored = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
+    missing = sorted(relevant.difference(stored))
+    if not missing:
+        return ""
+    says = (
+        f"The index {index} lacks {len(missing)} of the {len(relevant)} passages that split "
+        f"'{dataset.split}' of '{dataset.name}' judges relevant, such as '{missing[0]}'. A "
+        "passage's id is what `wye search` prints behind its title."
+    )
+    if len(missing) == len(relevant):
+        raise DatasetError(says)
+    return says
+
+
+def folder_name(index: Path) -> str:
+    """Folder name for an index's replays, unique for each index."""
+    whole = index.resolve()
+    return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Replays of sources, made when they are first needed and kept in a folder.
+
+    Attributes:
+        remote: Remote arms, beside those of the indexes or in their place; None without any.
+    """
+
+    settings: Settings
+    folder: Path
+    progress: Callable[[], Progress]
+    remote: RemoteAnswers | None = None
+    _indexes: dict[str, Path] = field(default_factory=dict)
+
+    def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
+        """Passages, by id, of a replay's index."""
+        with Session.open(self.settings, self._indexes[replay.key.index]) as session:
+            return session.passages(ids)
+
+    def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
+        """Replays of a training split, of the sources that have it.
+
+        Raises:
+            SplitError: The split is for the final evaluation only.
+            DatasetError: A dataset cannot be read.
+        """
+        if split not in TRAINING_SPLITS:  # checked before anything is read
+            raise SplitError(
+                f"Split '{split}' is for the final evaluation only; learn from "
+                f"{' and '.join(sorted(TRAINING_SPLITS))}."
+            )
+        return [TrainingReplay.of(replay) for replay in self.final(sources, split)]
+
+    def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
+        """Replays of a split that only the final evaluation may read."""
+        return [self._replay(source, split) for source in sources if source.has(split)]
+
+    def _replay(self, source: QuestionSource, split: str) -> Replay:
+        """A source's replay, with the remote arms' answers if there are any."""
+        dataset, remote = source.read(split), self.remote
+        if remote is not None and source.index is None:
+            return remote.replay(dataset)
+        if source.index is None:
+            raise TrainingError(f"No index answers '{source.dataset}'.")
+        index = source.index
+        with Session.open(self.settings, index) as session:
+            folder = self.folder / folder_name(index)
+            path = replay_dataset(session, dataset, folder, progress=self.progress())
+        replay = read_replay(path, {split})
+        self._indexes[replay.key.index] = index
+        if remote is None:
+            return replay
+        return remote.beside(replay, dataset, by_scores=self.settings.fusion.method != "rrf")

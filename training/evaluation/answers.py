@@ -21,10 +21,9 @@ from wye.backends.progress import Progress
 from wye.backends.types import Float64
 from wye.router.answers import best_sentences
 from wye.router.relevance import ABSTAIN_BELOW, FIRST
-from wye.training.data.dataset import Question
-from wye.training.data.replaying import contains_any, words
+from wye.training.data.dataset import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
-from wye.training.evaluation.compare import Means, compare
+from wye.training.evaluation.bootstrap import Means, compare
 from wye.training.evaluation.evaluate import Evaluation, SystemRun
 from wye.training.judge import ReplyCache
 from wye.training.markdown import by_measure, spread, table

@@ -1,5 +1,6 @@
-"""Confidence intervals of means over questions, by percentile bootstrap."""
+"""Means over questions and paired differences, with intervals by percentile bootstrap."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,17 +13,17 @@ _CELLS = 4_000_000  # in a block of resamples, so that it takes some 32 MB
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its 95 % interval.
-
-    Attributes:
-        mean: Over the questions.
-        low: 2.5th percentile of the resampled means.
-        high: 97.5th percentile.
-    """
+    """A mean over questions with its 95 % interval."""
 
     mean: float
     low: float
     high: float
+
+
+Means = dict[str, dict[str, Interval]]
+"""System -> measure -> mean."""
+Differences = dict[tuple[str, str], dict[str, Interval]]
+"""(System, other) -> measure -> mean of system - other."""
 
 
 def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) -> Float64:
@@ -62,3 +63,39 @@ def interval(values: Float64, means: Float64) -> Interval:
     """The mean of `values` (n,) with the 2.5th and 97.5th percentile of its resampled means."""
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(float(values.mean()), float(low), float(high))
+
+
+def mean_interval(values: Float64, seed: int = 0) -> Interval:
+    """The mean of `values` (n,) with its interval."""
+    return interval(values, resampled_means(values[:, None], seed=seed)[:, 0])
+
+
+def compare(
+    values: Mapping[str, Float64],
+    pairs: Sequence[tuple[str, str]],
+    measures: Sequence[str],
+    *,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> tuple[Means, Differences]:
+    """Means of every system and paired differences, with intervals from the same resamples.
+
+    Args:
+        values: System -> (n, m) every measure of every question.
+        pairs: Pairs of systems to subtract.
+
+    Raises:
+        EvaluationError: There is no question.
+    """
+    # Differences are resampled directly, so those of equal systems are exactly 0.
+    columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
+    means = resampled_means(columns, resamples=resamples, seed=seed)
+    intervals = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
+    cells = [
+        dict(zip(measures, intervals[start : start + len(measures)], strict=True))
+        for start in range(0, len(intervals), len(measures))
+    ]
+    return (
+        dict(zip(values, cells[: len(values)], strict=True)),
+        dict(zip(pairs, cells[len(values) :], strict=True)),
+    )

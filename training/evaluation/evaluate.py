@@ -1,5 +1,6 @@
 """Measures quality and latency of each route on a dataset, through the serving gateway."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
@@ -14,16 +15,11 @@ from wye.backends.types import Float64, RankedHit
 from wye.router.types import Ask, Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.evaluation.compare import (
-    PERCENTILES,
-    Differences,
-    Means,
-    Percentiles,
-    compare,
-    percentiles,
-)
+from wye.training.evaluation.bootstrap import Differences, Means, compare
 from wye.training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
 from wye.training.markdown import by_measure, escape, gain, spread, table
+
+PERCENTILES = (50, 95, 99)
 
 
 class Endpoint(Protocol):
@@ -43,9 +39,8 @@ class SystemRun:
         values: (n, m) float64, every measure of every question.
         unanswered: Ids of questions without a hit.
         degraded: Reason -> number of answers that were degraded for it.
-        latency: Stage -> mean milliseconds of a question; "total" is their sum.
-        percentiles: Total milliseconds at each of `PERCENTILES`; None for larger batches than 1,
-            since a batch's questions get equal shares of its time.
+        latency: Stage -> mean milliseconds of a question; "total" is their sum. For a batch of 1
+            also "p50 of total" and so on; the questions of a larger one share its time equally.
         answerability: Question id -> probability that the index has an answer, where known.
     """
 
@@ -55,7 +50,6 @@ class SystemRun:
     unanswered: tuple[str, ...]
     degraded: Mapping[str, int]
     latency: Mapping[str, float]
-    percentiles: Percentiles | None
     answerability: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -65,8 +59,6 @@ class Evaluation:
 
     Attributes:
         runs: One for each system, in the requested order.
-        means: System -> measure -> mean with its interval.
-        differences: (system, other) -> measure -> mean of system - other with its paired interval.
     """
 
     dataset: Dataset
@@ -163,11 +155,13 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
     stages = list(dict.fromkeys(stage for times in seconds for stage in times))
     totals = 1000 * np.array([sum(times.values()) for times in seconds])
     latency = {s: 1000 * sum(times.get(s, 0.0) for times in seconds) / len(seconds) for s in stages}
+    if seconds:
+        latency["total"] = float(totals.mean())
+    if seconds and batch == 1:
+        values = np.percentile(totals, PERCENTILES).tolist()
+        latency |= {f"p{p} of total": ms for p, ms in zip(PERCENTILES, values, strict=True)}
     answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
-    degraded: dict[str, int] = {}
-    for reply in replies.values():
-        if reason := reply.ranking.degraded:
-            degraded[reason] = degraded.get(reason, 0) + 1
+    reasons = (reply.ranking.degraded for reply in replies.values())
     return SystemRun(
         name=name,
         answers=answers,
@@ -175,9 +169,8 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
             dataset.judgements, {id_: [hit.id for hit in hits] for id_, hits in answers.items()}
         ),
         unanswered=tuple(q.id for q in dataset.questions if q.id not in answers),
-        degraded=degraded,
-        latency={**latency, "total": float(totals.mean())} if seconds else {},
-        percentiles=percentiles(totals) if seconds and batch == 1 else None,
+        degraded=Counter(reason for reason in reasons if reason),
+        latency=latency,
         answerability={
             id_: reply.answerability
             for id_, reply in replies.items()
@@ -223,13 +216,8 @@ def latency(result: Evaluation) -> dict[str, object]:
     """Milliseconds a question by route and stage, which vary from run to run."""
     return {
         "batch": result.batch,
-        "milliseconds": {run.name: {**run.latency, **_percentiles_of(run)} for run in result.runs},
+        "milliseconds": {run.name: run.latency for run in result.runs},
     }
-
-
-def _percentiles_of(run: SystemRun) -> dict[str, float]:
-    names = (f"p{p} of total" for p in PERCENTILES)
-    return dict(zip(names, run.percentiles, strict=True)) if run.percentiles else {}
 
 
 def write_runs(folder: Path, result: Evaluation) -> None:
@@ -243,7 +231,7 @@ def write_runs(folder: Path, result: Evaluation) -> None:
 def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
     """Tables with a row for each stage and a column for each system, at most six a table."""
     for at in range(0, len(runs), 6):
-        columns = [{**run.latency, **_percentiles_of(run)} for run in runs[at : at + 6]]
+        columns = [run.latency for run in runs[at : at + 6]]
         stages = dict.fromkeys(stage for times in columns for stage in times if stage != "total")
         last = ["total", *(stage for stage in stages if stage.endswith("of total"))]
         rows = [

@@ -1,10 +1,9 @@
-"""The final evaluation: the router against every baseline, on held-out questions."""
+"""The final evaluation: a router beside every rival, on questions that it did not learn from."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask
@@ -14,29 +13,23 @@ from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands, routes
 from wye.router.types import Route
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.evaluation.away import Away
-from wye.training.evaluation.bootstrap import Interval
-from wye.training.evaluation.compare import (
-    AUTO,
-    ORACLE,
-    QUALITY,
-    RANDOM,
-    Percentiles,
-    Shares,
-    compare,
-    percentiles,
-    shares_of,
-)
+from wye.training.evaluation.bootstrap import Interval, compare, mean_interval
 from wye.training.evaluation.measures import MEASURES
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.labels import Disagreement
 
-ANSWERED = "answer-in-context@5"
-COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
-"""The measures of every system."""
-PAPER, PUBLISHED = "paper wRRF", "as published"
+AUTO, RANDOM, ORACLE, PAPER, PUBLISHED = "auto", "random", "oracle", "paper wRRF", "as published"
+QUALITY = "nDCG@10"
+"""The measure that the oracle maximises, and that reports show first."""
+MEASURED = (QUALITY, "R@5", "Success@1")
+"""The measures of the card, and of datasets that were not trained on."""
+ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
+FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
+"""The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
 DRAWS = 200
-NEAR = 0.8
+
+Shares = tuple[float, float, float, float]
+"""Shares of the simple, the fusion and the graph route, and of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,7 @@ class SystemOutcomes:
     """One system's outcome for every question.
 
     Attributes:
-        values: (n, m) every measure, columns as in `COLUMNS`.
+        values: (n, m) every measure, columns as in `MEASURES`.
         latency_ms: (n,) time of the stages that it runs.
     """
 
@@ -61,26 +54,24 @@ class RouterScores:
     policy: Policy
 
 
-@dataclass(frozen=True)
-class HeldOutOutcomes:
-    """Every system on the same held-out questions.
+@dataclass(frozen=True, slots=True)
+class Away:
+    """One operating point's result on a replay that the router was not trained on.
 
     Attributes:
-        groups: (n,) dataset of each question.
-        origins: (n,) replay of each question.
-        scores: (n,) the router's scores.
-        labels: (n,) labels, by the success that the router learned.
-        better: (n,) as in `wye.training.labels.Disagreement`.
-        codes: (n,) codes of the routes that auto takes.
+        dataset: The replay's dataset, or "dataset in union" for one dataset of a union.
+        means: Measure of `MEASURED` -> mean.
+        fixed: Route of `FIXED` -> mean quality.
+        less_best: Paired difference in quality from the best of these.
     """
 
-    systems: Mapping[str, SystemOutcomes]
-    groups: NDArray[np.str_]
-    origins: NDArray[np.str_]
-    scores: Float64
-    labels: Int64
-    better: Int64
-    codes: Int64
+    dataset: str
+    point: str
+    questions: int
+    means: Mapping[str, float]
+    fixed: Mapping[str, float]
+    less_best: Interval
+    shares: Shares
 
 
 @dataclass(frozen=True)
@@ -89,21 +80,25 @@ class HeldOutEvaluation:
 
     Attributes:
         questions: Test questions of the sources that the router was trained on.
-        transfer: Dataset -> every system on its questions, with a router that was trained on the
-            other datasets.
-        untried: Dataset -> why no router could be trained on the other datasets.
-        duplicates: Number of test questions that nearly repeat a training question.
+        systems: Name -> outcomes on them.
+        codes: (n,) codes of the routes that auto takes.
+        scores: (n,) the router's scores.
+        labels: (n,) labels, by the success that the router learned.
+        better: (n,) as in `wye.training.labels.Disagreement`.
         left_out: Results on train and dev of each dataset, with a router that was trained on the
             other datasets.
+        untried: Dataset -> why no router could be trained on the other ones.
         strangers: Results on test questions of sources that were not trained on.
     """
 
     questions: EvaluationSet
-    outcomes: HeldOutOutcomes
-    transfer: Mapping[str, HeldOutOutcomes]
-    untried: Mapping[str, str]
-    duplicates: int
+    systems: Mapping[str, SystemOutcomes]
+    codes: Int64
+    scores: Float64
+    labels: Int64
+    better: Int64
     left_out: Sequence[Away] = ()
+    untried: Mapping[str, str] = field(default_factory=dict)
     strangers: Sequence[Away] = ()
 
 
@@ -116,7 +111,7 @@ def run_systems(
     baselines: Mapping[str, RouterScores],
     published: RouterScores | None = None,
     seed: int = 0,
-) -> HeldOutOutcomes:
+) -> HeldOutEvaluation:
     """Compute every system's outcomes.
 
     Args:
@@ -124,53 +119,41 @@ def run_systems(
         baselines: Baselines by name, with thresholds solved as the router's are.
         published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
-    simple = router.policy.simple
-    always = {
-        route: _one_route(questions, route, fusion)  # without scores for fusion
-        for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
-    }
+    simple, thresholds = router.policy.simple, router.policy.thresholds
 
-    def choices(scores: Float64) -> list[SystemOutcomes]:
+    def paths(scores: Float64 | None, parsed: Mask | None = None) -> list[SystemOutcomes]:
         """Outcomes of a router's routes, in the order of their codes."""
-        fused = _one_route(questions, Route.FUSION, fusion, scores)
-        return [always[simple], fused, always[Route.GRAPH], always[Route.STEPS]]
+        order = (*routes(simple), Route.STEPS)
+        return [_always(questions, route, fusion, scores, parsed=parsed) for route in order]
 
-    paths = choices(router.scores)
-    if router.policy.thresholds.steps:  # some questions are parsed to see whether they have a plan
-        mask = questions.parsed(router.scores, router.policy.thresholds.steps)
-        for code, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
-            paths[code] = replace(paths[code], latency_ms=questions.latency_ms(route, parsed=mask))
-    auto_codes = questions.codes(router.scores, router.policy.thresholds)
-    auto = _mixed(paths, auto_codes)
-    quality = np.stack([path.values[:, COLUMNS.index(QUALITY)] for path in paths], axis=1)
-    systems = {f"always {route}": outcomes for route, outcomes in always.items()}
-    for route, outcomes in always.items():
-        unread = questions.latency_ms(route, routed=False)
-        systems[f"always {route}"] = replace(outcomes, latency_ms=unread)
-    systems[PAPER] = _one_route(questions, Route.FUSION, by_rank(fusion), router.scores)
+    # Some questions are parsed to see whether they have a plan.
+    parsed = questions.parsed(router.scores, thresholds.steps) if thresholds.steps else None
+    own = paths(router.scores, parsed)
+    codes = questions.codes(router.scores, thresholds)
+    auto = _mixed(own, codes)
+    systems = {
+        f"always {route}": _always(questions, route, fusion, routed=False) for route in ALWAYS
+    }
+    systems[PAPER] = _always(questions, Route.FUSION, by_rank(fusion), router.scores)
     if published is not None:
-        parsed = replace(questions, deciding=stages(FEATURE_NAMES))
-        its_paths = [
-            _one_route(parsed, route, by_rank(fusion), published.scores)
-            for route in (Route.DENSE, Route.FUSION, Route.GRAPH)
+        parsing = replace(questions, deciding=stages(FEATURE_NAMES))
+        arms = [
+            _always(parsing, route, by_rank(fusion), published.scores)
+            for route in routes(Route.DENSE)
         ]
-        codes = bands(published.scores, published.policy.thresholds)
-        systems[PUBLISHED] = _mixed(its_paths, codes)
-    systems[RANDOM] = _random(
-        [always[route] for route in (*routes(simple), Route.STEPS)], auto.shares, seed
-    )
+        systems[PUBLISHED] = _mixed(arms, bands(published.scores, published.policy.thresholds))
+    systems[RANDOM] = _random(paths(None), auto.shares, seed)
     for name, baseline in baselines.items():
-        codes = bands(baseline.scores, baseline.policy.thresholds)
-        systems[name] = _mixed(choices(baseline.scores), codes)
-    for point, thresholds in router.policy.points.items():
-        if thresholds != router.policy.thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(paths, questions.codes(router.scores, thresholds))
+        taken = bands(baseline.scores, baseline.policy.thresholds)
+        systems[name] = _mixed(paths(baseline.scores), taken)
+    for point, pair in router.policy.points.items():
+        if pair != thresholds:
+            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, pair))
     systems[AUTO] = auto
-    systems[ORACLE] = _mixed(paths, quality.argmax(axis=1))
-    groups, origins, labels = questions.groups, questions.origins, disagreement.labels
-    return HeldOutOutcomes(
-        systems, groups, origins, router.scores, labels, disagreement.better, auto_codes
-    )
+    quality = np.stack([path.values[:, MEASURES.index(QUALITY)] for path in own], axis=1)
+    systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
+    labels, better = disagreement.labels, disagreement.better
+    return HeldOutEvaluation(questions, systems, codes, router.scores, labels, better)
 
 
 def by_rank(fusion: FusionSettings) -> FusionSettings:
@@ -178,16 +161,20 @@ def by_rank(fusion: FusionSettings) -> FusionSettings:
     return replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
 
 
-def _one_route(
-    questions: EvaluationSet, route: Route, fusion: FusionSettings, scores: Float64 | None = None
+def _always(
+    questions: EvaluationSet,
+    route: Route,
+    fusion: FusionSettings,
+    scores: Float64 | None = None,
+    *,
+    routed: bool = True,
+    parsed: Mask | None = None,
 ) -> SystemOutcomes:
-    rankings = questions.rankings(route, fusion, scores)
-    answered = questions.answered(rankings, 5)
-    worth = questions.worth(route, fusion, scores)
-    values = np.concatenate([worth, answered[:, None]], axis=1)
+    """One route for every question; arguments as for `EvaluationSet`'s methods."""
     code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
+    latency_ms = questions.latency_ms(route, routed=routed, parsed=parsed)
     shares = shares_of(np.full(len(questions), code))
-    return SystemOutcomes(values, questions.latency_ms(route), shares)
+    return SystemOutcomes(questions.worth(route, fusion, scores), latency_ms, shares)
 
 
 def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
@@ -208,6 +195,47 @@ def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> Sys
     return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
 
 
+def shares_of(codes: Int64) -> Shares:
+    """Shares of the routes, from the (n,) codes of the routes taken."""
+    simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
+    return simple, fused, graph, steps
+
+
+def away(
+    questions: EvaluationSet,
+    scores: Float64,
+    policy: Policy,
+    fusion: FusionSettings,
+    *,
+    seed: int = 0,
+) -> Iterator[Away]:
+    """Yield the result of each replay and operating point, for a router that did not learn it."""
+    columns = [MEASURES.index(measure) for measure in MEASURED]
+    taken = (*routes(policy.simple), Route.STEPS)
+    worth = {
+        route: questions.worth(route, fusion, scores)[:, columns] for route in {*taken, *FIXED}
+    }
+    choices = np.stack([worth[route] for route in taken], axis=1)
+    for origin in dict.fromkeys(questions.origins.tolist()):
+        rows = np.flatnonzero(questions.origins == origin)
+        datasets = {*questions.groups[rows].tolist()} - {origin}
+        name = f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin
+        fixed = {str(route): float(worth[route][rows, 0].mean()) for route in FIXED}
+        best = worth[Route(max(fixed, key=lambda route: fixed[route]))][rows, 0]
+        for point, thresholds in (policy.points or {AUTO: policy.thresholds}).items():
+            codes = questions.codes(scores, thresholds)[rows]
+            values = choices[rows, codes]
+            yield Away(
+                dataset=name,
+                point=point,
+                questions=len(rows),
+                means=dict(zip(MEASURED, values.mean(axis=0).tolist(), strict=True)),
+                fixed=fixed,
+                less_best=mean_interval(values[:, 0] - best, seed),
+                shares=shares_of(codes),
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The final evaluation, summarised over some questions.
@@ -215,8 +243,9 @@ class Summary:
     Attributes:
         disagreements: Number of questions on which one arm is better.
         differences: System -> measure -> paired difference auto - system.
+        latency_ms: System -> median milliseconds.
         shares: System -> shares of its routes; only the router's if some questions are left out.
-        gap_closed: Measure -> how much of the gap from the best fixed route to the oracle the
+        gap_closed: How much of the gap in quality from the best fixed route to the oracle the
             router closes; NaN if there is no gap.
         auc: AUC of the router's scores on the questions with a label; NaN if these are one-sided.
         calibration: Calibration of the router's scores on these; None without any.
@@ -226,14 +255,14 @@ class Summary:
     disagreements: int
     means: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Interval]]
-    latency_ms: Mapping[str, Percentiles]
+    latency_ms: Mapping[str, float]
     shares: Mapping[str, Shares]
-    gap_closed: Mapping[str, float]
+    gap_closed: float
     auc: float
     calibration: Reliability | None
 
 
-def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
+def summarise(held_out: HeldOutEvaluation, rows: Mask | None = None) -> Summary:
     """Summarise an evaluation; all means and differences share their resamples.
 
     Args:
@@ -242,69 +271,41 @@ def summarise(outcomes: HeldOutOutcomes, rows: Mask | None = None) -> Summary:
     Raises:
         EvaluationError: No question is left.
     """
-    chosen = np.ones(len(outcomes.scores), np.bool_) if rows is None else rows
-    systems = outcomes.systems
-    values = {name: run.values[chosen] for name, run in systems.items()}
+    mask = np.ones(len(held_out.scores), np.bool_) if rows is None else rows
+    systems = held_out.systems
+    values = {name: run.values[mask] for name, run in systems.items()}
     pairs = [(AUTO, name) for name in systems if name != AUTO]
-    means, differences = compare(values, pairs, COLUMNS)
-    labelled = chosen & (outcomes.labels >= 0)
-    labels, scores = outcomes.labels[labelled], outcomes.scores[labelled]
+    means, differences = compare(values, pairs, MEASURES)
+    labelled = mask & (held_out.labels >= 0)
+    labels, scores = held_out.labels[labelled], held_out.scores[labelled]
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
-    shares = {name: run.shares for name, run in systems.items()} if chosen.all() else {}
-    shares = shares or {AUTO: shares_of(outcomes.codes[chosen])}
+    shares = {name: run.shares for name, run in systems.items()}
+    quality = {name: cells[QUALITY].mean for name, cells in means.items()}
+    fixed = max(quality[f"always {route}"] for route in ALWAYS)
+    gap = quality[ORACLE] - fixed
     return Summary(
-        questions=int(chosen.sum()),
-        disagreements=int((outcomes.better[chosen] >= 0).sum()),
+        questions=int(mask.sum()),
+        disagreements=int((held_out.better[mask] >= 0).sum()),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
-        latency_ms={name: percentiles(run.latency_ms[chosen]) for name, run in systems.items()},
-        shares=shares,
-        gap_closed=_gap_closed(values),
+        latency_ms={name: float(np.median(run.latency_ms[mask])) for name, run in systems.items()},
+        shares=shares if mask.all() else {AUTO: shares_of(held_out.codes[mask])},
+        gap_closed=(quality[AUTO] - fixed) / gap if gap > 0 else float("nan"),
         auc=float(roc_auc_score(labels, logits)) if both else float("nan"),
         calibration=reliability(logits, labels) if len(labels) else None,
     )
 
 
-def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
-    """Measure -> how much of the gap from the best fixed route to the oracle the router closes."""
-    arms = [f"always {route}" for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)]
-    auto, oracle = (values[name].mean(axis=0) for name in (AUTO, ORACLE))
-    fixed = np.max([values[name].mean(axis=0) for name in arms], axis=0)
-    return {
-        measure: float((a - f) / (o - f)) if o > f else float("nan")
-        for measure, a, o, f in zip(COLUMNS, auto, oracle, fixed, strict=True)
-    }
-
-
-def subsets(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
+def subsets(questions: EvaluationSet) -> dict[str, Mask]:
     """Masks of each replay's questions, and of each dataset's within it if they differ."""
     masks: dict[str, Mask] = {}
-    for origin in dict.fromkeys(outcomes.origins.tolist()):
-        of_origin = outcomes.origins == origin
-        datasets = list(dict.fromkeys(outcomes.groups[of_origin].tolist()))
+    origins, groups = questions.origins, questions.groups
+    for origin in dict.fromkeys(origins.tolist()):
+        of_origin = origins == origin
+        datasets = list(dict.fromkeys(groups[of_origin].tolist()))
         masks[origin] = of_origin
         if datasets != [origin]:
             for dataset in datasets:
-                masks[f"{origin}: {dataset}"] = of_origin & (outcomes.groups == dataset)
+                masks[f"{origin}: {dataset}"] = of_origin & (groups == dataset)
     return masks
-
-
-def near_duplicates(test: Sequence[str], learned: Sequence[str]) -> int:
-    """Number of distinct test questions that nearly repeat a training question.
-
-    The Jaccard coefficient of their sets of case-folded words is `NEAR` or more.
-    """
-    learned_words = {_words(text) for text in learned}
-    test_words = [_words(text) for text in dict.fromkeys(test)]
-    return sum(any(_jaccard(bag, other) >= NEAR for other in learned_words) for bag in test_words)
-
-
-def _jaccard(bag: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(bag & other)
-    return shared / (len(bag) + len(other) - shared) if shared else 0.0
-
-
-def _words(text: str) -> frozenset[str]:
-    letters = "".join(c if c.isalnum() else " " for c in text.casefold())
-    return frozenset(letters.split())

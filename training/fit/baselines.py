@@ -1,4 +1,4 @@
-"""Baselines for the router: other classifiers, on words, on vectors, or on its own columns."""
+"""Rivals of the router: other classifiers, on words, on vectors, or on its own columns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,23 +16,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from wye.backends.types import Float64, Int64
-from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy
 from wye.router.scorer import sigmoid
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.examples import Pool
 from wye.training.errors import FitError
 from wye.training.evaluation.held_out import RouterScores
-from wye.training.fit.crossfit import FOLDS, divide
-from wye.training.thresholds.outcomes import ThresholdObjective
-from wye.training.thresholds.solve import solve
-from wye.training.thresholds.sweep import CUTS
+from wye.training.fit.router import Choices, TrainingSet
+from wye.training.fit.trainer import FOLDS, Pool, divide
+from wye.training.thresholds.solve import CUTS, solve
 
 SAMPLED = 800
-"""How many questions a strength is chosen on."""
+"""How many questions a strength is chosen on: the choice takes nearly all of the time, and hardly
+depends on which they are."""
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Inverse regularisation to choose among, by cross-validation on the training questions."""
-
+EDGE = 1e-6
+"""Scores keep this distance from 0 and 1, as the router's do."""
 
 Inputs = NDArray[Any]
 """(n, …) what a baseline reads of each question."""
@@ -67,27 +66,20 @@ class Baseline:
             )
         model = clone(self.model)
         if self.strength:
-            best = _strength(self.model, self.strength, inputs, labels)
-            model.set_params(**{self.strength: best})
+            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+            grid = {self.strength: STRENGTHS}
+            search = GridSearchCV(self.model, grid, scoring="roc_auc", cv=folds, refit=False)
+            rows = np.arange(len(labels))
+            if len(rows) > SAMPLED:
+                rows, _ = train_test_split(
+                    rows, train_size=SAMPLED, stratify=labels, random_state=0
+                )
+            search.fit(inputs[rows], labels[rows])
+            model.set_params(**search.best_params_)
         model.fit(inputs, labels)
         if hasattr(model, "predict_proba"):
             return lambda rows: np.asarray(model.predict_proba(rows)[:, 1], np.float64)
         return lambda rows: sigmoid(np.asarray(model.decision_function(rows), np.float64))
-
-
-def _strength(model: Any, name: str, inputs: Inputs, labels: Int64) -> float:  # noqa: ANN401
-    """The strength that ranks best in cross-validation.
-
-    At most `SAMPLED` questions are used: the choice takes nearly all of the time, and hardly
-    depends on which questions they are.
-    """
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    search = GridSearchCV(model, {name: STRENGTHS}, scoring="roc_auc", cv=folds, refit=False)
-    rows = np.arange(len(labels))
-    if len(rows) > SAMPLED:
-        rows, _ = train_test_split(rows, train_size=SAMPLED, stratify=labels, random_state=0)
-    search.fit(inputs[rows], labels[rows])
-    return float(search.best_params_[name])
 
 
 _LOGISTIC = LogisticRegression(class_weight="balanced", max_iter=2000)
@@ -112,45 +104,41 @@ BASELINES: Mapping[str, Baseline] = {
     ),
 }
 """The baselines by name."""
-EDGE = 1e-6
-"""Scores keep this distance from 0 and 1, as the router's do."""
 
 
 def fit_baselines(
-    training: EvaluationSet,
-    labels: Int64,
+    training: TrainingSet,
     questions: EvaluationSet,
     policy: Policy,
-    *,
-    fusion: FusionSettings,
-    quality: str,
     columns: Int64,
-    goal: ThresholdObjective,
+    choices: Choices,
 ) -> Mapping[str, RouterScores]:
-    """Fit every baseline on the router's training questions, and score other questions with it.
+    """Fit every baseline on a router's training questions, and score other questions with it.
+
+    Thresholds are solved on cross-fitted scores.
 
     Args:
-        training: Questions of train and dev.
-        labels: (n,) their labels; -1 where it does not matter.
-        questions: The questions to score.
         policy: The router's policy; baselines share its simple route.
         columns: (c,) positions of the router's input features.
 
     Raises:
         FitError: A label has too few questions.
     """
-    keys = np.array(training.texts, dtype=np.str_)
-    fold = divide(Pool(training.features, labels, training.groups, keys), FOLDS, seed=0)
+    learning, labels = training.questions, training.labels
+    keys = np.array(learning.texts, dtype=np.str_)
+    fold = divide(Pool(learning.features, labels, learning.groups, keys), FOLDS, seed=0)
     learned = labels >= 0
     scores_by_name = {}
     for name, baseline in BASELINES.items():
-        rows, new = (_inputs(baseline.kind, data, columns) for data in (training, questions))
+        rows, new = (_inputs(baseline.kind, data, columns) for data in (learning, questions))
         held_out = np.empty(len(labels))
         for number in range(FOLDS):
             learn, test = (fold != number) & learned, fold == number
             held_out[test] = baseline.fit(rows[learn], labels[learn])(rows[test])
-        outcomes = training.outcomes(_inside(held_out), policy.simple, fusion, quality)
-        solution = solve(outcomes, goal, most=CUTS)
+        outcomes = learning.outcomes(
+            _inside(held_out), policy.simple, choices.fusion, choices.quality
+        )
+        solution = solve(outcomes, choices.goal, most=CUTS)
         scores = _inside(baseline.fit(rows[learned], labels[learned])(new))
         scores_by_name[name] = RouterScores(
             scores, Policy(solution.thresholds, policy.simple, policy.latency_ms)

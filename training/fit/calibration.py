@@ -13,42 +13,22 @@ BINS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
-    """Scores in bins, with their outcomes.
+class Reliability:
+    """How well scores match outcomes, over b bins of equal weight that are not empty.
 
     Attributes:
-        score: (b,) mean score of each bin that is not empty, rising.
+        score: (b,) mean score of each bin, rising.
         outcome: (b,) share of label 1 in each.
         count: (b,) number of questions in each, or the sum of their weights.
+        ece: Expected calibration error: mean |outcome - score| over questions.
+        brier: Mean (score - label)².
+        nll: Mean negative log likelihood, in nats.
     """
 
     score: Float64
     outcome: Float64
     count: Int64 | Float64
-
-    @property
-    def error(self) -> float:
-        """Expected calibration error: mean |outcome - score| over questions."""
-        gaps = np.abs(self.outcome - self.score)
-        return float((gaps * self.count).sum() / self.count.sum())
-
-
-@dataclass(frozen=True, slots=True)
-class Reliability:
-    """How well scores match outcomes.
-
-    Attributes:
-        ece_width: Expected calibration error over bins of equal width.
-        ece_mass: Expected calibration error over bins of equal weight, which shows errors where
-            most scores are.
-        brier: Mean (score - label)².
-        nll: Mean negative log likelihood, in nats.
-    """
-
-    width: Bins
-    mass: Bins
-    ece_width: float
-    ece_mass: float
+    ece: float
     brier: float
     nll: float
 
@@ -104,8 +84,7 @@ def reliability(
 ) -> Reliability:
     """Measure calibrated logits (n,) against labels (n,).
 
-    Source: Naeini et al. (AAAI 2015) for bins of equal width; Nguyen and O'Connor (EMNLP 2015) for
-    bins of equal size.
+    Source: Nguyen and O'Connor (EMNLP 2015) for bins of equal size.
 
     Args:
         weights: (n,) weights above 0; by default 1.
@@ -117,7 +96,6 @@ def reliability(
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
     scores = expit(logits)
     masses = np.ones(len(scores)) if weights is None else weights
-    width = _bins(scores, labels, weights, np.minimum((scores * bins).astype(np.int64), bins - 1))
     order = np.argsort(scores, kind="stable")
     before = np.cumsum(masses[order]) - masses[order]
     groups = np.empty(len(scores), np.int64)
@@ -126,17 +104,16 @@ def reliability(
     _, same = np.unique(scores, return_inverse=True)
     lowest = np.full(same.max() + 1, bins)
     np.minimum.at(lowest, same, groups)
-    mass = _bins(scores, labels, weights, lowest[same])
-    brier = float(np.average((scores - labels) ** 2, weights=masses))
-    loss = float(np.average(losses(logits, labels), weights=masses))
-    return Reliability(width, mass, width.error, mass.error, brier, loss)
-
-
-def _bins(scores: Float64, labels: Int64, weights: Float64 | None, groups: Int64) -> Bins:
+    groups = lowest[same]
     count = np.bincount(groups, weights)
-    used, each = count > 0, 1.0 if weights is None else weights
-    return Bins(
-        score=np.bincount(groups, scores * each)[used] / count[used],
-        outcome=np.bincount(groups, labels * each)[used] / count[used],
+    used = count > 0
+    score = np.bincount(groups, scores * masses)[used] / count[used]
+    outcome = np.bincount(groups, labels * masses)[used] / count[used]
+    return Reliability(
+        score=score,
+        outcome=outcome,
         count=count[used],
+        ece=float((np.abs(outcome - score) * count[used]).sum() / count.sum()),
+        brier=float(np.average((scores - labels) ** 2, weights=masses)),
+        nll=float(np.average(losses(logits, labels), weights=masses)),
     )

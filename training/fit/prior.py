@@ -18,10 +18,9 @@ from scipy.special import expit
 
 from wye.backends.types import Float64, Int64, Mask
 from wye.router.scorer import Linear, Scorer
-from wye.training.data.examples import Pool
 from wye.training.errors import FitError
 from wye.training.fit.calibration import losses
-from wye.training.fit.crossfit import FOLDS, divide
+from wye.training.fit.trainer import FOLDS, Pool, divide
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0)
 """Penalties on the correction, from the strongest; no correction counts as stronger still."""

@@ -16,17 +16,22 @@ from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from wye.router.types import Route, Thresholds
 from wye.training.data.dataset import respell
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.data.examples import Pool
 from wye.training.errors import FitError
-from wye.training.evaluation.bootstrap import interval, resampled_means
+from wye.training.evaluation.bootstrap import mean_interval
 from wye.training.evaluation.measures import MEASURES
 from wye.training.fit.calibration import reliability
-from wye.training.fit.crossfit import ScorerComparison, compare, crossfit, leave_datasets_out
 from wye.training.fit.prior import correct, crossfit_correction
-from wye.training.fit.recipe import RouterRecipe
-from wye.training.fit.trainer import Selection, Trained, train
-from wye.training.judge import JUDGED
-from wye.training.labels import CHOICES, Disagreement
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import (
+    Pool,
+    ScorerComparison,
+    Trained,
+    compare,
+    crossfit,
+    leave_datasets_out,
+    train,
+)
+from wye.training.labels import ALL_GOLD, SUCCESSES, Disagreement
 from wye.training.thresholds.outcomes import (
     FUSION,
     GRAPH,
@@ -35,9 +40,17 @@ from wye.training.thresholds.outcomes import (
     outcome,
     scores_of,
 )
-from wye.training.thresholds.solve import MAX_LOSS, POINTS, Solution, solve, solve_points
-from wye.training.thresholds.steps import LEFT_OUT, solve_steps
-from wye.training.thresholds.sweep import CUTS, objective
+from wye.training.thresholds.solve import (
+    CUTS,
+    LEFT_OUT,
+    MAX_LOSS,
+    POINTS,
+    Solution,
+    objective,
+    solve,
+    solve_points,
+    solve_steps,
+)
 
 UNFAMILIAR = 0.01
 """Share of dev questions that count as unlike all of training."""
@@ -66,14 +79,14 @@ class Choices:
             prefers.
         among: Names of the features that the scorer may use; None for all.
         hidden: Widths of the attention-MLP's hidden layers.
-        unfamiliar: See `wye.training.fit.recipe.RouterRecipe`.
+        unfamiliar: See `wye.training.fit.scorers.RouterRecipe`.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
         start: Name of the router that this one starts from; "" for none.
     """
 
-    success: str = "all-gold@5"
+    success: str = ALL_GOLD
     quality: str = "nDCG@10"
     kind: str = "auto"
     among: tuple[str, ...] | None = None
@@ -87,17 +100,13 @@ class Choices:
     start: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("auto", *KINDS):
-            raise FitError(
-                f"There is no kind of scorer '{self.kind}'; use auto, {', '.join(KINDS)}."
-            )
-        names = (*CHOICES, JUDGED)
-        if self.success not in names:
-            raise FitError(f"There is no success '{self.success}'; use one of {', '.join(names)}.")
-        if self.quality not in MEASURES:
-            raise FitError(
-                f"There is no measure '{self.quality}'; use one of {', '.join(MEASURES)}."
-            )
+        for what, value, names in (
+            ("kind of scorer", self.kind, ["auto", *KINDS]),
+            ("success", self.success, SUCCESSES),
+            ("measure", self.quality, MEASURES),
+        ):
+            if value not in names:
+                raise FitError(f"There is no {what} '{value}'; use one of {', '.join(names)}.")
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
             raise FitError(
                 f"'{self.simple}' cannot be the simple route; use {', '.join(SIMPLE_ROUTES)}."
@@ -108,7 +117,7 @@ def published(choices: Choices) -> Choices:
     """The choices with EA-GraphRAG's own recipe, as far as it is published."""
     return replace(
         choices,
-        success="all-gold@5",
+        success=ALL_GOLD,
         kind=AttentionMlp.kind,
         among=FEATURE_NAMES,
         hidden=(256, 128, 64),
@@ -119,37 +128,44 @@ def published(choices: Choices) -> Choices:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Training questions with their labels.
+    """Training questions with their labels; see `wye.training.labels.Disagreement`.
 
     Attributes:
         questions: The n questions of train and dev.
-        dev: (n,) which are of dev.
         labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
-        warnings: Reasons to doubt what is learned from them.
         stakes: (n,) each question's weight; None for equal weights.
-        better: (n,) as in `wye.training.labels.Disagreement`; None if the labels say the same.
+        better: (n,) which arm is better; None if the labels say the same.
+        warnings: Reasons to doubt what is learned from them.
     """
 
     questions: EvaluationSet
-    dev: Mask
     labels: Int64
-    warnings: tuple[str, ...] = ()
     stakes: Float64 | None = None
     better: Int64 | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, questions: EvaluationSet, verdict: Disagreement) -> "TrainingSet":
         """Label questions."""
-        replays = questions.replays
-        dev = np.repeat([replay.split == "dev" for replay in replays], [*map(len, replays)])
-        return cls(questions, dev, verdict.labels, verdict.warnings, verdict.stakes, verdict.better)
+        return cls(questions, verdict.labels, verdict.stakes, verdict.better, verdict.warnings)
+
+    @property
+    def dev(self) -> Mask:
+        """(n,) which questions are of dev."""
+        replays = self.questions.replays
+        return np.repeat([replay.split == "dev" for replay in replays], [*map(len, replays)])
+
+    @property
+    def pool(self) -> Pool:
+        """The questions as a scorer is trained on them."""
+        questions = self.questions
+        keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
+        return Pool(questions.features, self.labels, questions.groups, keys, self.stakes)
 
     def only(self, rows: Mask) -> "TrainingSet":
         """Some of the questions."""
         stakes = None if self.stakes is None else self.stakes[rows]
-        return TrainingSet(
-            self.questions.only(rows), self.dev[rows], self.labels[rows], stakes=stakes
-        )
+        return TrainingSet(self.questions.only(rows), self.labels[rows], stakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +176,9 @@ class Fitted:
         comparison: Comparison of the last two kinds of scorer; None if the kind was given.
         logits: (n,) cross-fitted logits of the questions.
         solutions: Simple route -> its thresholds.
-        outcomes: Simple route -> outcomes of the questions with cross-fitted scores. If thresholds
-            must hold elsewhere, those with the scores of routers that were trained without the
-            question's dataset follow.
-        pool: The questions as the scorer was trained on them.
+        outcomes: Outcomes of the questions with cross-fitted scores, for the simple route that was
+            taken. If thresholds must hold elsewhere, those with the scores of routers that were
+            trained without the question's dataset follow.
     """
 
     choices: Choices
@@ -173,8 +188,7 @@ class Fitted:
     logits: Float64
     policy: Policy
     solutions: dict[Route, Solution]
-    outcomes: dict[Route, RouteOutcomes]
-    pool: Pool
+    outcomes: RouteOutcomes
 
     @property
     def scorer(self) -> Scorer:
@@ -201,20 +215,13 @@ def fit(
     Raises:
         FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
-    questions, labels = training.questions, training.labels
-    groups, seed, pool = questions.groups, choices.seed, _pool(training)
-    kinds = (
-        [Linear.kind, AttentionMlp.kind, Trees.kind] if choices.kind == "auto" else [choices.kind]
-    )
-    recipes = [
-        RouterRecipe(
-            kind=kind, among=choices.among, hidden=choices.hidden, unfamiliar=choices.unfamiliar
-        )
-        for kind in kinds
-    ]
+    questions, labels, pool, seed = training.questions, training.labels, training.pool, choices.seed
+    kinds = [Linear.kind, AttentionMlp.kind, Trees.kind]
+    kinds = kinds if choices.kind == "auto" else [choices.kind]
+    recipe = RouterRecipe(among=choices.among, hidden=choices.hidden, unfamiliar=choices.unfamiliar)
+    recipes = [replace(recipe, kind=kind) for kind in kinds]
     crossfits = [crossfit(pool, names, recipe, seed=seed, progress=progress) for recipe in recipes]
-    comparison, best = None, 0
-    labelled = labels >= 0
+    comparison, best, labelled = None, 0, labels >= 0
     for other in range(1, len(kinds)):
         pair = crossfits[best][labelled], crossfits[other][labelled]
         comparison = compare(*pair, labels[labelled], seed=seed, kinds=(kinds[best], kinds[other]))
@@ -223,7 +230,7 @@ def fit(
     dev = training.dev
     trained = train(pool.examples(~dev), pool.examples(dev), names, recipe, progress)
     unseen = None
-    if choices.elsewhere and len(np.unique(groups)) > 1:
+    if choices.elsewhere and len(np.unique(questions.groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
     # Steps are decided by these signals.
     takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(trained.scorer.names)
@@ -241,6 +248,9 @@ def fit(
             enough=LEFT_OUT if choices.elsewhere else 0,
         )
 
+    def with_steps(pair: Thresholds, by: float) -> Thresholds:
+        return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))
+
     steps = worth_steps(0.0, choices.goal.steps_weight) if takes_steps else 0.0
     outcomes = {
         route: _outcomes(questions, logits, unseen, route, choices, steps=steps, solving=True)
@@ -252,22 +262,17 @@ def fit(
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
     points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
-
-    def with_steps(pair: Thresholds, by: float) -> Thresholds:
-        return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))
-
+    taken = outcomes[route]
     if takes_steps:
         points = {name: with_steps(pair, POINTS[name]) for name, pair in points.items()}
         thresholds = with_steps(solutions[route].thresholds, 1.0)
-        outcomes[route] = _outcomes(
-            questions, logits, unseen, route, choices, steps=thresholds.steps
-        )
-        result = outcome(outcomes[route], thresholds)
+        taken = _outcomes(questions, logits, unseen, route, choices, steps=thresholds.steps)
+        result = outcome(taken, thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
-    return Fitted(choices, training, trained, comparison, logits, policy, solutions, outcomes, pool)
+    return Fitted(choices, training, trained, comparison, logits, policy, solutions, taken)
 
 
 def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fitted:
@@ -280,10 +285,8 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     Raises:
         FitError: No correction is surely better, or answers get worse with it.
     """
-    questions, policy, seed = training.questions, prior.policy, choices.seed
-    pool = _pool(training)
-    rows = np.ones(len(questions), np.bool_)
-    scorer = correct(prior.scorer, pool, rows, seed=seed)
+    questions, policy, pool, seed = training.questions, prior.policy, training.pool, choices.seed
+    scorer = correct(prior.scorer, pool, np.ones(len(questions), np.bool_), seed=seed)
     advice = f"Keep {prior.name}, or give more questions."
     if scorer is prior.scorer:
         raise FitError(
@@ -299,39 +302,23 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     mine, others = (
         objective(result, choices.goal)[np.arange(len(codes)), codes] for result, codes in pairs
     )
-    difference = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
+    difference = mean_interval(mine - others, seed)
     if difference.high < 0:
         raise FitError(
             f"Corrected by these questions, {prior.name} is worse: {difference.mean:+.4f} "
             f"[{difference.low:+.4f} {difference.high:+.4f}]. {advice}"
         )
     labelled = pool.labels >= 0
-    names = scorer.names
-    selection = Selection(np.asarray(scorer.columns), names, np.zeros(len(names)), (), {})
-    recipe = RouterRecipe(kind=prior.scorer.members[0].kind, among=names)
+    recipe = RouterRecipe(kind=prior.scorer.members[0].kind, among=scorer.names)
     calibration = reliability(logits[labelled], pool.labels[labelled])
     auc = float(roc_auc_score(pool.labels[labelled], logits[labelled]))
-    trained = Trained(scorer, recipe, selection, auc, calibration)
     result = outcome(now, policy.thresholds)
     solution = Solution(policy.thresholds, result, policy.thresholds, result, 0.0)
     new_policy = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
-    return Fitted(
-        replace(choices, start=prior.name, simple=policy.simple),
-        training,
-        trained,
-        None,
-        logits,
-        new_policy,
-        {policy.simple: solution},
-        {policy.simple: now},
-        pool,
-    )
-
-
-def _pool(training: TrainingSet) -> Pool:
-    questions = training.questions
-    keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
-    return Pool(questions.features, training.labels, questions.groups, keys, training.stakes)
+    choices = replace(choices, start=prior.name, simple=policy.simple)
+    trained = Trained(scorer, recipe, auc, calibration)
+    solutions = {policy.simple: solution}
+    return Fitted(choices, training, trained, None, logits, new_policy, solutions, now)
 
 
 def _outcomes(

@@ -1,56 +1,118 @@
-"""Trains a router's scorer: selects features, fits the scorer, and calibrates it."""
+"""Trains a router's scorer: selects features, fits the scorer, and calibrates it.
 
-import warnings
-from collections.abc import Callable, Container, Sequence
+Cross-fitting scores every question with a router that was not trained on it. A dev split of some
+hundred questions is too small to choose thresholds on, and a router's scores of its own training
+questions are too good.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import mutual_info_classif
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.progress import Progress, Silent
-from wye.backends.types import Float32, Float64, Int64
-from wye.router.scorer import (
-    AttentionMlp,
-    Familiarity,
-    Floats,
-    Linear,
-    Member,
-    Scorer,
-    Standard,
-    Trees,
-)
-from wye.training.data.examples import Examples
+from wye.backends.types import Float64, Int64, Mask
+from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard, Trees
 from wye.training.errors import FitError
-from wye.training.fit.calibration import Reliability, calibrate, nll, reliability
-from wye.training.fit.network import SplitData, fit_network
-from wye.training.fit.recipe import RouterRecipe
+from wye.training.evaluation.bootstrap import Interval, mean_interval
+from wye.training.fit.calibration import Reliability, calibrate, losses, reliability
+from wye.training.fit.scorers import RouterRecipe, SplitData, fit_members, grow
 
-_ROUNDS = 5_000
+FOLDS = 5
 LEVELS = 20
 """Integer features with at most so many values count as discrete in mutual information."""
+RIDGE = 0.1
+"""Added to each variance of z-scores, so that directions absent in training do not dominate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """The selected features.
+class Examples:
+    """Labelled questions.
 
     Attributes:
-        columns: (d,) columns of the feature matrix, rising.
-        information: (d,) mutual information with the label, in nats.
-        constants: Names of features left out because they are constant in training.
-        duplicates: Feature left out -> the feature kept that equals it.
+        features: (n, width) float64, all features of the build, finite.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough.
+        stakes: (n,) each question's weight; None for equal weights.
     """
 
-    columns: Int64
-    names: tuple[str, ...]
-    information: Float64
-    constants: tuple[str, ...]
-    duplicates: dict[str, str]
+    features: Float64
+    labels: Int64
+    stakes: Float64 | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.labels)
+        stakes = n if self.stakes is None else len(self.stakes)
+        if self.features.ndim != 2 or {len(self.features), stakes} != {n}:
+            raise FitError(
+                f"{self.features.shape} features, {n} labels and {stakes} weights do not match; "
+                "give one of each per question."
+            )
+        if not np.isin(self.labels, (0, 1)).all():
+            raise FitError("A label is neither 0 nor 1; 1 means that the graph arm succeeds.")
+        if not np.isfinite(self.features).all():
+            row, column = np.argwhere(~np.isfinite(self.features))[0]
+            raise FitError(
+                f"Feature {column} of question {row} is {self.features[row, column]}; "
+                "features must be finite numbers."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether all labels are the same, so nothing can be learned."""
+        return len(np.unique(self.labels)) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All questions of the training splits, including those on which both arms agree.
+
+    Attributes:
+        features: (n, width) float64.
+        labels: (n,) 1 or 0 as in `Examples`, -1 where nothing is learned.
+        groups: (n,) name of each question's dataset.
+        keys: (n,) equal for one question asked of two indexes; such rows are never split between
+            training and validation. None if every row is a question of its own.
+        stakes: (n,) each question's weight; None for equal weights.
+    """
+
+    features: Float64
+    labels: Int64
+    groups: NDArray[np.str_]
+    keys: NDArray[np.str_] | None = None
+    stakes: Float64 | None = None
+
+    def examples(self, rows: Mask) -> Examples:
+        """The labelled questions among some rows, (n,) bool."""
+        mask = rows & (self.labels >= 0)
+        stakes = None if self.stakes is None else self.stakes[mask]
+        return Examples(self.features[mask], self.labels[mask], stakes)
+
+    def without(self, group: str) -> Mask:
+        """(n,) which questions are not of a dataset, nor repeat one of its questions."""
+        others: Mask = self.groups != group
+        return others if self.keys is None else others & ~np.isin(self.keys, self.keys[~others])
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained scorer with its recipe and its quality on dev.
+
+    Attributes:
+        dev_auc: Area under the ROC curve on dev.
+        dev: Calibration on dev, where it was also fitted. Both are of the scorer before trees are
+            grown again with dev added.
+    """
+
+    scorer: Scorer
+    recipe: RouterRecipe
+    dev_auc: float
+    dev: Reliability
 
 
 def select(
@@ -58,10 +120,10 @@ def select(
     names: Sequence[str],
     *,
     k: int = 85,
-    among: Container[str] | None = None,
+    among: Sequence[str] | None = None,
     seed: int = 0,
-) -> Selection:
-    """Keep the k features with the highest mutual information with the label.
+) -> Int64:
+    """(d,) columns of the k features with the highest mutual information with the label, rising.
 
     Constant features and duplicates of another one (equal z-scores, up to sign) are left out first.
     Of features with equal information the first is kept.
@@ -85,22 +147,12 @@ def select(
         )
     if examples.one_sided:
         raise FitError("All labels are the same, so no feature can tell them apart.")
-    scale = examples.features.std(axis=0)
     # By rounding, a constant column can have a deviation of some 1e-17.
     varies = np.ptp(examples.features, axis=0) > 0
-    constants = tuple(
-        name
-        for name, moves in zip(names, varies, strict=True)
-        if not moves and (among is None or name in among)
-    )
     first: dict[bytes, int] = {}
-    duplicates: dict[str, str] = {}
     for column in np.flatnonzero(varies).tolist():
-        if among is not None and names[column] not in among:
-            continue
-        original = first.setdefault(_print(examples.features[:, column], scale[column]), column)
-        if original != column:
-            duplicates[names[column]] = names[original]
+        if among is None or names[column] in among:
+            first.setdefault(_print(examples.features[:, column]), column)
     if not first:
         raise FitError("No feature varies over the training questions; nothing can be learned.")
     columns = np.array(list(first.values()), np.int64)
@@ -109,47 +161,25 @@ def select(
         values, examples.labels, discrete_features=_countable(values), random_state=seed
     )
     best = np.sort(np.argsort(-information, kind="stable")[:k])
-    return Selection(
-        columns=columns[best],
-        names=tuple(names[column] for column in columns[best]),
-        information=information[best],
-        constants=constants,
-        duplicates=duplicates,
-    )
+    selected: Int64 = columns[best]
+    return selected
 
 
-def _print(values: Float64, scale: float) -> bytes:
+def _print(values: Float64) -> bytes:
     """A key that is equal for columns with equal z-scores, up to sign and the ninth digit."""
-    z = (values - values.mean()) / scale
+    z = (values - values.mean()) / values.std()
     z *= np.sign(z[np.argmax(np.abs(z) > 1e-6)])
     rounded: Float64 = np.round(z, 9)
     rounded += 0.0  # -0.0 has other bytes
     return rounded.tobytes()
 
 
-def _countable(features: Float64) -> NDArray[np.bool_]:
+def _countable(features: Float64) -> Mask:
     """(d,) which columns are integers with few values."""
     whole = (features == np.round(features)).all(axis=0)
     few = [len(np.unique(column)) <= LEVELS for column in features.T]
-    result: NDArray[np.bool_] = np.logical_and(whole, few)
+    result: Mask = np.logical_and(whole, few)
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A trained scorer with its recipe and its quality on dev.
-
-    Attributes:
-        dev_auc: Area under the ROC curve on dev.
-        dev: Calibration on dev, where it was also fitted. Both are of the scorer before trees are
-            grown again with dev added.
-    """
-
-    scorer: Scorer
-    recipe: RouterRecipe
-    selection: Selection
-    dev_auc: float
-    dev: Reliability
 
 
 def train(
@@ -167,7 +197,6 @@ def train(
         FitError: One arm always wins in a split, or the splits' features differ.
     """
     recipe = recipe or RouterRecipe()
-    progress = progress or Silent()
     for split, data in (("training", examples), ("dev", dev)):
         if data.one_sided:
             raise FitError(
@@ -176,31 +205,28 @@ def train(
             )
     if dev.features.shape[1] != examples.features.shape[1]:
         raise FitError("Training and dev questions have different numbers of features.")
-    selection = select(examples, names, k=recipe.features, among=recipe.among)
-    selected = examples.features[:, selection.columns]
+    columns = select(examples, names, k=recipe.features, among=recipe.among)
+    selected = examples.features[:, columns]
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
-    splits = [
-        SplitData(
-            standard(data.features[:, selection.columns]),
-            data.labels,
-            data.stakes / data.stakes.mean(),
-        )
-        for data in (examples, dev)
-    ]
-    members = _fit(splits[0], splits[1], recipe, progress)
-    scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
-    raw = scorer.logits(dev.features)
-    temperature, bias = calibrate(raw, dev.labels)
+
+    def split_of(data: Examples) -> SplitData:
+        stakes = np.ones(len(data)) if data.stakes is None else data.stakes
+        inputs = standard(data.features[:, columns])
+        return SplitData(inputs, data.labels, stakes / stakes.mean())
+
+    learned, held = split_of(examples), split_of(dev)
+    members = fit_members(learned, held, recipe, progress or Silent())
+    kept = tuple(names[column] for column in columns)
+    scorer = Scorer(kept, columns, len(names), standard, members)
+    temperature, bias = calibrate(scorer.logits(dev.features), dev.labels)
     scorer = replace(scorer, temperature=temperature, bias=bias)
     logits = scorer.logits(dev.features)
     honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
-    if (
-        recipe.kind == Trees.kind
-    ):  # trees choose nothing on dev, so the final ones may learn from it
-        scorer = replace(scorer, members=(Trees(_grow(_joined(*splits), recipe)),))
+    if recipe.kind == Trees.kind:  # they choose nothing on dev, so the final ones learn from it too
+        scorer = replace(scorer, members=(Trees(grow(_joined(learned, held), recipe)),))
     if recipe.unfamiliar:
-        scorer = replace(scorer, familiarity=_familiarity(splits[0], splits[1], recipe.unfamiliar))
-    return Trained(scorer, recipe, selection, *honest)
+        scorer = replace(scorer, familiarity=_familiarity(learned, held, recipe.unfamiliar))
+    return Trained(scorer, recipe, *honest)
 
 
 def _joined(train: SplitData, dev: SplitData) -> SplitData:
@@ -209,10 +235,6 @@ def _joined(train: SplitData, dev: SplitData) -> SplitData:
         np.concatenate([train.labels, dev.labels]),
         np.concatenate([train.weights, dev.weights]),
     )
-
-
-RIDGE = 0.1
-"""Added to each variance of z-scores, so that directions absent in training do not dominate."""
 
 
 def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
@@ -225,89 +247,128 @@ def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
     return replace(familiarity, limit=float(limit))
 
 
-def _fit(
-    examples: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
-) -> tuple[Member, ...]:
-    if recipe.kind == Trees.kind:
-        progress.start(1, "growing trees")
-        members: list[Member] = [Trees(_grow(examples, recipe))]
-        progress.advance(1)
-    elif recipe.kind == Linear.kind:
-        progress.start(len(recipe.strengths), "fitting")
-        members = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
-    else:
-        progress.start(len(recipe.seeds) * recipe.epochs, "training")
-        members = [
-            AttentionMlp(fit_network(examples, dev, recipe, seed, progress.advance))
-            for seed in recipe.seeds
-        ]
-    progress.close()
-    return tuple(members)
+def crossfit(
+    pool: Pool,
+    names: Sequence[str],
+    recipe: RouterRecipe | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Float64:
+    """(n,) each question's calibrated logit, from a router that was not trained on it.
+
+    One router is trained for each fold, on the others; the next fold is its dev split, for epoch
+    and calibration. Datasets and labels are spread evenly over the folds.
+
+    Source: Chernozhukov et al. (The Econometrics Journal 2018), section 1, for cross-fitting.
+
+    Args:
+        pool: Questions of train and dev, never of test.
+
+    Raises:
+        FitError: A router would see labels of one kind only.
+    """
+    fold = divide(pool, FOLDS, seed)
+    logits = np.empty(len(pool.labels))
+    for number in range(FOLDS):
+        dev = fold == (number + 1) % FOLDS
+        others = (fold != number) & ~dev
+        trained = train(pool.examples(others), pool.examples(dev), names, recipe, progress)
+        logits[fold == number] = trained.scorer.logits(pool.features[fold == number])
+    return logits
 
 
-def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Grow extremely randomised trees, as padded arrays for `wye.router.scorer.Trees`."""
-    forest = ExtraTreesClassifier(
-        recipe.trees,
-        max_leaf_nodes=recipe.leaves,
-        min_samples_leaf=recipe.leaf,
-        max_features=recipe.tried,
-        random_state=recipe.seeds[0],
-    ).fit(train.inputs, train.labels, sample_weight=train.weights)
-    grown = [tree.tree_ for tree in forest.estimators_]
-    shape = len(grown), max(tree.node_count for tree in grown)
-    node_ids = np.broadcast_to(np.arange(shape[1]), shape)
-    left, right = node_ids.astype(np.int16), node_ids.astype(np.int16)
-    feature, value = np.zeros(shape, np.int16), np.zeros(shape, np.float32)
-    threshold = np.zeros(shape, np.float32)
-    for row, tree in enumerate(grown):
-        splits = np.flatnonzero(tree.children_left >= 0)
-        left[row, splits] = tree.children_left[splits]
-        right[row, splits] = tree.children_right[splits]
-        feature[row, splits] = tree.feature[splits]
-        threshold[row, splits] = _floor(tree.threshold[splits])
-        shares = tree.value[:, 0, :]
-        value[row, : tree.node_count] = shares[:, 1] / shares.sum(axis=1)
-    return {
-        "feature": feature,
-        "threshold": threshold,
-        "left": left,
-        "right": right,
-        "value": value,
-    }
+def leave_datasets_out(
+    pool: Pool,
+    names: Sequence[str],
+    recipe: RouterRecipe | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Float64:
+    """(n,) calibrated logits, for each dataset of a router that was trained on the other ones.
+
+    A router recognises its training datasets by their style of questions, so its quality elsewhere
+    shows only on a dataset that it has not seen. Where the others teach nothing, it is NaN.
+
+    Args:
+        pool: Questions of train and dev, never of test.
+    """
+    dev = divide(pool, FOLDS, seed) == 0
+    logits = np.full(len(pool.labels), np.nan)
+    for group in np.unique(pool.groups).tolist():
+        learn, own = pool.without(group), pool.groups == group
+        try:
+            trained = train(
+                pool.examples(learn & ~dev), pool.examples(learn & dev), names, recipe, progress
+            )
+        except FitError:  # nothing can be learned from the others
+            continue
+        logits[own] = trained.scorer.logits(pool.features[own])
+    return logits
 
 
-def _floor(values: Float64) -> Float32:
-    """Round down to float32; a float32 compares with the result as with the original."""
-    rounded = values.astype(np.float32)
-    below: Float32 = np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-    return below
+def divide(pool: Pool, folds: int, seed: int) -> Int64:
+    """(n,) the fold of each question, drawn at random within each dataset and label.
+
+    All rows of one question are in the same fold; its first row decides the label and dataset.
+    """
+    n = len(pool.labels)
+    first = row_of = np.arange(n)
+    if pool.keys is not None:
+        _, first, row_of = np.unique(pool.keys, return_index=True, return_inverse=True)
+    generator = np.random.default_rng(seed)
+    order = first[generator.permutation(len(first))]
+    kinds = np.lexsort((pool.labels[order], pool.groups[order]))
+    fold = np.empty(n, np.int64)
+    fold[order[kinds]] = np.arange(len(first)) % folds
+    return fold[first][row_of]
 
 
-def _fit_linear(
-    train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
-) -> dict[str, Floats]:
-    """Logistic regression with an elastic net, with the strength that is best on dev."""
-    fitted, losses = [], []
-    for strength in recipe.strengths:
-        model = LogisticRegression(
-            C=1 / strength,
-            l1_ratio=recipe.l1_ratio,
-            solver="saga",
-            max_iter=_ROUNDS,
-            random_state=recipe.seeds[0],
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            try:
-                model.fit(train.inputs, train.labels, sample_weight=train.weights)
-            except ConvergenceWarning:
-                raise FitError(
-                    f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
-                    "rounds; use higher strengths."
-                ) from None
-        fitted.append(model)
-        losses.append(nll(model.decision_function(dev.inputs), dev.labels))
-        advance(1)
-    best = fitted[int(np.argmin(losses))]
-    return {"head.weight": best.coef_, "head.bias": best.intercept_}
+@dataclass(frozen=True, slots=True)
+class ScorerComparison:
+    """Two routers compared on the same questions.
+
+    Attributes:
+        gain: How much lower the clever one's negative log likelihood is, in nats a question, with
+            its paired bootstrap interval.
+        error: Standard error of the gain.
+        clever: Whether to keep the clever one.
+        kinds: Kinds of both scorers, the simple one first.
+    """
+
+    gain: Interval
+    error: float
+    clever: bool
+    kinds: tuple[str, str]
+
+
+def compare(
+    simple: Float64,
+    clever: Float64,
+    labels: Int64,
+    *,
+    seed: int = 0,
+    kinds: tuple[str, str] = (Linear.kind, AttentionMlp.kind),
+) -> ScorerComparison:
+    """Keep the clever router only if its gain exceeds one standard error.
+
+    This is the one-standard-error rule: keep the simplest of those that the data cannot tell apart.
+    It compares likelihood, not AUC, since thresholds and fusion weights use the score's value.
+
+    Source: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, section 7.10.
+
+    Args:
+        simple: (n,) calibrated logits, usually of logistic regression.
+        clever: (n,) calibrated logits, usually of the attention-MLP.
+        labels: (n,) 0 or 1, of dev or, for a surer decision, of all cross-fitted questions.
+
+    Raises:
+        FitError: There are fewer than 2 questions.
+    """
+    if len(labels) < 2:
+        raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")
+    gains = losses(simple, labels) - losses(clever, labels)
+    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    gain = mean_interval(gains, seed)
+    return ScorerComparison(gain, error, gain.mean > error, kinds)

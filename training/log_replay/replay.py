@@ -24,8 +24,7 @@ from wye.training.thresholds.outcomes import (
     RouteOutcomes,
     ThresholdObjective,
 )
-from wye.training.thresholds.solve import solve
-from wye.training.thresholds.sweep import CUTS
+from wye.training.thresholds.solve import CUTS, solve
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,28 +138,3 @@ def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
         p95_ms=float(np.quantile(latency_ms, 0.95, method="inverted_cdf")),
         shares=(0.0, 0.0, 0.0),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """Questions that change route.
-
-    Attributes:
-        rows: (m,) the questions' rows, rising.
-        before: (m,) codes of their former routes.
-        after: (m,) codes of their new routes.
-        gain: (m,) quality after minus quality before.
-    """
-
-    rows: Int64
-    before: Int64
-    after: Int64
-    gain: Float64
-
-
-def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves:
-    """The questions that change route between two pairs of thresholds."""
-    old, new = bands(replay.scores, before), bands(replay.scores, after)
-    rows = np.flatnonzero(old != new)
-    gain = replay.quality[rows, new[rows]] - replay.quality[rows, old[rows]]
-    return Moves(rows, old[rows], new[rows], gain)

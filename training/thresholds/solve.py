@@ -1,26 +1,149 @@
-"""Solves thresholds exactly on a replay, and prefers the cheapest of nearly equal pairs."""
+"""Solves thresholds exactly on a replay, and prefers the cheapest of nearly equal pairs.
+
+All pairs of thresholds are evaluated at once, by prefix sums. Questions are sorted by score. A pair
+of cuts (i, j), i <= j, sends the i lowest distinct scores to the simple route, those from the j-th
+on to the graph, and the rest to fusion. The sum over all questions of a value that depends on the
+route is then
+
+    S[i] + F[j] - F[i] + G[m] - G[j] = a[i] + b[j]
+
+with S, F, G the prefix sums of the value under each route. So one outer sum evaluates all pairs.
+Mean latency, the graph share, and the two moments of the difference to a given pair are such sums.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.types import Float64
-from wye.router.policy import bands
-from wye.router.types import Thresholds
+from wye.backends.types import Float64, Int64
+from wye.router.fusion import FusionSettings
+from wye.router.policy import SURE, bands
+from wye.router.types import Route, Thresholds
+from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.errors import FitError
-from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
-from wye.training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
-from wye.training.thresholds.sweep import CUTS, SLACK, Cuts, allowed, objective, sums
+from wye.training.evaluation.measures import MEASURES
+from wye.training.thresholds.outcomes import (
+    FUSION,
+    GRAPH,
+    SIMPLE,
+    Outcome,
+    RouteOutcomes,
+    ThresholdObjective,
+    outcome,
+)
 
 Table = NDArray[np.bool_]
 
-
+CUTS = 1000
+"""Most cuts to consider; tables over pairs of more would take gigabytes."""
+SLACK = 1e-9
+"""Tolerance of comparisons: the order of a sum changes its last bits, and a bound may be met
+exactly."""
 POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
 """Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
 """Most quality that leaving fusion may lose on a dataset that the router was not trained on; twice
 that at an operating point where latency counts twice."""
+STEPS = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
+"""Candidates for the threshold of steps: few, since only some hundred questions have a plan."""
+LEFT_OUT = 100
+"""A threshold of steps below 1 must leave out at least this many questions with a plan, if it must
+hold elsewhere too: what fewer show does not generalise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The possible positions of thresholds, between adjacent scores.
+
+    Attributes:
+        scores: (m,) distinct scores, rising.
+        positions: (c,) number of them below each cut, rising, from 0 to m.
+        level: (n,) index of each question's score among them.
+    """
+
+    scores: Float64
+    positions: Int64
+    level: Int64
+
+    @classmethod
+    def of(cls, scores: Float64, most: int | None = None) -> "Cuts":
+        """All cuts, or at most `most`, spread evenly over the questions."""
+        distinct, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
+        positions = np.arange(len(distinct) + 1)
+        if most is not None and most < len(positions):
+            ends = np.concatenate([[0], np.cumsum(counts)])
+            targets = np.linspace(0, len(scores), most)
+            positions = np.unique(np.searchsorted(ends, targets))
+        return cls(distinct, positions, level)
+
+    def pair(self, low: int, high: int) -> Thresholds:
+        """Thresholds at the cuts `low` <= `high`, midway between the scores on either side."""
+        return Thresholds(self._border(low, upper=False), self._border(high, upper=True))
+
+    def _border(self, cut: int, *, upper: bool) -> float:
+        position = int(self.positions[cut])
+        if position == 0:
+            return 0.0
+        if position == len(self.scores):
+            return 1.0
+        below, above = float(self.scores[position - 1]), float(self.scores[position])
+        middle = below + (above - below) / 2
+        # Adjacent floats have no middle, and only one of the two cuts on the right side.
+        if upper:
+            return middle if middle > below else above
+        return middle if middle < above else below
+
+
+def sums(cuts: Cuts, values: Float64) -> Float64:
+    """(c, c) sums of the routes' values (n, 3), by low and high cut.
+
+    Below the diagonal they are meaningless.
+    """
+    m = len(cuts.scores)
+    prefix = np.zeros((m + 1, 3))
+    for route in range(3):
+        prefix[1:, route] = np.cumsum(np.bincount(cuts.level, values[:, route], minlength=m))
+    at = prefix[cuts.positions]
+    low, high = at[:, SIMPLE] - at[:, FUSION], at[:, FUSION] + prefix[m, GRAPH] - at[:, GRAPH]
+    result: Float64 = low[:, None] + high
+    return result
+
+
+def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Table:
+    """(c, c) mask of the pairs of cuts, low <= high, that keep the goal's bounds."""
+    runs_graph = np.tile([0.0, 1.0, 1.0], (len(replay), 1))
+    bounds = [
+        (replay.latency_ms, goal.max_mean_ms, len(replay)),
+        (runs_graph, goal.max_graph_share, len(replay)),
+    ]
+    if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
+        loss = replay.quality[:, [FUSION]] - replay.quality
+        for dataset in range(1, int(replay.strange.max()) + 1):
+            rows = replay.strange == dataset
+            strange = np.where(rows[:, None], loss, 0.0)
+            bounds.append((strange, goal.max_loss, int(rows.sum())))
+    size = len(cuts.positions)
+    result = np.triu(np.ones((size, size), np.bool_))
+    for values, mean, n in bounds:
+        if mean is not None:
+            most = mean * n
+            result &= sums(cuts, values) <= most + SLACK * max(1.0, abs(most))
+    return result
+
+
+def keeps(outcome: Outcome, goal: ThresholdObjective) -> bool:
+    """Whether an outcome keeps the goal's bounds."""
+    bounds = (
+        (outcome.mean_ms, goal.max_mean_ms),
+        (sum(outcome.shares[1:]), goal.max_graph_share),
+    )
+    return all(most is None or value <= most + SLACK for value, most in bounds)
+
+
+def objective(replay: RouteOutcomes, goal: ThresholdObjective) -> Float64:
+    """(n, 3) quality - λ · latency of each route for each question."""
+    return replay.quality - goal.latency_weight * replay.latency_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +164,6 @@ class Solution:
     plateau: float
 
 
-def standard_errors(*, cautious: bool) -> float:
-    """Within how many standard errors thresholds count as equally good.
-
-    One is right for questions like these; leaving fusion for unlike questions needs more evidence.
-    """
-    return 2.0 if cautious else 1.0
-
-
 def solve(
     replay: RouteOutcomes,
     goal: ThresholdObjective | None = None,
@@ -67,8 +182,8 @@ def solve(
     Args:
         replay: Outcomes of the split to choose on; never of test.
         goal: The goal; None for quality alone.
-        errors: Standard errors below the best that count as equal; 0 returns a best pair, None
-            stands for `standard_errors`.
+        errors: Standard errors below the best that count as equal; 0 returns a best pair. None
+            stands for 1, which is right for questions like these, or for 2 if cautious.
         most: How many cuts to consider, spread evenly over the questions; None for all. Memory is
             about 50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
         cautious: Take the highest of the high thresholds, then the cheapest pair that has it. Where
@@ -80,11 +195,50 @@ def solve(
     """
     goal = goal or ThresholdObjective()
     if errors is None:
-        errors = standard_errors(cautious=cautious)
+        errors = 2.0 if cautious else 1.0
     cuts = Cuts.of(replay.scores, most)
-    low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
-    chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
+    fits = allowed(replay, cuts, goal)
+    if not fits.any():  # the user's bounds come before `max_loss`
+        fits = allowed(replay, cuts, replace(goal, max_loss=None))
+    if not fits.any():
+        fastest = float(replay.latency_ms.mean(axis=0).min())
+        raise FitError(
+            "No thresholds keep the bounds: on this replay even the fastest route takes "
+            f"{fastest:.1f} ms on average. Allow more latency, or a higher graph share."
+        )
+    values = objective(replay, goal)
+    best = _position(np.where(fits, sums(cuts, values), -np.inf))
+    top = cuts.pair(*best)
+    equal = fits & _close(replay, cuts, values, top, errors)
+    equal[best] = True
+    plateau = float(equal.sum() / fits.sum())
+    if cautious:
+        equal &= np.arange(len(equal)) == np.flatnonzero(equal.any(axis=0)).max()
+    cost = np.where(equal, sums(cuts, replay.latency_ms), np.inf)
+    # Questions in steps take the same time on either route, but sums differ in their last bits.
+    chosen = cuts.pair(*_position(cost <= cost.min() * (1 + SLACK)))
     return Solution(chosen, outcome(replay, chosen), top, outcome(replay, top), plateau)
+
+
+def _position(table: NDArray[np.generic]) -> tuple[int, int]:
+    """Row and column of the highest value, the first if several are."""
+    row, column = np.unravel_index(np.argmax(table), table.shape)
+    return int(row), int(column)
+
+
+def _close(
+    replay: RouteOutcomes, cuts: Cuts, values: Float64, best: Thresholds, errors: float
+) -> Table:
+    """(c, c) whether a pair's paired difference to the best is within some standard errors."""
+    n = len(replay)
+    routes = bands(replay.scores, best)
+    behind = values[np.arange(n), routes][:, None] - values
+    mean = sums(cuts, behind) / n
+    square = sums(cuts, behind**2) / n
+    error = np.sqrt(np.maximum(square - mean**2, 0) / n)
+    slack = SLACK * max(1.0, float(np.abs(values).max()))
+    result: Table = mean <= errors * error + slack
+    return result
 
 
 def solve_points(
@@ -97,145 +251,6 @@ def solve_points(
         point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
         points[name] = solve(replay, point_goal, most=CUTS, cautious=cautious).thresholds
     return points
-
-
-def search(
-    replay: RouteOutcomes,
-    cuts: Cuts,
-    goal: ThresholdObjective,
-    *,
-    errors: float,
-    counts: Float64 | None = None,
-    cautious: bool = False,
-) -> tuple[int, int, float, tuple[int, int]]:
-    """The search of `solve`, with each question counted `counts` (n,) times.
-
-    Returns:
-        Positions of the low and the high cut, the plateau's share, and positions of the best pair.
-
-    Raises:
-        FitError: No pair keeps the bounds.
-    """
-    fits = allowed(replay, cuts, goal, counts)
-    if not fits.any():  # the user's bounds come before `max_loss`
-        fits = allowed(replay, cuts, replace(goal, max_loss=None), counts)
-    if not fits.any():
-        fastest = float(replay.latency_ms.mean(axis=0).min())
-        raise FitError(
-            "No thresholds keep the bounds: on this replay even the fastest route takes "
-            f"{fastest:.1f} ms on average. Allow more latency, or a higher graph share."
-        )
-    values = objective(replay, goal)
-    table = np.where(fits, sums(cuts, values, counts), -np.inf)
-    best = np.unravel_index(np.argmax(table), table.shape)
-    i, j = int(best[0]), int(best[1])
-    top = int(cuts.positions[i]), int(cuts.positions[j])
-    equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
-    equal[i, j] = True
-    low, high = _cheapest(equal, sums(cuts, replay.latency_ms, counts), cautious=cautious)
-    share = float(equal.sum() / fits.sum())
-    return int(cuts.positions[low]), int(cuts.positions[high]), share, top
-
-
-def _close(
-    replay: RouteOutcomes,
-    cuts: Cuts,
-    values: Float64,
-    best: tuple[int, int],
-    *,
-    errors: float,
-    counts: Float64 | None,
-) -> Table:
-    """(c, c) whether a pair's paired difference to the best is within some standard errors."""
-    n = float(len(replay)) if counts is None else float(counts.sum())
-    routes = bands(replay.scores, cuts.thresholds(*best))
-    behind = values[np.arange(len(replay)), routes][:, None] - values
-    mean = sums(cuts, behind, counts) / n
-    square = sums(cuts, behind**2, counts) / n
-    error = np.sqrt(np.maximum(square - mean**2, 0) / n)
-    slack = SLACK * max(1.0, float(np.abs(values).max()))
-    result: Table = mean <= errors * error + slack
-    return result
-
-
-def _cheapest(equal: Table, cost: Float64, *, cautious: bool) -> tuple[int, int]:
-    """The cheapest pair in `equal`, the first if several are."""
-    if cautious:
-        equal = equal & (np.arange(len(equal)) == np.flatnonzero(equal.any(axis=0)).max())
-    cost = np.where(equal, cost, np.inf)
-    # Questions in steps take the same time on either route, but sums differ in their last bits.
-    cheapest = cost <= cost.min() * (1 + SLACK)
-    low, high = np.unravel_index(np.argmax(cheapest), cost.shape)
-    return int(low), int(high)
-
-
-@dataclass(frozen=True, slots=True)
-class Stability:
-    """95 % bootstrap intervals over questions.
-
-    Attributes:
-        low: Interval of the low threshold, solved again on each resample.
-        high: Interval of the high threshold, likewise.
-        impossible: Share of resamples on which no pair keeps the bounds.
-    """
-
-    quality: Interval
-    mean_ms: Interval
-    objective: Interval
-    low: Interval
-    high: Interval
-    impossible: float
-
-
-def stability(
-    replay: RouteOutcomes,
-    thresholds: Thresholds,
-    goal: ThresholdObjective | None = None,
-    *,
-    resamples: int = 200,
-    most: int | None = 200,
-    cautious: bool = False,
-    seed: int = 0,
-) -> Stability:
-    """Resample the questions, and solve again on each resample.
-
-    The intervals of quality, latency and objective are for fixed thresholds, and ignore that these
-    were chosen on the same questions.
-
-    Raises:
-        FitError: No resample has a pair that keeps the bounds.
-    """
-    goal = goal or ThresholdObjective()
-    n = len(replay)
-    rows, codes = np.arange(n), bands(replay.scores, thresholds)
-    values = (replay.quality, replay.latency_ms, objective(replay, goal))
-    chosen = np.stack([each[rows, codes] for each in values], axis=1)
-    means = resampled_means(chosen, seed=seed)
-    generator = np.random.default_rng(seed)
-    cuts, errors = Cuts.of(replay.scores, most), standard_errors(cautious=cautious)
-    pairs = []
-    for _ in range(resamples):
-        counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
-        try:
-            low, high, _, _ = search(
-                replay, cuts, goal, errors=errors, counts=counts, cautious=cautious
-            )
-        except FitError:
-            continue
-        pair = cuts.thresholds(low, high)
-        pairs.append((pair.low, pair.high))
-    if not pairs:
-        raise FitError("No resample of the questions has thresholds that keep the bounds.")
-    lows, highs = np.array(pairs, np.float64).T
-    quality, mean_ms, worth = (interval(chosen[:, at], means[:, at]) for at in range(3))
-    return Stability(
-        quality=quality,
-        mean_ms=mean_ms,
-        objective=worth,
-        low=interval(lows, lows),
-        high=interval(highs, highs),
-        impossible=1 - len(pairs) / resamples,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,13 +285,45 @@ def front(
     best = np.maximum.accumulate(quality[order])
     record = np.ones(len(order), np.bool_)
     record[1:] = best[1:] > best[:-1] + 1e-12
-    best_rows = order[record]
-    positions = cuts.positions
-    return Front(
-        thresholds=tuple(
-            cuts.thresholds(int(positions[low]), int(positions[high]))
-            for low, high in zip(rows[best_rows], columns[best_rows], strict=True)
-        ),
-        quality=quality[best_rows],
-        mean_ms=latency[best_rows],
+    rising = order[record]
+    pairs = zip(rows[rising].tolist(), columns[rising].tolist(), strict=True)
+    thresholds = tuple(cuts.pair(low, high) for low, high in pairs)
+    return Front(thresholds, quality[rising], latency[rising])
+
+
+def solve_steps(
+    questions: EvaluationSet,
+    scores: Float64,
+    low: float,
+    weight: float,
+    *,
+    fusion: FusionSettings,
+    measure: str,
+    enough: int = 0,
+) -> float:
+    """The threshold of steps with the highest quality less `weight` times latency.
+
+    Args:
+        scores: (n,) scores of a router that was not trained on the questions.
+        low: The low threshold. A score that is not above it, nor above `SURE`, takes no steps,
+            unless the question's words nest descriptions.
+        weight: Quality given up for one millisecond less.
+        enough: How many questions with a plan a threshold below 1 must leave out.
+
+    Returns:
+        One of `STEPS`, the highest of equal ones; 0 if steps gain nothing.
+    """
+    column = MEASURES.index(measure)
+    steps, fused = (
+        questions.worth(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
     )
+    longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
+    worth = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
+    best, most = 0.0, 0.0
+    for threshold in STEPS:
+        apart = questions.apart(threshold, scores)
+        if threshold < 1 and (questions.planned & ~apart).sum() < enough:
+            continue
+        if apart.any() and (gain := float(worth[apart].sum())) >= most and gain > 0:
+            best, most = threshold, gain
+    return best

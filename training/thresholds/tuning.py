@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from wye.backends.types import Int64
+from wye.backends.types import Float64, Int64
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
@@ -20,30 +20,21 @@ from wye.router.types import Contribution, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import read_training
 from wye.training.errors import FitError, ReplayError
-from wye.training.evaluation.bootstrap import Interval, interval, resampled_means
+from wye.training.evaluation.bootstrap import Interval, mean_interval
 from wye.training.evaluation.measures import MEASURES
-from wye.training.labels import compared
-from wye.training.markdown import escape, show, table
+from wye.training.markdown import escape, show, table, wide_console
 from wye.training.thresholds.outcomes import (
-    Moves,
     Outcome,
     RouteOutcomes,
     ThresholdObjective,
-    moves,
     of_each_route,
     outcome,
     scores_of,
 )
-from wye.training.thresholds.solve import (
-    Front,
-    Solution,
-    Stability,
-    front,
-    solve,
-    solve_points,
-    stability,
-)
-from wye.training.thresholds.sweep import CUTS, keeps
+from wye.training.thresholds.solve import CUTS, Front, Solution, front, keeps, solve, solve_points
+
+LISTED = 10
+"""How many questions that change route are listed, those with the largest change first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +64,12 @@ class Tuning:
 
     Attributes:
         measure: The measure of quality, one of `wye.training.evaluation.measures.MEASURES`.
-        success: What labels count as success; see `wye.training.labels`.
     """
 
     evaluation_set: EvaluationSet
     model: RoutingModel
     fusion: FusionSettings
     measure: str = "nDCG@10"
-    success: str = "all-gold@5"
 
     @classmethod
     def load(
@@ -128,12 +117,6 @@ class Tuning:
         simple = self.model.policy.simple
         steps = self.model.policy.thresholds.steps
         return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure, steps)
-
-    @cached_property
-    def labels(self) -> Int64:
-        """(n,) 1 where the graph is better, 0 where the simple arm is, -1 else."""
-        simple = self.model.policy.simple
-        return compared(self.evaluation_set, simple, self.success, self.fusion).better
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
@@ -229,28 +212,29 @@ class Retuned:
         before: Outcome of the router's own thresholds on the same questions.
         stays: Whether the router's own thresholds are proposed, since the solved ones are no better
             on these questions.
-        gain: Paired difference in quality from the router's own thresholds; like the other
-            intervals, it ignores that the new ones were chosen on these questions.
+        rows: (m,) the questions that change route, rising.
+        codes: (2, m) codes of their former and of their new routes.
+        gains: (m,) change of their quality.
+        gain: Paired difference in quality from the router's own thresholds, which ignores that the
+            new ones were chosen on these questions.
     """
 
     goal: ThresholdObjective
     solution: Solution
-    stability: Stability
     before: Outcome
-    moves: Moves
     stays: bool
+    rows: Int64
+    codes: Int64
+    gains: Float64
     gain: Interval
 
     def notes(self) -> dict[str, Any]:
         """Notes for the thresholds file."""
-        low, high = self.stability.low, self.stability.high
         return {
             "max_mean_ms": self.goal.max_mean_ms,
             "max_graph_share": self.goal.max_graph_share,
-            "interval of low": [low.low, low.high],
-            "interval of high": [high.low, high.high],
             "stays as it was": self.stays,
-            "questions that change route": len(self.moves.rows),
+            "questions that change route": len(self.rows),
             "interval of the change in quality": [self.gain.low, self.gain.high],
         }
 
@@ -270,98 +254,101 @@ def retune(
     Raises:
         FitError: No thresholds keep the bounds.
     """
-    current = tuning.model.policy.thresholds
-    solution = solve(tuning.outcomes, goal, most=CUTS, cautious=elsewhere)
+    current, outcomes = tuning.model.policy.thresholds, tuning.outcomes
+    solution = solve(outcomes, goal, most=CUTS, cautious=elsewhere)
     solution = replace(solution, thresholds=replace(solution.thresholds, steps=current.steps))
-    before = outcome(tuning.outcomes, current)
+    before = outcome(outcomes, current)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
     if stays:
         solution = replace(solution, thresholds=current, outcome=before)
-    moved = moves(tuning.outcomes, current, solution.thresholds)
-    gains = np.zeros((len(tuning.outcomes), 1))
-    gains[moved.rows, 0] = moved.gain
+    pairs = (current, solution.thresholds)
+    codes = np.stack([bands(outcomes.scores, pair) for pair in pairs])
+    old, new = outcomes.quality[np.arange(len(outcomes)), codes]
+    rows = np.flatnonzero(codes[0] != codes[1])
     return Retuned(
         goal=goal,
         solution=solution,
-        stability=stability(
-            tuning.outcomes, solution.thresholds, goal, cautious=elsewhere, seed=seed
-        ),
         before=before,
-        moves=moved,
         stays=stays,
-        gain=interval(gains[:, 0], resampled_means(gains, seed=seed)[:, 0]),
+        rows=rows,
+        codes=codes[:, rows],
+        gains=(new - old)[rows],
+        gain=mean_interval(new - old, seed),
     )
 
 
-def retuned_points(
-    tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True
-) -> dict[str, Thresholds]:
-    """Solve the operating points on the same questions.
-
-    Raises:
-        FitError: No thresholds keep the bounds.
-    """
-    points = solve_points(tuning.outcomes, goal, cautious=elsewhere)
-    policy = tuning.model.policy
-    return {
-        name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
-        for name, pair in points.items()
-    }
-
-
-def show_retuned(console: Console, tuning: Tuning, retuned: Retuned, *, most: int) -> None:
-    """Print old and new thresholds, outcomes of fixed routes, and questions that change route.
-
-    Args:
-        most: Most such questions to list, those with the largest change of quality first.
-    """
+def show_retuned(console: Console, tuning: Tuning, retuned: Retuned) -> None:
+    """Print old and new thresholds, outcomes of fixed routes, and questions that change route."""
     current, new = tuning.model.policy.thresholds, retuned.solution.thresholds
-    sure, before, after = retuned.stability, retuned.before, retuned.solution.outcome
+    before, after, gain = retuned.before, retuned.solution.outcome, retuned.gain
     order, measure = routes(tuning.model.policy.simple), tuning.measure
     rows = [
-        ("low", f"{current.low:.3f}", f"{new.low:.3f}", _interval(sure.low)),
-        ("high", f"{current.high:.3f}", f"{new.high:.3f}", _interval(sure.high)),
-        (measure, f"{before.quality:.4f}", f"{after.quality:.4f}", _interval(sure.quality)),
-        (f"change in {measure}", "", f"{retuned.gain.mean:+.4f}", _interval(retuned.gain)),
-        ("mean ms", f"{before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)),
+        ("low", f"{current.low:.3f}", f"{new.low:.3f}"),
+        ("high", f"{current.high:.3f}", f"{new.high:.3f}"),
+        (measure, f"{before.quality:.4f}", f"{after.quality:.4f}"),
+        ("mean ms", f"{before.mean_ms:.1f}", f"{after.mean_ms:.1f}"),
         *(
-            (f"share of {route}", f"{old:.1%}", f"{share:.1%}", "")
+            (f"share of {route}", f"{old:.1%}", f"{share:.1%}")
             for route, old, share in zip(order, before.shares, after.shares, strict=True)
         ),
     ]
-    blocks = [
-        f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
-        table(("", "now", "proposed", "95 % interval"), rows),
-    ]
-    pairs = ((new.low, sure.low), (new.high, sure.high))
-    if any(not spread.low <= value <= spread.high for value, spread in pairs):
-        blocks.append(
-            "The intervals of low and high are of thresholds solved on resampled questions; the "
-            "proposed ones need not lie within."
-        )
     always = (
         f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
         for name, outcome in tuning.fixed.items()
     )
-    blocks.append(f"Always taking one route: {'; '.join(always)}.")
+    blocks = [
+        f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
+        table(("", "now", "proposed"), rows),
+        f"Change in {measure}: {gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}].",
+        f"Always taking one route: {'; '.join(always)}.",
+    ]
     if retuned.stays:
         blocks.append("Those in use are as good on these questions, so they stay.")
-    moved, texts = retuned.moves, tuning.evaluation_set.texts
-    if most and len(moved.rows):
-        largest = sorted(range(len(moved.rows)), key=lambda at: (-abs(moved.gain[at]), at))
+    if len(retuned.rows):
+        texts, scores = tuning.evaluation_set.texts, tuning.outcomes.scores
+        largest = np.argsort(-np.abs(retuned.gains), kind="stable")[:LISTED].tolist()
         changes = [
             (
-                texts[moved.rows[at]],
-                *(str(order[codes[at]]) for codes in (moved.before, moved.after)),
-                f"{moved.gain[at]:+.3f}",
-                f"{tuning.outcomes.scores[moved.rows[at]]:.3f}",
+                texts[retuned.rows[at]],
+                *(str(order[code]) for code in retuned.codes[:, at]),
+                f"{retuned.gains[at]:+.3f}",
+                f"{scores[retuned.rows[at]]:.3f}",
             )
-            for at in largest[:most]
+            for at in largest
         ]
-        blocks.append(f"**{len(moved.rows)} questions change route**")
+        blocks.append(f"**{len(retuned.rows)} questions change route**")
         blocks.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
     show("\n\n".join(blocks), console)
 
 
-def _interval(interval: Interval) -> str:
-    return f"{interval.low:.3f} to {interval.high:.3f}"
+def tune_on_replays(
+    tuning: Tuning,
+    goal: ThresholdObjective,
+    *,
+    elsewhere: bool,
+    seed: int,
+    out: Path | None,
+    default: Path,
+) -> Path | None:
+    """Solve and show thresholds, and write them with their operating points.
+
+    Args:
+        out: The file; None for `default`, which is written only if the thresholds change.
+
+    Returns:
+        The file that was written; None if none was.
+    """
+    console = wide_console()
+    retuned = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+    show_retuned(console, tuning, retuned)
+    if retuned.stays and out is None:
+        console.print("Nothing is written; --out FILE writes them with latencies measured here.")
+        return None
+    points, policy = solve_points(tuning.outcomes, goal, cautious=elsewhere), tuning.model.policy
+    points = {
+        name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
+        for name, pair in points.items()
+    }
+    path = out or default
+    tuning.save(path, retuned.solution.thresholds, retuned.notes(), points)
+    return path

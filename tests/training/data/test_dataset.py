@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from wye.training.data.dataset import Question, hurried, read_dataset, respell
+from wye.training.data.dataset import Question, contains_any, hurried, read_dataset, respell, words
 from wye.training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'
@@ -102,3 +102,21 @@ def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
     (place / "queries.jsonl").write_bytes(b'{"_id": "q1", "text": "caf\xe9"}\n')
     with pytest.raises(DatasetError, match="is not UTF-8"):
         read_dataset(place, "test")
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "holds"),
+    [
+        ("He was born in Ur.", ["UR"], True),
+        ("He was born in Uruguay.", ["Ur"], False),
+        ("the 1st of May, 1901", ["May 1901"], True),
+        ("May and 1901", ["May 1901"], False),
+        ("anything", [""], False),
+        ("anything", ["?!"], False),
+        ("anything", [], False),
+        ("A\N{NO-BREAK SPACE}B", ["a b"], True),
+        ("Straße", ["STRASSE"], True),
+    ],
+)
+def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
+    assert contains_any(words(text), [words(answer) for answer in answers]) is holds

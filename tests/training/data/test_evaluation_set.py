@@ -1,14 +1,17 @@
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from tests.training.made import replay_of, replayed
+from wye.featurizer.analyser import AnalyserSettings
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet
+from wye.training.data.evaluation_set import EvaluationSet, syntax_features
 from wye.training.errors import TrainingError
 from wye.training.evaluation.measures import MEASURES
 
@@ -20,7 +23,7 @@ FUSION = FusionSettings()
 def evaluation_set() -> EvaluationSet:
     one = replay_of(
         replayed("q1", "a", {D: "ab", L: "ba", G: "cda"}, group="web"),
-        replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, answered="b", vector=(0.0, 1.0)),
+        replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, vector=(0.0, 1.0)),
         dataset="one",
     )
     # Another question may have the same id in another dataset.
@@ -41,7 +44,6 @@ def test_each_question_is_measured_by_its_own_judgements(evaluation_set: Evaluat
     for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
         rankings = evaluation_set.rankings(route, FUSION)
         assert evaluation_set.measured(rankings)[:, column].tolist() == first
-    assert evaluation_set.answered(evaluation_set.rankings(D, FUSION), 1).tolist() == [0, 1, 0]
 
 
 def test_some_questions_are_what_they_are_among_all(evaluation_set: EvaluationSet) -> None:
@@ -154,3 +156,51 @@ def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questio
     assert some.worth(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
     graph_alone = asked.worth(Route.FUSION, by_rank, np.array([1.0, 1.0]))
     assert graph_alone.tolist() == asked.worth(G, by_rank).tolist()
+
+
+TEXTS = [f"Who rowed ferry {number}?" for number in range(3)]
+
+
+class Parser:
+    """Stands where models would be: features are lengths, and it writes down what it parsed."""
+
+    fingerprint: ClassVar = {"parser": "none"}
+
+    def __init__(self) -> None:
+        self.parsed: list[str] = []
+
+    def parse(self, texts: list[str]) -> list[str]:
+        if TEXTS[1] in self.parsed:
+            raise KeyboardInterrupt
+        self.parsed += texts
+        return texts
+
+
+@pytest.fixture
+def parser(monkeypatch: pytest.MonkeyPatch) -> Parser:
+    parser, module = Parser(), "wye.training.data.evaluation_set"
+    monkeypatch.setattr(f"{module}._parser", lambda _: parser)
+    monkeypatch.setattr(f"{module}.syntax_matrix", lambda rows: np.array([[len(t)] for t in rows]))
+    monkeypatch.setattr(f"{module}.BLOCK", 1)
+    return parser
+
+
+def test_features_that_are_there_are_not_computed_again(parser: Parser, tmp_path: Path) -> None:
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        syntax_features(TEXTS, tmp_path, AnalyserSettings(), done.append)
+    assert (parser.parsed, done) == (TEXTS[:2], [1, 1])
+    parser.parsed.clear()
+    found = syntax_features([*TEXTS, TEXTS[0]], tmp_path, AnalyserSettings())
+    assert found.tolist() == [[18]] * 4
+    assert parser.parsed == TEXTS[2:]
+    (schema,) = tmp_path.iterdir()
+    file = next(schema.glob("*.npy"))
+    file.write_bytes(b"nothing")
+    with pytest.raises(TrainingError, match=rf"{file.name} is damaged .* delete it"):
+        syntax_features(TEXTS, tmp_path, AnalyserSettings())
+
+
+def test_no_questions_have_no_features(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no questions"):
+        EvaluationSet.load([replay_of()], tmp_path, AnalyserSettings())

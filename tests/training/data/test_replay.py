@@ -35,20 +35,19 @@ LEARNING = ("wye.training.fit.baselines", "wye.training.labels")
 def questions() -> list[Replayed]:
     found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
     return [
-        replayed("q1", "a", found, answered="b", group="one", titles=2),
-        replayed("q2", "cz", {**found, Route.STEPS: "zc"}, answered="z", group="two"),
+        replayed("q1", "a", found, group="one", titles=2),
+        replayed("q2", "cz", {**found, Route.STEPS: "zc"}, group="two"),
     ]
 
 
 def test_a_further_arm_has_a_column_where_it_was_asked(tmp_path: Path) -> None:
     found = {Route.DENSE: "abc", Route.GRAPH: "ba", Route.CLUE: "cb"}
-    asked = [replayed("q1", "a", found, answered="b"), replayed("q2", "c", found)]
+    asked = [replayed("q1", "a", found), replayed("q2", "c", found)]
     path = write_replay(tmp_path, asked, "dev")
     replay = read_training(path)
     assert [one.results.rankings for one in replay.questions] == [
         one.results.rankings for one in asked
     ]
-    assert replay.questions[0].answered[Route.CLUE].tolist() == [False, True]
     columns = pq.read_schema(path).names
     assert (Route.CLUE in columns, Route.ZOOM in columns) == (True, False)
 
@@ -63,13 +62,10 @@ def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> N
         assert after.gold == before.gold
         assert after.seconds == before.seconds
         assert after.steps == before.steps
-        assert after.answered.keys() == before.answered.keys()
         assert after.results.seeds == before.results.seeds
         assert after.results.rankings == before.results.rankings
         assert after.results.query.mentions == before.results.query.mentions
         assert np.array_equal(after.results.query.vector, before.results.query.vector)
-        for arm, flags in before.answered.items():
-            assert np.array_equal(after.answered[arm], flags)
 
 
 def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
@@ -79,12 +75,6 @@ def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
     assert by_name["Success@1"] == [1.0, 0.0]
     assert by_name["R@5"] == [1.0, 0.5]
     assert replay.groups.tolist() == ["one", "two"]
-    hits = replay.rankings(Route.DENSE)[0].hits
-    assert not questions[0].answers_in(hits, 1)
-    assert questions[0].answers_in(hits, 2)
-    steps = questions[1].steps
-    assert steps is not None
-    assert questions[1].answers_in(steps.hits, 1), "which no arm has found"
 
 
 def test_a_test_split_is_read_only_where_it_is_named(

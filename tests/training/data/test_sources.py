@@ -5,7 +5,7 @@ import pytest
 from tests.training.made import write_dataset
 from wye.backends.progress import Silent
 from wye.router.settings import load_settings
-from wye.training.data.sources import QuestionSource, Replays, parse_source
+from wye.training.data.replaying import QuestionSource, Replays, parse_source
 from wye.training.errors import SplitError, TrainingError
 
 

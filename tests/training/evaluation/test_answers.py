@@ -48,7 +48,7 @@ def found(**answerability: float) -> Evaluation:
     data = Dataset("tiny", "dev", QUESTIONS, {question.id: {"mostar": 1} for question in QUESTIONS})
     hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(PASSAGES, start=1))
     answers = {"q1": hits, "q2": hits}
-    run = SystemRun("auto", answers, np.zeros((3, 1)), (), {}, {}, None, answerability)
+    run = SystemRun("auto", answers, np.zeros((3, 1)), (), {}, {}, answerability)
     return Evaluation(data, 1, 10, 1, 0, 100, (run,), {}, {})
 
 

@@ -1,35 +1,34 @@
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.training.made import replay_of, replayed
+from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.evaluation.compare import AUTO, ORACLE, RANDOM
 from wye.training.evaluation.held_out import (
-    COLUMNS,
+    AUTO,
+    FIXED,
+    MEASURED,
+    ORACLE,
+    RANDOM,
     HeldOutEvaluation,
-    HeldOutOutcomes,
     RouterScores,
-    near_duplicates,
+    away,
     run_systems,
     subsets,
     summarise,
 )
+from wye.training.evaluation.measures import MEASURES
 from wye.training.labels import Disagreement
 
-if TYPE_CHECKING:
-    pass
-
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-QUALITY = COLUMNS.index("nDCG@10")
+D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
+FUSION = FusionSettings()
+QUALITY = MEASURES.index("nDCG@10")
 SCORES = np.linspace(0.02, 0.98, 40)
 POLICY = Policy(Thresholds(0.3, 0.6), L)
 
@@ -42,13 +41,15 @@ def evaluation_set() -> EvaluationSet:
         return "".join(draw.permutation(list("abcdefgh"))[: draw.integers(1, 8)])
 
     questions = [
-        replayed(f"q{at}", "ab"[: 1 + at % 2], {arm: found() for arm in (D, L, G)}, answered="a")
+        replayed(f"q{at}", "ab"[: 1 + at % 2], {arm: found() for arm in (D, L, G)})
         for at in range(40)
     ]
     return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
-def outcomes_of(evaluation_set: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
+def outcomes_of(
+    evaluation_set: EvaluationSet, labels: np.ndarray | None = None
+) -> HeldOutEvaluation:
     everything = np.arange(40) % 2 if labels is None else labels
     baseline = RouterScores(1 - SCORES, POLICY)
     return run_systems(
@@ -103,11 +104,11 @@ def test_the_gap_is_that_between_the_best_fixed_route_and_the_oracle(
     routes = ("dense", "lexical", "hybrid", "graph", "fusion", "steps")
     best = max((f"always {route}" for route in routes), key=lambda name: mean[name])
     fixed = mean[best]
-    assert summarise(found).gap_closed["nDCG@10"] == pytest.approx(
+    assert summarise(found).gap_closed == pytest.approx(
         (mean[AUTO] - fixed) / (mean[ORACLE] - fixed)
     )
     never = replace(found, systems={**found.systems, ORACLE: found.systems[best]})
-    assert math.isnan(summarise(never).gap_closed["nDCG@10"])
+    assert math.isnan(summarise(never).gap_closed)
 
 
 @pytest.mark.parametrize("label", [-1, 1])
@@ -123,8 +124,8 @@ def test_disagreements_that_tell_nothing_are_no_error(
 def test_a_summary_has_every_system_measure_and_question(
     held_out: HeldOutEvaluation, only: str | None
 ) -> None:
-    outcomes = held_out.outcomes
-    rows = np.ones(60, bool) if only is None else outcomes.groups == only
+    outcomes = held_out
+    rows = np.ones(60, bool) if only is None else outcomes.questions.groups == only
     found = summarise(outcomes, None if only is None else rows)
     assert list(found.means) == list(outcomes.systems)
     assert list(found.differences) == [name for name in outcomes.systems if name != AUTO]
@@ -135,7 +136,7 @@ def test_a_summary_has_every_system_measure_and_question(
     auto = outcomes.systems[AUTO].values[rows].mean(axis=0)
     for name, cells in found.means.items():
         own = outcomes.systems[name].values[rows].mean(axis=0)
-        assert tuple(cells) == COLUMNS
+        assert tuple(cells) == MEASURES
         assert [cell.mean for cell in cells.values()] == pytest.approx(own.tolist())
         assert all(cell.low <= cell.mean <= cell.high for cell in cells.values())
         if name != AUTO:
@@ -144,39 +145,46 @@ def test_a_summary_has_every_system_measure_and_question(
 
 
 def test_shares_of_some_questions_are_the_routers_alone(held_out: HeldOutEvaluation) -> None:
-    outcomes = held_out.outcomes
+    outcomes = held_out
     assert summarise(outcomes).shares[AUTO] == outcomes.systems[AUTO].shares
-    shares = summarise(outcomes, outcomes.groups == "other").shares
+    shares = summarise(outcomes, outcomes.questions.groups == "other").shares
     assert list(shares) == [AUTO]
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
 
 
 def test_parts_are_replays_and_datasets_within_them(held_out: HeldOutEvaluation) -> None:
-    found = subsets(held_out.outcomes)
+    found = subsets(held_out.questions)
     assert list(found) == ["one", "other"]
-    within = subsets(replace(held_out.outcomes, origins=np.full(60, "union")))
+    replays = [replace(replay, dataset="union") for replay in held_out.questions.replays]
+    within = subsets(replace(held_out.questions, replays=tuple(replays)))
     assert list(within) == ["union", "union: one", "union: other"]
     assert within["union"].all()
     assert np.array_equal(within["union: other"], found["other"])
 
 
-word = st.sampled_from(["Who", "who", "met", "ada", "Ada,", "in", "1833?", "turin", "é"])
-question = st.lists(word, min_size=0, max_size=6).map(" ".join)
-
-
-def bag(text: str) -> set[str]:
-    return set("".join(c if c.isalnum() else " " for c in text.casefold()).split())
-
-
-@given(st.lists(question, max_size=6), st.lists(question, max_size=6))
-def test_near_duplicates_are_those_that_comparing_all_finds(
-    test: list[str], learned: list[str]
-) -> None:
-    expected = 0
-    for text in dict.fromkeys(test):
-        near = False
-        for other in learned:
-            both = bag(text) | bag(other)
-            near |= bool(both) and len(bag(text) & bag(other)) / len(both) >= 0.8
-        expected += near
-    assert near_duplicates(test, learned) == expected
+def test_each_point_beside_the_best_that_always_takes_one_route() -> None:
+    found = {D: "ab", L: "ab", G: "ba"}
+    questions = [
+        replayed("q1", "a", {**found, S: "ba"}, group="town"),
+        replayed("q2", "c", {**found, S: "c"}, group="town"),
+        replayed("q3", "a", found, group="town"),
+    ]
+    features = np.zeros((3, len(COLUMNS)))
+    features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5
+    asked = EvaluationSet((replay_of(*questions),), features)
+    points = {"quality": Thresholds(0.0, 1.0, 1.0), "fast": Thresholds(1.0, 1.0, 0.0)}
+    policy = Policy(Thresholds(0.0, 1.0, 1.0), D, points=points)
+    rows = list(away(asked, np.array([0.2, 0.2, 0.2]), policy, FUSION))
+    assert [row.point for row in rows] == ["quality", "fast"]
+    assert {row.dataset for row in rows} == {"town in here"}
+    quality, fast = rows
+    assert quality.shares == pytest.approx((0, 1 / 3, 0, 2 / 3))
+    assert fast.shares == (1.0, 0.0, 0.0, 0.0)
+    for row, route in ((quality, S), (fast, D)):
+        values = asked.worth(route, FUSION).mean(axis=0)
+        assert [*row.means] == [*MEASURED]
+        assert row.means["nDCG@10"] == pytest.approx(row.fixed.get(str(route), values[4]))
+        best = max(row.fixed.values())
+        assert row.less_best.mean == pytest.approx(row.means["nDCG@10"] - best)
+        assert [*row.fixed] == [*map(str, FIXED)]
+    assert quality.less_best.mean == 0

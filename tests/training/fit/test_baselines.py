@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.training.made import FOUND, L, replay_of, replayed
-from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands
 from wye.router.types import Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.errors import FitError
 from wye.training.fit.baselines import BASELINES, EDGE, Baseline, Inputs, Scores, fit_baselines
-from wye.training.thresholds.outcomes import GRAPH, ThresholdObjective
+from wye.training.fit.router import Choices, TrainingSet
+from wye.training.thresholds.outcomes import GRAPH
 
 
 def questions(
@@ -80,16 +80,8 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
     monkeypatch.setattr("wye.training.fit.baselines.BASELINES", rivals)
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
-    found = fit_baselines(
-        known,
-        labels,
-        asked,
-        POLICY,
-        fusion=FusionSettings(),
-        quality="nDCG@10",
-        columns=np.arange(1),
-        goal=ThresholdObjective(),
-    )["by heart"]
+    training = TrainingSet(known, labels)
+    found = fit_baselines(training, asked, POLICY, np.arange(1), Choices())["by heart"]
     *folds, last = seen
     assert len(folds) == 5
     assert all(not learned & held for learned, held in folds)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tests.training.made import NAMES, examples
-from wye.training.data.examples import Pool
 from wye.training.errors import FitError
-from wye.training.fit.crossfit import compare, crossfit, divide, leave_datasets_out
-from wye.training.fit.recipe import RouterRecipe
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import Pool, compare, crossfit, divide, leave_datasets_out
 
 LINEAR = RouterRecipe(kind="linear", strengths=(3.0,))
 
@@ -16,7 +15,8 @@ LINEAR = RouterRecipe(kind="linear", strengths=(3.0,))
 def pool() -> Pool:
     found = examples(600, 0)
     labels = np.where(np.arange(600) % 3 == 0, -1, found.labels)
-    return Pool(found.features, labels, found.groups)
+    groups = np.where(np.random.default_rng(1).random(600) < 0.3, "small", "large")
+    return Pool(found.features, labels, groups)
 
 
 def test_datasets_and_labels_are_spread_evenly(pool: Pool) -> None:
@@ -32,7 +32,7 @@ def test_labels_of_a_fold_do_not_reach_its_scores(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fold = np.arange(600) % 5
-    monkeypatch.setattr("wye.training.fit.crossfit.divide", lambda *_: fold)
+    monkeypatch.setattr("wye.training.fit.trainer.divide", lambda *_: fold)
     before = crossfit(pool, NAMES, LINEAR)
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
     after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR)
@@ -72,7 +72,7 @@ def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool) -> None:
     # Where a dataset's own labels go into the division, they still do not reach its scores.
     fixed = divide(pool, 5, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.training.fit.crossfit.divide", lambda *_: fixed)
+        patch.setattr("wye.training.fit.trainer.divide", lambda *_: fixed)
         one = leave_datasets_out(pool, NAMES, LINEAR)
         other = leave_datasets_out(Pool(pool.features, turned, groups), NAMES, LINEAR)
     assert (one == before).all()
@@ -94,7 +94,7 @@ def test_a_question_that_two_datasets_ask_is_seen_in_neither(pool: Pool) -> None
     keys[shared & (groups == "two")] = keys[shared & (groups == "one")]
     fixed = np.arange(600) % 5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.training.fit.crossfit.divide", lambda *_: fixed)
+        patch.setattr("wye.training.fit.trainer.divide", lambda *_: fixed)
         found = [
             leave_datasets_out(Pool(pool.features, labels, groups, keys), NAMES, LINEAR)
             for labels in (pool.labels, np.where(shared, -1, pool.labels))

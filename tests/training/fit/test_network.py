@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from wye.router.scorer import AttentionMlp
-from wye.training.fit.network import AttentionMlpModule
+from wye.training.fit.scorers import AttentionMlpModule
 
 SHAPES = [(85, (256, 128, 64)), (6, (6, 6, 3)), (1, (1,))]
 

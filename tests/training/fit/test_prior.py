@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from wye.router.scorer import Scorer
-from wye.training.data.examples import Pool
 from wye.training.fit.prior import LEAST, correct
-from wye.training.fit.recipe import RouterRecipe
-from wye.training.fit.trainer import train
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import Pool, train
 
 NAMES = ("one", "two", "three")
 

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,15 +10,11 @@ from wye.router.scorer import Linear
 from wye.router.types import Route
 from wye.training.data.dataset import respell
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.data.examples import Pool
 from wye.training.errors import FitError
-from wye.training.fit.crossfit import crossfit, leave_datasets_out
-from wye.training.fit.recipe import RouterRecipe
 from wye.training.fit.router import Choices, TrainingSet, fit, fit_from
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import crossfit, leave_datasets_out
 from wye.training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
-
-if TYPE_CHECKING:
-    pass
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
@@ -37,7 +32,13 @@ def training() -> TrainingSet:
     ]
     at = np.arange(200)
     labels = np.where(at % 10 == 0, -1, graph.astype(np.int64))
-    return TrainingSet(EvaluationSet((replay_of(*questions),), x), at % 4 == 3, labels)
+    dev = at % 4 == 3
+    order = np.argsort(dev, kind="stable")
+    replays = [
+        replay_of(*(questions[row] for row in np.flatnonzero(dev == (split == "dev"))), split=split)
+        for split in ("train", "dev")
+    ]
+    return TrainingSet(EvaluationSet(tuple(replays), x[order]), labels[order])
 
 
 def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: TrainingSet) -> None:
@@ -59,14 +60,11 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
         fit(training, NAMES, Choices(kind="linear", simple=D, elsewhere=elsewhere))
         for elsewhere in (True, False)
     )
-    assert (len(twice.outcomes[D]), len(once.outcomes[D])) == (400, 200)
-    assert (twice.outcomes[D].scores[:200] == once.outcomes[D].scores).all()
-    assert (twice.outcomes[D].quality[:200] == twice.outcomes[D].quality[200:]).all()
-    questions = training.questions
-    keys = np.array([respell(text) for text in questions.texts])
-    pool = Pool(questions.features, training.labels, questions.groups, keys)
-    unseen = leave_datasets_out(pool, NAMES, RouterRecipe(kind="linear"), seed=0)
-    assert twice.outcomes[D].scores[200:].tolist() == scores_of(unseen).tolist()
+    assert (len(twice.outcomes), len(once.outcomes)) == (400, 200)
+    assert (twice.outcomes.scores[:200] == once.outcomes.scores).all()
+    assert (twice.outcomes.quality[:200] == twice.outcomes.quality[200:]).all()
+    unseen = leave_datasets_out(training.pool, NAMES, RouterRecipe(kind="linear"), seed=0)
+    assert twice.outcomes.scores[200:].tolist() == scores_of(unseen).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
     logits = [one.scorer.logits(training.questions.features) for one in (twice, once)]
@@ -76,19 +74,21 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
 def test_bounds_are_kept(training: TrainingSet) -> None:
     choices = Choices(kind="linear", simple=D, goal=ThresholdObjective(max_graph_share=0.2))
     found = fit(training, NAMES, choices)
-    shares = outcome(found.outcomes[D], found.policy.thresholds).shares
+    shares = outcome(found.outcomes, found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
 def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -> None:
     once = training.questions
     questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)))
-    doubled = TrainingSet(questions, np.tile(training.dev, 2), np.tile(training.labels, 2))
+    doubled = TrainingSet(questions, np.tile(training.labels, 2))
     found = fit(doubled, NAMES, Choices(kind="linear", simple=D, elsewhere=False))
     assert (found.logits[:200] == found.logits[200:]).all()
-    keys = np.array([respell(text) for text in questions.texts])
-    pool = Pool(questions.features, doubled.labels, questions.groups, keys)
-    assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits).all()
+    assert doubled.pool.keys is not None
+    assert doubled.pool.keys[0] == respell(questions.texts[0])
+    assert (
+        crossfit(doubled.pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits
+    ).all()
 
 
 def test_some_of_the_questions(training: TrainingSet) -> None:
@@ -108,7 +108,7 @@ def test_scores_are_never_quite_0_or_1() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ({"kind": "deep"}, "no kind of scorer 'deep'; use auto, attention-mlp, linear, extra"),
+        ({"kind": "deep"}, "no kind of scorer 'deep'; use one of auto, attention-mlp, linear, extra"),
         ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
         ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),
         ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; use dense, lexical"),

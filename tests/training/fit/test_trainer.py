@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,10 @@ from sklearn.metrics import roc_auc_score
 from tests.training.made import NAMES, CountingProgress, examples
 from wye.backends.types import Float64, Int64
 from wye.router.explain import Explainer
-from wye.training.data.examples import Examples
 from wye.training.errors import FitError
 from wye.training.fit.calibration import nll
-from wye.training.fit.recipe import RouterRecipe
-from wye.training.fit.trainer import Trained, select, train
+from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.trainer import Examples, Trained, select, train
 
 SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
 
@@ -41,8 +41,8 @@ def test_a_network_learns_what_a_line_cannot(clever: Trained, simple: Trained) -
     ]
     assert 0.6 < areas[0] < areas[1] - 0.05
     assert clever.dev_auc > simple.dev_auc
-    assert clever.dev.ece_width < 0.1
-    assert clever.selection.duplicates == {"f13": "f2"}
+    assert clever.dev.ece < 0.1
+    assert not {"f12", "f13"} & {*clever.scorer.names}
 
 
 def test_trees_are_those_of_scikit_learn(dev: Examples) -> None:
@@ -67,7 +67,7 @@ def test_some_questions_are_unfamiliar_and_their_score_says_nothing(dev: Example
 
 def test_only_some_features_may_be_kept(dev: Examples) -> None:
     recipe = replace(SMALL, kind="linear", among=("f0", "f2"))
-    found = train(examples(900, 0), dev, NAMES, recipe).selection
+    found = train(examples(900, 0), dev, NAMES, recipe).scorer
     assert {*found.names} <= {"f0", "f2"}
 
 
@@ -102,7 +102,7 @@ def test_the_best_epoch_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(nll(logits, labels))
         return seen[-1]
 
-    monkeypatch.setattr("wye.training.fit.network.nll", remember)
+    monkeypatch.setattr("wye.training.fit.scorers.nll", remember)
     recipe = replace(SMALL, seeds=(0,), patience=5)
     dev = examples(300, 1)
     scorer = train(examples(300, 0), dev, NAMES, recipe).scorer
@@ -149,7 +149,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         train(replace(some, labels=np.ones_like(some.labels)), dev, NAMES, SMALL)
     with pytest.raises(FitError, match="dev split the same arm wins"):
         train(some, replace(dev, labels=np.zeros_like(dev.labels)), NAMES, SMALL)
-    fewer = Examples(dev.features[:, 1:], dev.labels, dev.groups)
+    fewer = Examples(dev.features[:, 1:], dev.labels)
     with pytest.raises(FitError, match="different numbers"):
         train(some, fewer, NAMES, SMALL)
     with pytest.raises(FitError, match="lower the learning rate"):
@@ -157,36 +157,36 @@ def test_what_cannot_be_trained_is_refused() -> None:
 
 
 def test_what_decides_is_kept_and_what_repeats_is_not() -> None:
-    found = select(examples(1500, 0), NAMES, k=4)
-    assert {"f2", "f3"} <= set(found.names)
-    assert found.columns.tolist() == sorted(found.columns.tolist())
-    assert found.names == tuple(NAMES[column] for column in found.columns)
-    assert len(found.information) == 4
-    assert found.constants == ("f12",)
-    assert found.duplicates == {"f13": "f2"}
+    found = select(examples(1500, 0), NAMES, k=4).tolist()
+    assert {2, 3} <= {*found}
+    assert found == sorted(found)
+    assert len(found) == 4
+    assert not {12, 13} & {*found}  # one never changes, and the other is feature 2 in other units
 
 
-def test_information_of_counts_is_that_of_the_table() -> None:
-    x = np.array([0.0, 0, 0, 1, 1, 1, 1, 2])
+def test_of_counts_the_one_with_the_most_information_is_kept() -> None:
     labels = np.array([0, 0, 1, 1, 1, 1, 0, 1])
-    found = select(Examples(x[:, None], labels, np.full(8, "a")), ["count"])
-    expected = 0.0
-    for value in (0, 1, 2):
-        for label in (0, 1):
-            both = ((x == value) & (labels == label)).mean()
-            if both:
-                expected += both * np.log(both / ((x == value).mean() * (labels == label).mean()))
-    assert found.information[0] == pytest.approx(expected)
+    columns = [[0, 0, 0, 1, 1, 1, 1, 2], [0, 0, 1, 1, 1, 2, 0, 1], [1, 0, 0, 1, 1, 0, 1, 0]]
+
+    def information(x: list[int]) -> float:
+        both = [(v, label) for v, label in zip(x, labels.tolist(), strict=True)]
+        parts = [(both.count(pair) / 8, pair) for pair in set(both)]
+        return math.fsum(
+            share * math.log(share / (x.count(value) / 8 * (labels == label).mean()))
+            for share, (value, label) in parts
+        )
+
+    found = select(Examples(np.array(columns, float).T, labels), ["a", "b", "c"], k=1)
+    assert found.tolist() == [int(np.argmax([information(x) for x in columns]))]
 
 
 def test_the_same_seed_keeps_the_same_features() -> None:
     one, same = (select(examples(200, 0), NAMES, k=6, seed=3) for _ in range(2))
-    assert one.names == same.names
-    assert (one.information == same.information).all()
+    assert one.tolist() == same.tolist()
 
 
 def test_more_than_there_are_keeps_all_that_vary() -> None:
-    assert select(examples(100, 0), NAMES, k=85).columns.tolist() == list(range(12))
+    assert select(examples(100, 0), NAMES, k=85).tolist() == list(range(12))
 
 
 def test_what_cannot_be_selected_from_is_refused() -> None:
@@ -198,4 +198,17 @@ def test_what_cannot_be_selected_from_is_refused() -> None:
     with pytest.raises(FitError, match="labels are the same"):
         select(replace(some, labels=np.ones_like(some.labels)), NAMES)
     with pytest.raises(FitError, match="No feature varies"):
-        select(Examples(np.ones((20, 14)), some.labels, some.groups), NAMES)
+        select(Examples(np.ones((20, 14)), some.labels), NAMES)
+
+
+def test_examples_that_do_not_fit_are_refused() -> None:
+    features, labels = np.zeros((2, 3)), np.array([0, 1])
+    assert not Examples(features, labels).one_sided
+    assert Examples(features[1:], labels[1:]).one_sided
+    with pytest.raises(FitError, match="do not match"):
+        Examples(features[:1], labels)
+    with pytest.raises(FitError, match="neither 0 nor 1"):
+        Examples(features, labels + 1)
+    features[1, 2] = np.inf
+    with pytest.raises(FitError, match="Feature 2 of question 1 is inf"):
+        Examples(features, labels)

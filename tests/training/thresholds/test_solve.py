@@ -1,4 +1,5 @@
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -6,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wye.router.policy import decide, routes
+from wye.router.policy import bands, decide, routes
 from wye.router.types import Route, Thresholds
 from wye.training.errors import FitError
 from wye.training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
-from wye.training.thresholds.solve import front, solve, solve_points, stability
+from wye.training.thresholds.solve import Cuts, front, solve, solve_points, sums
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(routes(Route.DENSE))}
@@ -175,51 +176,6 @@ def test_fewer_cuts_are_still_cuts() -> None:
     assert coarse.quality > fine.quality - 0.02
 
 
-def graded_replay(n: int) -> RouteOutcomes:
-    draw = np.random.default_rng(0)
-    scores = draw.uniform(0.01, 0.99, n)
-    chance = np.stack([1 - scores, np.full(n, 0.6), scores], axis=1)
-    quality = (draw.random((n, 3)) < chance).astype(float)
-    return RouteOutcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
-
-
-def test_intervals_hold_what_they_are_about_and_shrink() -> None:
-    widths = []
-    for n in (100, 2000):
-        found = graded_replay(n)
-        chosen = solve(found, most=100).thresholds
-        result = stability(found, chosen, resamples=50, most=50)
-        given = outcome(found, chosen)
-        for interval, value in ((result.quality, given.quality), (result.mean_ms, given.mean_ms)):
-            assert interval.mean == pytest.approx(value)
-            assert interval.low <= value <= interval.high
-        assert result.low.low <= result.low.high
-        assert result.low.mean <= result.high.mean
-        assert result.impossible == 0
-        widths.append([part.high - part.low for part in (result.quality, result.low, result.high)])
-    assert (np.array(widths[1]) < np.array(widths[0])).all()
-
-
-def test_the_same_seed_gives_the_same_draws() -> None:
-    found = graded_replay(60)
-    one, same, other = (
-        stability(found, Thresholds(0.3, 0.7), resamples=10, seed=seed) for seed in (1, 1, 2)
-    )
-    assert one == same
-    assert one.low != other.low
-
-
-def test_resamples_on_which_nothing_keeps_the_bounds_are_counted() -> None:
-    found = graded_replay(60)
-    latency = found.latency_ms.copy()
-    latency[:, 0] = np.linspace(0, 2, 60)
-    uneven = RouteOutcomes(found.scores, found.quality, latency)
-    result = stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=1), resamples=40)
-    assert 0.2 < result.impossible < 0.8
-    with pytest.raises(FitError, match="No resample"):
-        stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=0.1), resamples=10)
-
-
 def random_replay(n: int, seed: int) -> RouteOutcomes:
     draw = np.random.default_rng(seed)
     return RouteOutcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
@@ -283,3 +239,35 @@ def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion(
     points = solve_points(replay, replace(goal, max_loss=0.05), cautious=False)
     assert points["balanced"].low == pytest.approx(0.15)
     assert points["quality"].low <= points["balanced"].low <= points["fast"].low == 1
+
+
+score = st.one_of(st.sampled_from([0.2, 0.5, math.nextafter(0.5, 1), 0.8]), st.floats(0.01, 0.99))
+
+
+@given(st.lists(score, min_size=1, max_size=8))
+def test_sums_over_every_pair_are_those_of_the_routes(scores: list[float]) -> None:
+    n = len(scores)
+    values = np.random.default_rng(n).integers(-5, 5, (n, 3)).astype(float)
+    found = np.array(scores)
+    cuts = Cuts.of(found)
+    table = sums(cuts, values)
+    for i in range(len(cuts.positions)):
+        for j in range(i, len(cuts.positions)):
+            codes = bands(found, cuts.pair(i, j))
+            expected = sum(values[row, codes[row]] for row in range(n))
+            assert table[i, j] == expected
+
+
+@given(st.lists(score, min_size=1, max_size=30), st.integers(2, 10))
+def test_cuts_reach_from_nothing_to_everything(scores: list[float], most: int) -> None:
+    for cuts in (Cuts.of(np.array(scores)), Cuts.of(np.array(scores), most)):
+        assert cuts.positions[0] == 0
+        assert cuts.positions[-1] == len(set(scores))
+        assert (np.diff(cuts.positions) > 0).all()
+    assert len(Cuts.of(np.array(scores), most).positions) <= most
+
+
+def test_a_border_lies_midway_between_scores() -> None:
+    cuts = Cuts.of(np.array([0.2, 0.4, 0.8]))
+    assert cuts.pair(0, 3) == Thresholds(0, 1)
+    assert cuts.pair(1, 2) == Thresholds(0.2 + 0.1, 0.4 + 0.2)

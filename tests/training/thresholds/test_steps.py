@@ -12,7 +12,7 @@ from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.thresholds.steps import CANDIDATES, solve_steps
+from wye.training.thresholds.solve import STEPS, solve_steps
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 WORSE, SAME, BETTER = (
@@ -74,4 +74,4 @@ def test_no_other_place_is_worth_more(
         )
 
     found = solved(asked(questions), weight)
-    assert worth(found) == pytest.approx(max(map(worth, CANDIDATES)))
+    assert worth(found) == pytest.approx(max(map(worth, STEPS)))

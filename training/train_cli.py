@@ -1,0 +1,368 @@
+"""The command `wye train`, and the options that other commands have too."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wye.training.errors import FitError, TrainingError
+
+if TYPE_CHECKING:
+    from wye.backends.progress import Progress
+    from wye.router.remote import OpenArms
+    from wye.router.settings import Settings
+    from wye.training.data.remote import RemoteAnswers
+    from wye.training.data.replaying import QuestionSource
+    from wye.training.fit.router import Choices
+    from wye.training.judge import JudgeClient
+    from wye.training.questions import QuestionWriter
+    from wye.training.report import Report
+
+NOT_BETTER = 1
+CACHE = Path(".cache/wye")
+LATENCY_WEIGHT, STEPS_WEIGHT, MS_PER_PRICE = 0.007, 0.00005, 100_000.0
+
+Cache = Annotated[
+    Path, typer.Option(help="Folder of replays, features and replies that later runs use again.")
+]
+Index = Annotated[
+    Path | None, typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False)
+]
+GeneratorUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="WYE_GENERATOR__URL",
+        help="Base URL of an OpenAI-compatible API that generates text; key in WYE_GENERATOR__KEY.",
+    ),
+]
+GeneratorModel = Annotated[
+    str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model at that API.")
+]
+Quality = Annotated[str, typer.Option(help="Measure that thresholds are solved for.")]
+Elsewhere = Annotated[
+    bool,
+    typer.Option(
+        help="Whether the thresholds must also hold for questions unlike these; otherwise they are "
+        "solved for these alone."
+    ),
+]
+Weight = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        help="Quality given up for a millisecond less, at the point `balanced`; 0 at `quality`, "
+        "twice as much at `fast`.",
+    ),
+]
+Latency = Annotated[
+    float | None, typer.Option(help="Highest mean latency, in milliseconds.", show_default=False)
+]
+Share = Annotated[
+    float | None,
+    typer.Option(help="Highest share of questions for which the graph runs.", show_default=False),
+]
+
+
+def _checked_name(name: str) -> str:
+    """The name of a router, checked before anything takes time."""
+    from wye.router.model_files import require_name
+
+    require_name(name)
+    return name
+
+
+def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
+    """Add `wye train`."""
+
+    @app.command(epilog="Example: wye train --questions my-questions --index my-index --name mine")
+    def train(
+        *,
+        questions: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--questions",
+                help="Dataset in BEIR's layout with train and dev judgements, and test ones to "
+                "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated.",
+                show_default=False,
+            ),
+        ] = None,
+        hurried: Annotated[
+            bool,
+            typer.Option(
+                "--hurried",
+                help="Ask every dataset's questions a second time, without capitals and question "
+                "mark, and learn from both.",
+            ),
+        ] = False,
+        index: Index = None,
+        name: Annotated[
+            str, typer.Option(help="Name of the router.", callback=_checked_name)
+        ] = "router",
+        models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
+            "models"
+        ),
+        success: Annotated[
+            str,
+            typer.Option(
+                help="What is learned: graph-helps, whether fusion beats the simple route and by "
+                "how much; or which of the simple route and the graph alone succeeds by "
+                "all-gold@5 or better-ndcg@10."
+            ),
+        ] = "graph-helps",
+        write_questions: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Instead of training, have a language model write N questions about passages "
+                "of the index into the folder of --questions. An interrupted run resumes.",
+                show_default=False,
+            ),
+        ] = None,
+        generator_url: GeneratorUrl = "",
+        generator_model: GeneratorModel = "",
+        quality: Quality = "nDCG@10",
+        kind: Annotated[
+            str, typer.Option(help="Kind of scorer: auto, extra-trees, attention-mlp or linear.")
+        ] = "extra-trees",
+        features: Annotated[
+            str,
+            typer.Option(
+                help="Features of the scorer: text, what the text arms found, which needs no "
+                "parse; syntax, the question's structure alone; or all."
+            ),
+        ] = "text",
+        as_published: Annotated[
+            bool,
+            typer.Option(
+                "--as-published",
+                help="Use EA-GraphRAG's recipe instead of --success, --kind, --features and "
+                "--simple: the attention-MLP on syntax alone, from questions on which only dense "
+                "or only graph succeeds.",
+            ),
+        ] = False,
+        start_from: Annotated[
+            str,
+            typer.Option(
+                help="Router to start from, such as router-en/v1: its scorer is corrected as far "
+                "as the questions allow, its thresholds are kept. For few questions, 50 or more.",
+                show_default=False,
+            ),
+        ] = "",
+        simple: Annotated[
+            str | None,
+            typer.Option(
+                help="Simple route: dense, lexical or hybrid. Default: the best.",
+                show_default=False,
+            ),
+        ] = None,
+        elsewhere: Elsewhere = True,
+        latency_weight: Weight = LATENCY_WEIGHT,
+        steps_weight: Annotated[
+            float,
+            typer.Option(
+                min=0,
+                help="Quality given up for a millisecond less that steps take beyond fusion; it "
+                "decides which questions with a plan go in steps.",
+            ),
+        ] = STEPS_WEIGHT,
+        max_latency_ms: Latency = None,
+        max_graph_share: Share = None,
+        arms: Annotated[
+            Path | None,
+            typer.Option(
+                help="File that declares remote arms, of which the first collection's are asked "
+                "every question, with or without an index; their replies are kept in the cache.",
+                show_default=False,
+            ),
+        ] = None,
+        yes: Annotated[
+            bool,
+            typer.Option(
+                "--yes", help="Agree to the calls of remote arms, which are printed first."
+            ),
+        ] = False,
+        ms_per_price: Annotated[
+            float,
+            typer.Option(
+                min=0, help="Milliseconds that a unit of price counts as when routes are weighed."
+            ),
+        ] = MS_PER_PRICE,
+        relevance: Annotated[
+            bool,
+            typer.Option(
+                "--relevance",
+                help="Instead of a router, fit how likely passages are relevant and answers exist.",
+            ),
+        ] = False,
+        cache: Cache = CACHE,
+        seed: Annotated[
+            int, typer.Option(help="Seed of folds, bootstrap and passages to write questions on.")
+        ] = 0,
+    ) -> None:
+        """Train a router on judged questions, and write it with its card.
+
+        The summary begins with a verdict. The exit code is 1 if the router is no better on the
+        test split than always taking fusion; it is written all the same.
+        """
+        from wye.router.settings import load_settings
+        from wye.router.types import route_named
+        from wye.training.data.remote import RemoteAnswers
+        from wye.training.data.replaying import parse_source
+        from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
+        from wye.training.run import TrainingRun, open_start
+        from wye.training.thresholds.outcomes import ThresholdObjective
+
+        settings = load_settings(index=index)
+        if not questions:
+            raise FitError("Learn from what? Give --questions.")
+        if write_questions is not None:
+            from wye.training.judge import JudgeClient
+            from wye.training.questions import ANSWER_TOKENS
+
+            key = os.environ.get("WYE_GENERATOR__KEY", "")
+            model = JudgeClient(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
+            with question_writer(settings, questions, model, seed) as writer:
+                writer.write(write_questions, progress())
+            typer.echo(str(writer))
+            return
+        sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
+        if relevance:
+            _fit_relevance(settings, sources, models / f"relevance-{name}")
+            return
+        sources += [replace(source, hurried=True) for source in sources if hurried]
+        has_index = sources[0].index is not None
+        if any((source.index is not None) != has_index for source in sources):
+            raise FitError("Some datasets have an index and some have none; train one by one.")
+        if not has_index and (as_published or features != "text"):
+            raise FitError(
+                "Without an index a router uses what the simple arm returned; leave "
+                "--as-published and --features out."
+            )
+        choices = Choices(
+            success=success,
+            quality=quality,
+            kind=kind,
+            among=columns_named(features) if has_index else None,
+            unfamiliar=UNFAMILIAR,
+            simple=None if simple is None else route_named(simple),
+            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share, steps_weight),
+            fusion=settings.fusion,
+            elsewhere=elsewhere,
+            seed=seed,
+        )
+        if as_published:
+            choices = published(choices)
+        start = open_start(settings, start_from, has_index=has_index) if start_from else None
+        with ExitStack() as stack:
+            remote = None
+            if arms is not None:
+                asker = stack.enter_context(open_arms(arms, collection="", has_index=has_index))
+                file = cache / "remote" / "answers.jsonl"
+                remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
+                ask_arms(remote, sources, progress(), yes=yes)
+                choices = weighed_for(remote, choices, has_index=has_index)
+            run = TrainingRun(
+                settings, sources, choices, cache, progress, start=start, remote=remote
+            )
+            fitted = run.learn(lambda text: typer.echo(text, err=True))
+            for warning in fitted.training.warnings:
+                typer.echo(f"Warning: {warning}", err=True)
+            _print_verdict(*run.write(fitted, run.evaluate(fitted), models, name))
+
+
+@contextmanager
+def question_writer(
+    settings: "Settings", folders: list[str], model: "JudgeClient", seed: int
+) -> "Iterator[QuestionWriter]":
+    """Open the index of the settings, and yield a writer of questions about it.
+
+    Raises:
+        TrainingError: There is no index, or not exactly one folder.
+    """
+    from wye.router.session import Session
+    from wye.training.questions import QuestionWriter
+
+    if settings.index is None or len(folders) != 1:
+        raise TrainingError("Name one index with --index, and one folder with --questions.")
+    with Session.open(settings, settings.index) as session, model:
+        yield QuestionWriter(Path(folders[0]), session.snapshot, model, seed)
+
+
+def _fit_relevance(settings: "Settings", sources: "Sequence[QuestionSource]", folder: Path) -> None:
+    from wye.training.markdown import show
+    from wye.training.relevance import fit_for_user
+
+    pairs = [f"{source.dataset}={source.index}" for source in sources]
+    show(fit_for_user(settings, pairs, folder))
+    typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
+
+
+def ask_arms(
+    remote: "RemoteAnswers", sources: "Sequence[QuestionSource]", progress: "Progress", *, yes: bool
+) -> None:
+    """Ask remote arms what is missing in the cache, once the user agreed to it.
+
+    Args:
+        yes: Agree to the calls without being asked; those of no known price may cost too.
+
+    Raises:
+        TrainingError: The user did not agree.
+    """
+    missing = remote.missing(
+        source.read(split)
+        for source in sources
+        for split in ("train", "dev", "test")
+        if source.has(split)
+    )
+    if missing:
+        typer.echo(remote.announcement(missing), err=True)
+        if not yes and not sys.stdin.isatty():
+            raise TrainingError("There is no terminal to confirm at; agree with --yes.")
+        if not yes and not typer.confirm("Go on?", err=True):
+            raise TrainingError("Nothing was asked.")
+    remote.collect(missing, progress)
+    if failures := remote.failures():
+        typer.echo(failures, err=True)
+
+
+def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool) -> "Choices":
+    """Choices with a latency weight that fits these arms' calls, unless the user gave one.
+
+    Prints the weight, and what a call's price counts as.
+    """
+    from wye.router.types import Route
+
+    goal, usual = choices.goal, ""
+    if goal.latency_weight == LATENCY_WEIGHT:
+        goal = replace(goal, latency_weight=remote.usual_weight)
+        usual = ", so that asking for every question is worth .01"
+    typer.echo(
+        f"A price of {remote.price:g} counts as {remote.price * remote.ms_per_price:g} ms "
+        f"(--ms-per-price); a millisecond is worth {goal.latency_weight:.2g} of {choices.quality}"
+        f"{usual} (--latency-weight).",
+        err=True,
+    )
+    simple = choices.simple if has_index else Route.HYBRID
+    return replace(choices, goal=goal, simple=simple)
+
+
+def _print_verdict(folder: Path, report: "Report") -> None:
+    """Print the verdict on a router, and its folder; ends with `NOT_BETTER` if it is not better."""
+    from wye.training.markdown import show
+    from wye.training.report import judged, verdict
+
+    comparison = verdict(report)
+    if comparison is None or report.evaluation is None:
+        typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
+    else:
+        typer.echo(comparison.says)
+        show(judged(report.evaluation))
+    if comparison is not None and not comparison.better:
+        typer.echo(f"Wrote {folder}, which is not better; its card compares all candidates.")
+        raise typer.Exit(NOT_BETTER)
+    typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
