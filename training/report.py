@@ -124,7 +124,7 @@ class Report:
 
     Attributes:
         calibration: Set of questions -> calibration over those with a label.
-        quality: Quality on train and dev, by cross-fitted scores.
+        cross_fitted: Quality on train and dev, by cross-fitted scores.
         fixed: Route -> outcome of always taking it: each of the three, and steps.
         front: Quality against latency, on train and dev.
         evaluation: The final evaluation; None without a test split.
@@ -139,7 +139,7 @@ class Report:
     fitted: Fitted
     data: tuple[QuestionCounts, ...]
     calibration: Mapping[str, Reliability]
-    quality: Interval
+    cross_fitted: Interval
     fixed: Mapping[str, Outcome]
     front: Front
     evaluation: Summary | None = None
@@ -181,7 +181,7 @@ def make_report(
             CROSSFIT: reliability(fitted.logits[labelled], labels[labelled]),
             DEV: fitted.trained.dev,
         },
-        quality=mean_interval(outcomes.quality[np.arange(len(taken)), taken], choices.seed),
+        cross_fitted=mean_interval(outcomes.quality[np.arange(len(taken)), taken], choices.seed),
         fixed=of_each_route(outcomes, policy.simple) | {str(Route.STEPS): steps},
         front=front(outcomes, choices.goal),
     )
@@ -355,8 +355,8 @@ def stepping(threshold: float) -> str:
 def _unjudged(report: Report) -> str:
     return (
         "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
-        f"scores, {report.fitted.choices.quality} is {spread(report.quality)}; the thresholds were "
-        "chosen on the same questions."
+        f"scores, {report.fitted.choices.quality} is {spread(report.cross_fitted)}; the thresholds "
+        "were chosen on the same questions."
     )
 
 

@@ -108,7 +108,10 @@ def test_scores_are_never_quite_0_or_1() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ({"kind": "deep"}, "no kind of scorer 'deep'; use one of auto, attention-mlp, linear, extra"),
+        (
+            {"kind": "deep"},
+            "no kind of scorer 'deep'; use one of auto, attention-mlp, linear, extra",
+        ),
         ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
         ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),
         ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; use dense, lexical"),
