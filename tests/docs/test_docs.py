@@ -36,7 +36,7 @@ def paths_in(text: str) -> list[str]:
     return [span for span in spans if shape.fullmatch(span)]
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/tour.md"])
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/tour.md"])
 def test_every_path_that_is_named_exists(document: str) -> None:
     named = paths_in(read(document))
     assert len(named) > 10
@@ -50,7 +50,7 @@ def test_nothing_says_to_install_wye_from_a_registry_that_lacks_it() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/tour.md"])
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/tour.md"])
 def test_every_name_that_is_said_to_be_in_a_file_is_there(document: str) -> None:
     """Written `path/to/file.py:Class.method`."""
     named = re.findall(r"`([\w/]+\.py):([\w.]+)`", read(document))
