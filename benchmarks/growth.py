@@ -29,8 +29,8 @@ import psutil
 import pyarrow as pa
 
 from benchmarks import harness
-from benchmarks.harness import WYE, BenchmarkError, Table
-from benchmarks.load import Client, closed_loop, free_port, running
+from benchmarks.harness import BenchmarkError, Server, Table
+from benchmarks.load import Client, closed_loop
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, metadata_json, vector_array
 from wye.backends.text import title_names
@@ -264,8 +264,8 @@ def own_memory(process: psutil.Process) -> float:
 class _Peak:
     """The peak of a process family's own memory during a `with` block, in MB."""
 
-    def __init__(self, process: int) -> None:
-        self._process = psutil.Process(process)
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self._ended = Event()
         self._watch = Thread(target=self._look)
         self.start = self.most = self._now()
@@ -283,25 +283,22 @@ class _Peak:
             self.most = max(self.most, self._now())
 
     def _now(self) -> float:
-        family = [self._process, *self._process.children(recursive=True)]
-        return sum(map(own_memory, family))
+        return sum(map(own_memory, self._server.processes))
 
 
 async def print_service(folder: Path, questions: Sequence[str], seconds: float) -> None:
     """Print the times of small writes, and of searches meanwhile, over HTTP."""
-    port = free_port()
-    command = [*WYE, "serve", "--index", str(folder), "--port", str(port)]
     bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
-    with running(command, port) as (url, process):
-        client = Client(url)
+    with Server.of(folder) as server:
+        client = Client(server.url)
         try:
             await closed_loop(client, bodies, 1, min(2.0, seconds))
             quiet = await closed_loop(client, bodies, 1, seconds)
-            with _Peak(process) as peak:
-                stored, found = await put(url, 1 / seconds, 3 * seconds)
-                deleted = await delete(url, 3)
+            with _Peak(server) as peak:
+                stored, found = await put(server.url, 1 / seconds, 3 * seconds)
+                deleted = await delete(server.url, 3)
             busy, _ = await asyncio.gather(
-                closed_loop(client, bodies, 1, seconds), put(url, 1.0, seconds)
+                closed_loop(client, bodies, 1, seconds), put(server.url, 1.0, seconds)
             )
         finally:
             await client.close()

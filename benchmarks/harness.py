@@ -8,16 +8,20 @@ import argparse
 import json
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
+from typing import Self
 
+import httpx2 as httpx
 import numpy as np
 import psutil
 
@@ -27,6 +31,9 @@ from wye.training.evaluation.bootstrap import interval, resampled_means
 DEMO = Path(str(files("wye.service"))) / "demo"
 WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")
 """This environment's command `wye`."""
+
+PATIENCE = 180.0
+"""Seconds that a server may take to be ready, and a reply to come."""
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -94,6 +101,70 @@ def read_questions(path: Path) -> list[str]:
     if not any(text.strip() for text in found):
         raise BenchmarkError(f"There is no question in '{path}'; write one on each line.")
     return [text.strip() for text in found if text.strip()]
+
+
+class Server:
+    """A server on a free port, running inside a `with` block; it can be killed and started again.
+
+    Args:
+        command: What starts it; `--port N` is added.
+    """
+
+    def __init__(self, *command: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        self.url = f"http://127.0.0.1:{port}"
+        self._command = [*command, "--port", str(port)]
+
+    @classmethod
+    def of(cls, index: Path, *options: str, wye: Sequence[str] = WYE) -> Self:
+        """`wye serve` over an index."""
+        return cls(*wye, "serve", "--index", str(index), *options)
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """The process and its descendants."""
+        process = psutil.Process(self._process.pid)
+        return [process, *process.children(recursive=True)]
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory of its processes."""
+        return sum(float(one.memory_info().rss) for one in self.processes) / 2**20
+
+    def start(self) -> None:
+        """Start a process, and wait until it is ready.
+
+        Raises:
+            BenchmarkError: It ended, or was not ready in time.
+        """
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up:
+            if (code := self._process.poll()) is not None:
+                raise BenchmarkError(f"The server ended with {code}; run it by hand.")
+            try:
+                if httpx.get(f"{self.url}/ready").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        self.kill()
+        raise BenchmarkError(f"The server was not ready within {PATIENCE:.0f} s.")
+
+    def kill(self) -> None:
+        """End the process by SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.terminate()
+        self._process.wait()
 
 
 def print_header(title: str, *, seed: int | None, data: str) -> None:

@@ -8,21 +8,17 @@ import argparse
 import asyncio
 import json
 import re
-import socket
-import subprocess
 import time
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx2 as httpx
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import WYE, BenchmarkError, Table
+from benchmarks.harness import PATIENCE, Server, Table
 
-PATIENCE = 180.0
 REFUSED = (429, 503)
 
 _HEAD = (
@@ -184,61 +180,6 @@ async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[s
     }
 
 
-@contextmanager
-def server(index: Path, *options: str) -> Iterator[str]:
-    """Start a `wye serve`, and yield its address once it is ready.
-
-    Raises:
-        BenchmarkError: It ended, or was not ready in time.
-    """
-    port = free_port()
-    command = [*WYE, "serve", "--index", str(index), "--port", str(port), *options]
-    with running(command, port) as (url, _):
-        yield url
-
-
-def free_port() -> int:
-    """A port that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
-    """Start a server, and yield its address and process id once it is ready.
-
-    Raises:
-        BenchmarkError: It ended, or was not ready in time.
-    """
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait(process, url)
-            yield url, process.pid
-        finally:
-            process.terminate()
-
-
-def wait(process: "subprocess.Popen[bytes]", url: str) -> None:
-    """Wait until a server is ready.
-
-    Raises:
-        BenchmarkError: It ended, or was not ready in time.
-    """
-    give_up = time.monotonic() + PATIENCE
-    while time.monotonic() < give_up:
-        if process.poll() is not None:
-            raise BenchmarkError(f"The server ended with {process.returncode}; run it by hand.")
-        try:
-            if httpx.get(f"{url}/ready").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise BenchmarkError(f"The server was not ready within {PATIENCE:.0f} s.")
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, servers and load."""
     harness.add_data(parser)
@@ -268,7 +209,7 @@ def run(given: argparse.Namespace) -> int:
     table = Table([*columns, "batch"], width=12)
     with ExitStack() as stack:
         index = None if given.url else stack.enter_context(harness.index_of(given))
-        url = given.url if index is None else stack.enter_context(server(index))
+        url = given.url if index is None else stack.enter_context(Server.of(index)).url
         *loads, overload = asyncio.run(measure(url, questions, given, table))
     print_stages(loads)
     print_overload(overload, given)

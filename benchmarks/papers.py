@@ -2,7 +2,7 @@
 
 Every method answers the same questions over the same index without a language model. A "-" marks a
 column that cannot be measured; the line below the table says why. Questions are analysed before the
-clock starts, except in EA-GraphRAG's table of times. Ablations, sweeps and batches use the first
+clock starts, except in EA-GraphRAG's table of times. Ablations and sweeps use the first
 dataset. An index is FOLDER/NAME.index for the dataset NAME; LinearRAG as published also needs one
 that was written with WYE_PRESET=published, FOLDER/NAME-published.index.
 """
@@ -17,21 +17,17 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
-import openai
-from scipy import sparse
 
 from benchmarks import harness
 from benchmarks.harness import Table
 from wye.backends.papers.clue import ClueRetriever, ClueSettings
-from wye.backends.papers.zoom import SharedGraph, ZoomRetriever, ZoomSettings
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.papers.zoom import ZoomRetriever, ZoomSettings
+from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.router.batch import Batch
-from wye.router.evidence import log_share
-from wye.router.fusion import rank_sums
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
@@ -44,38 +40,12 @@ from wye.training.labels import MARGIN
 
 DEPTH = 10
 BATCH = 32
-BATCHES = (1, 4, 16, 64, 256)
-LISTED = 100
-"""How many hits of a list are added to another."""
-WEIGHTS = (0.01, 0.02, 0.04, 0.08)
 QUALITY = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
 PUBLISHED = "LinearRAG, published"
 
 SHARES = (0.25, 0.5, 0.75)
 CUT = 0.5
 """Above this score, a router chooses the graph."""
-SEVERAL = """\
-Does one passage hold the answer, or does it take several?
-
-Question: Who painted the ceiling of the town hall of Porvik?
-Answer: one
-
-Question: Where was the designer of the Lantern House born?
-Answer: several
-
-Question: what year did the old mill at osmere burn down
-Answer: one
-
-Question: Which ship was launched first, the Grey Ferry or the Tall Heron?
-Answer: several
-
-Question: What is the capital of Tallhaven county?
-Answer: one
-
-Question: Who is the mother of the founder of The Sallows?
-Answer: several
-
-Question: """
 
 Search = Callable[[Sequence[Query]], list[Ranking]]
 
@@ -87,14 +57,12 @@ class Asked:
     Attributes:
         folder: Folder of the dataset, with its other splits.
         published: An index written with WYE_PRESET=published, if there is one.
-        router_url: Address of a language model that routes; "" for none.
     """
 
     folder: Path
     dataset: Dataset
     session: Session
     published: Session | None
-    router_url: str = ""
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -198,7 +166,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--indexes", type=Path, required=True, help="folder with NAME.index")
     parser.add_argument("--split", default="dev", help="split to ask (default dev)")
     parser.add_argument("--every", type=int, default=1, help="ask only every Nth question")
-    parser.add_argument("--router-url", default="", help="an OpenAI-compatible API that routes")
     parser.add_argument("--tables", default=",".join(TABLES), help="tables, separated by commas")
 
 
@@ -234,38 +201,33 @@ def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
     published = Session.open(load_settings(preset="published"), place) if place.is_dir() else None
     if published:
         opened.enter_context(published)
-    return Asked(folder, dataset, session, published, given.router_url)
+    return Asked(folder, dataset, session, published)
 
 
-def print_recall(sets: Sequence[Asked], seed: int) -> None:
-    """Method by dataset: Recall@3 and @5, Success@1, all evidence."""
+def print_by_method(
+    names: Sequence[str],
+    cells: Callable[[Asked, list[Ranking]], Sequence[float]],
+    sets: Sequence[Asked],
+    seed: int,
+) -> None:
+    """Method by dataset, with a column for each name."""
     del seed
-    names = ("R@3", "R@5", ALL_EVIDENCE, "Success@1")
-    columns = [f"{one.dataset.name} {name}" for one in sets for name in names]
-    table = Table(["method", *columns], width=26)
+    table = Table(["method", *(f"{one.dataset.name} {name}" for one in sets for name in names)], 26)
     for method in METHODS:
-        cells: list[float] = []
+        row: list[float] = []
         for one in sets:
-            found = one.rankings[method]
-            means = [nan] * len(names) if found is None else one.measure(found, names).mean(axis=0)
-            cells += [float(mean) for mean in means]
-        table.row(method, *cells)
+            rankings = one.rankings[method]
+            row += [nan] * len(names) if rankings is None else cells(one, rankings)
+        table.row(method, *row)
     print(f"{PUBLISHED}: '-' where there is no index written with WYE_PRESET=published.")
 
 
-def print_accuracy(sets: Sequence[Asked], seed: int) -> None:
-    """Method by dataset: share of questions with an answer in the first five passages."""
-    del seed
-    columns = [f"{one.dataset.name} {name}" for one in sets for name in ("Acc.", "GPT-Acc.")]
-    table = Table(["method", *columns], width=26)
-    for method in METHODS:
-        cells: list[float] = []
-        for one in sets:
-            found = one.rankings[method]
-            cells += [nan if found is None else one.answers(found), nan]
-        table.row(method, *cells)
-    print("Acc.: an answer stands in the first five passages; nothing generates one here.")
-    print("GPT-Acc.: '-', since no language model judges.")
+RECALL = ("R@3", "R@5", ALL_EVIDENCE, "Success@1")
+print_recall = partial(
+    print_by_method, RECALL, lambda one, found: one.measure(found, RECALL).mean(axis=0).tolist()
+)
+# An answer stands in the first five passages; nothing generates or judges one here.
+print_accuracy = partial(print_by_method, ("answer@5",), lambda one, found: [one.answers(found)])
 
 
 def print_times(sets: Sequence[Asked], seed: int) -> None:
@@ -400,115 +362,6 @@ ZOOMS = {
 }
 
 
-def print_zoom_index(sets: Sequence[Asked], seed: int) -> None:
-    """Time and memory of each further arm's graph, beside the index."""
-    del seed
-    table = Table(["arm", "dataset", "first search s", "MB", "tokens in", "tokens out"], width=26)
-    for one in sets:
-        for name in ("Clue-RAG-0.0", "ZoomRAG", "EA-GraphRAG's graph arm"):
-            start = perf_counter()
-            arm = ARMS[name](one)
-            arm.search(one.queries[:1], DEPTH)
-            spent = perf_counter() - start
-            size = nan
-            if isinstance(arm, ZoomRetriever):
-                edges = arm.shared(FilteredGraph(one.session.snapshot.graph.graph)).edges
-                size = (edges.data.nbytes + edges.indices.nbytes + edges.indptr.nbytes) / 2**20
-            table.row(name, one.dataset.name, spent, size, 0, 0)
-    print("MB: of edges of its own; '-' where an arm has none. No language model reads anything.")
-
-
-def print_batches(sets: Sequence[Asked], seed: int) -> None:
-    """Processor milliseconds a question by size of the batch."""
-    del seed
-    asked = sets[0]
-    table = Table(["arm", *(f"batch {size}" for size in BATCHES)], width=26)
-    queries = [asked.queries[at % len(asked.queries)] for at in range(max(BATCHES))]
-    for name, make in ARMS.items():
-        search = partial(make(asked).search, k=DEPTH)
-        table.row(name, *(_spent(search, queries, size) for size in BATCHES))
-    arm = ZoomRetriever(asked.session.snapshot.graph)
-    table.row(
-        "ZoomRAG, coupled", *(_spent(partial(coupled, arm), queries, size) for size in BATCHES)
-    )
-
-
-def print_lists(sets: Sequence[Asked], seed: int) -> None:
-    """Gains in Recall@5 and nDCG@10 when one more list is added to fusion or steps."""
-    names = ("R@5", "nDCG@10")
-    for asked in sets:
-        table = Table(
-            [asked.dataset.name, *(f"{name}: gain".rjust(24) for name in names)], width=44
-        )
-        for route in (Route.FUSION, Route.STEPS):
-            found = asked.session.gateway.search(asked.texts, Ask(route, LISTED))
-            base = [reply.ranking for reply in found]
-            before = asked.measure([with_list(one, one, 0) for one in base], names)
-            for name in ("Clue-RAG-0.0", "ZoomRAG", "EA-GraphRAG's graph arm"):
-                lists = in_batches(partial(ARMS[name](asked).search, k=LISTED), asked.queries)
-                for weight in WEIGHTS:
-                    pairs = zip(base, lists, strict=True)
-                    after = asked.measure([with_list(*pair, weight) for pair in pairs], names)
-                    gains = harness.intervals(after - before, np.zeros_like(after), seed=seed)
-                    table.row(f"{route} + {weight} {name}", *gains)
-        print(flush=True)
-
-
-def with_list(base: Ranking, extra: Ranking, weight: float) -> Ranking:
-    """Add a list to a ranking: a weight times the logarithm of its share of the best mass."""
-    own = np.array([hit.score for hit in base.hits])
-    mass = np.array([hit.score for hit in extra.hits])
-    parts = [(base, own - own.min(initial=0.0))]
-    if weight and len(mass) and not extra.degraded:
-        share = log_share(mass, mass.max())
-        parts.append((extra, weight * (share - share.min())))
-    return rank_sums(parts, DEPTH)
-
-
-def print_coupled(sets: Sequence[Asked], seed: int) -> None:
-    """Separate walks against walks in one graph that has all questions of a batch as nodes."""
-    variants: dict[str, Callable[[Asked], Search]] = {
-        "decoupled": zoom_with(ZoomSettings()),
-        f"coupled, {BATCH} at a time": lambda asked: partial(
-            coupled, ZoomRetriever(asked.session.snapshot.graph)
-        ),
-    }
-    print_variants(variants, sets, seed)
-
-
-def coupled(arm: ZoomRetriever, queries: Sequence[Query]) -> list[Ranking]:
-    """Rankings of ZoomRAG's walks in one graph that has all questions as nodes."""
-    filtered = FilteredGraph(arm.graph.graph)
-    shared = arm.shared(filtered)
-    edges = arm.edges(queries, filtered, shared)[0]
-    mass = coupled_walk(shared, edges, arm.settings.restart, arm.settings.steps)
-    n = shared.passages
-    return [arm.rank(own[:n], "", DEPTH) for own in mass]
-
-
-def coupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
-    """(b, n + e) mass after walks from each of b questions in a graph that has all of them."""
-    own = sparse.csr_array(edges)
-    whole = sparse.block_array([[None, own], [own.T, shared.edges]], format="csr")
-    sums: Float64 = whole.sum(axis=0)
-    step = sparse.csr_array(whole * np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0))
-    start = np.zeros((whole.shape[0], len(edges)))
-    start[range(len(edges)), range(len(edges))] = 1
-    mass = start
-    for _ in range(steps):
-        mass = (1 - restart) * (step @ mass) + restart * start
-    return np.ascontiguousarray(mass[len(edges) :].T)
-
-
-def _spent(search: Search, queries: Sequence[Query], size: int) -> float:
-    """Processor milliseconds a question; for batches of one, over every fourth question."""
-    some = queries if size > 1 else queries[::4]
-    in_batches(search, some[:size], size)
-    start = process_time()
-    in_batches(search, some, size)
-    return 1e3 * (process_time() - start) / len(some)
-
-
 Router = Callable[[Sequence[str]], Float64]
 
 
@@ -556,7 +409,7 @@ def gain_at(gains: Float64, scores: Float64, share: float) -> float:
 
 
 def routers(asked: Asked) -> dict[str, Router]:
-    """The router that ships, a language model, and routers trained on train questions.
+    """The router that ships, and routers trained on train questions.
 
     Training uses the questions on which steps and hybrid differ. The network is calibrated on dev.
     """
@@ -591,26 +444,12 @@ def routers(asked: Asked) -> dict[str, Router]:
     found: dict[str, Router] = {}
     for name in ("tfidf-svm", "embedding-lr"):
         found[name] = learned(name)
-    examples = [Examples(columns(own), said, np.full(len(said), "")) for own, said in known]
+    examples = [Examples(columns(own), said) for own, said in known]
     recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64))
     scorer = train(examples[0], examples[1], FEATURE_NAMES, recipe).scorer
     found["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
     found["the router that ships"] = shipped
-    if asked.router_url:
-        client = openai.OpenAI(base_url=asked.router_url, api_key="none", timeout=600)
-        found["language model"] = partial(said_several, client)
     return found
-
-
-def said_several(client: openai.OpenAI, texts: Sequence[str]) -> Float64:
-    """(n,) 1 where a language model says that a question needs several passages."""
-    said = []
-    for text in texts:
-        reply = client.chat.completions.create(
-            model="any", messages=[{"role": "user", "content": SEVERAL + text}], temperature=0
-        )
-        said.append((reply.choices[0].message.content or "").lower().startswith("several"))
-    return np.array(said, np.float64)
 
 
 Printer = Callable[[Sequence[Asked], int], None]
@@ -631,8 +470,4 @@ TABLES: Mapping[str, tuple[str, Printer]] = {
         "ZoomRAG tables 4 and 8: parts and iterations of Doc-Zoom",
         lambda sets, seed: print_variants({k: zoom_with(v) for k, v in ZOOMS.items()}, sets, seed),
     ),
-    "index": ("ZoomRAG table 3, LinearRAG table 2: what an index takes", print_zoom_index),
-    "coupled": ("ZoomRAG table 10: walks side by side, and walks that meet", print_coupled),
-    "lists": ("Beyond the papers: their arms as one more list in fusion or steps", print_lists),
-    "batches": ("ZoomRAG table 13: milliseconds a question by batch", print_batches),
 }

@@ -25,20 +25,17 @@ import psutil
 
 import wye
 from benchmarks import harness, load
-from benchmarks.harness import WYE, BenchmarkError, Table
+from benchmarks.harness import WYE, BenchmarkError, Server, Table
 from wye.backends.types import Float64
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.evaluation.measures import MEASURES, score
+from wye.training.data.dataset import read_dataset
 
 PLAIN = "plain"
 DRAWS = 2_000
 """Number of bootstrap resamples."""
 WARM_UP = 5
-BATCH = 32
-QUALITY = ("R@5", "nDCG@10")
 ROUTES = ("dense", "hybrid", "graph", "fusion", "auto")
 
 Ask = Callable[[str], object]
@@ -61,16 +58,10 @@ class Plain:
 
     def search(self, question: str, k: int) -> list[dict[str, object]]:
         """The k nearest passages, best first."""
-        return self.search_many([question], k)[0]
-
-    def search_many(self, questions: Sequence[str], k: int) -> list[list[dict[str, object]]]:
-        """The k nearest passages of several questions."""
-        vectors = self._model.encode(questions, normalize_embeddings=True)
+        vectors = self._model.encode([question], normalize_embeddings=True)
         scores, rows = self._index.search(vectors, k)
-        return [
-            [{**self._passages[row], "score": score} for row, score in zip(*own, strict=True)]
-            for own in zip(rows.tolist(), scores.tolist(), strict=True)
-        ]
+        nearest = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
+        return [{**self._passages[row], "score": score} for row, score in nearest]
 
     @contextmanager
     def on_threads(self, count: int) -> Iterator[None]:
@@ -120,14 +111,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     harness.add_data(parser)
     parser.add_argument("--splits", default="dev,test", help="splits to ask, separated by commas")
     parser.add_argument("--questions", type=int, default=300, help="asked in process (default 300)")
-    parser.add_argument("--routes", default=",".join(ROUTES), help="routes for process and quality")
+    parser.add_argument("--routes", default=",".join(ROUTES), help="routes in process")
     parser.add_argument("--served", default="lexical,dense,hybrid,auto", help="routes over HTTP")
     parser.add_argument("--wye", action="append", default=[], help="the `wye` of another commit")
     parser.add_argument("--clients", default="1,64")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over HTTP (default 5)")
     parser.add_argument("--seconds", type=float, default=3.0, help="seconds per slice (default 3)")
     parser.add_argument("-k", type=int, default=5)
-    parser.add_argument("--only", choices=("process", "http", "quality"), help="run only this part")
+    parser.add_argument("--only", choices=("process", "http"), help="run only this part")
 
 
 def run(given: argparse.Namespace) -> None:
@@ -148,10 +139,7 @@ def run(given: argparse.Namespace) -> None:
         )
         plain = Plain(folder) if given.only != "http" else None
         if plain is not None:
-            if given.only != "quality":
-                print_process(session, plain, texts[: given.questions], given)
-            if given.only != "process":
-                print_quality(wye.Index(session), plain, splits[-1], given.routes.split(","))
+            print_process(session, plain, texts[: given.questions], given)
         if given.only in (None, "http"):
             session.close()
             print_http(folder, texts, given)
@@ -218,24 +206,6 @@ def ratio_of_medians(own: Float64, other: Float64, *, seed: int) -> tuple[float,
     return float(np.median(own) / np.median(other)), f"[{low:.2f} {high:.2f}]"
 
 
-def print_quality(opened: wye.Index, plain: Plain, dataset: Dataset, routes: Sequence[str]) -> None:
-    """Print the quality of each system, over all questions of a split."""
-    ids = [question.id for question in dataset.questions]
-    texts = [question.text for question in dataset.questions]
-    nearest = plain.search_many(texts, 10)
-    runs = {PLAIN: [[str(hit["id"]) for hit in hits] for hits in nearest]}
-    for route in routes:
-        parts = (texts[start : start + BATCH] for start in range(0, len(texts), BATCH))
-        found = [hits for part in parts for hits in opened.search_many(part, k=10, route=route)]
-        runs[route] = [[hit.id for hit in hits] for hits in found]
-    table = Table([f"{dataset.split}, {len(ids)} questions", *QUALITY])
-    judgements = {id_: dataset.judgements[id_] for id_ in ids}
-    for name, found_ids in runs.items():
-        values = score(judgements, dict(zip(ids, found_ids, strict=True))).mean(axis=0)
-        table.row(name, *(float(values[MEASURES.index(measure)]) for measure in QUALITY))
-    print()
-
-
 def print_http(
     folder: Path,
     questions: Sequence[str],
@@ -243,21 +213,18 @@ def print_http(
 ) -> None:
     """Print the load of each server with each number of clients, in turn; then their memory."""
     with ExitStack() as stack:
-        port = load.free_port()
-        own = [sys.executable, "-m", "benchmarks.plain_dense", str(folder), str(port)]
-        servers = {PLAIN: stack.enter_context(load.running(own, port))}
+        own = Server(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
+        servers = {PLAIN: stack.enter_context(own)}
         commands = {"wye": [*WYE]}
         commands |= {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
         for name, command in commands.items():
             print(f"# {name:<9}{command[0]}")
             index = stack.enter_context(harness.index_of(given, wye=command))
-            port = load.free_port()
-            arguments = ["serve", "--index", str(index), "--port", str(port)]
-            servers[name] = stack.enter_context(load.running([*command, *arguments], port))
+            servers[name] = stack.enter_context(Server.of(index, wye=command))
         systems = [(PLAIN, "dense")]
         systems += [(name, route) for route in given.served.split(",") for name in commands]
         samples = asyncio.run(slices(servers, systems, questions, given))
-        memory = {name: resident(pid) for name, (_, pid) in servers.items()}
+        memory = {name: server.megabytes for name, server in servers.items()}
     columns = ["over HTTP, clients", "per s", "p50 ms", "p99 ms", "errors"]
     table = Table([*columns, "p50 / plain", "[least most]", "per s / plain"], width=24)
     for (name, route, clients), own_samples in samples.items():
@@ -281,17 +248,17 @@ def print_http(
     print()
     table = Table(["server", "resident MB"])
     for name, size in memory.items():
-        table.row(name, size / 1e6)
+        table.row(name, size)
 
 
 async def slices(
-    servers: Mapping[str, tuple[str, int]],
+    servers: Mapping[str, Server],
     systems: Sequence[tuple[str, str]],
     questions: Sequence[str],
     given: argparse.Namespace,
 ) -> dict[tuple[str, str, int], list[load.Sample]]:
     """(server, route, clients) -> samples, one for each round."""
-    clients = {name: load.Client(url) for name, (url, _) in servers.items()}
+    clients = {name: load.Client(server.url) for name, server in servers.items()}
     found: dict[tuple[str, str, int], list[load.Sample]] = {}
     try:
         for turn in range(-1, given.rounds):
@@ -310,12 +277,5 @@ async def slices(
     return {key: found[key] for key in sorted(found, key=lambda key: key[2])}
 
 
-def resident(pid: int) -> int:
-    """Resident bytes of a process and its descendants."""
-    process = psutil.Process(pid)
-    family = [process, *process.children(recursive=True)]
-    return sum(one.memory_info().rss for one in family)
-
-
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]))
+    serve(Path(sys.argv[1]), int(sys.argv[-1]))

@@ -4,10 +4,8 @@ The arm is another `wye serve` over the same index, behind a proxy that delays r
 GraphRAG server takes, and fails on demand. The route fusion always asks it; `auto` asks only if the
 router wants it. Quality is nDCG@10, with the 95 % bootstrap interval of the paired difference to
 always asking. In the table of faults, each call meets one with the probability --faulty; 503 and
-504 are replies of a gateway that had no time for its own arms. The last table asks only the arm,
-one question at a time, alternately through the gateway with the route graph and directly. There the
-proxy repeats one reply of the arm, so that only the gateway makes a difference. Delays are scaled
-by --scale.
+504 are replies of a gateway that had no time for its own arms. Delays are
+scaled by --scale.
 """
 
 import argparse
@@ -17,18 +15,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
-import psutil
 
 from benchmarks import harness
-from benchmarks.harness import WYE, Table
-from benchmarks.load import PATIENCE, free_port, running, server
+from benchmarks.harness import PATIENCE, Server, Table
 from wye.backends.types import Float64
 from wye.training.data.dataset import Dataset, read_dataset
 from wye.training.evaluation.bootstrap import resampled_means
@@ -51,7 +47,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help=f"factor of a {DELAY:g} s delay")
     parser.add_argument("--clients", type=int, default=8, help="number of concurrent clients")
     parser.add_argument("--faulty", type=float, default=0.5, help="share of calls with a fault")
-    parser.add_argument("--alone", type=int, default=100, help="questions in the last table")
 
 
 def run(given: argparse.Namespace) -> None:
@@ -64,8 +59,8 @@ def run(given: argparse.Namespace) -> None:
             data=f"{dataset.name} ({dataset.split}), {len(dataset.questions)} questions, "
             f"{given.clients} clients, a delay of {DELAY * given.scale:g} s",
         )
-        with server(folder) as arm:
-            asyncio.run(_measure(given, dataset, folder, arm))
+        with Server.of(folder) as arm:
+            asyncio.run(_measure(given, dataset, folder, arm.url))
 
 
 async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm: str) -> None:
@@ -73,16 +68,12 @@ async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm
         with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
             file = Path(scratch) / "wye.toml"
             file.write_text(declared(proxy.url, round(2000 * DELAY * given.scale)), "utf-8")
-            port = free_port()
-            command = [*WYE, "serve", "--index", str(index), "--port", str(port)]
-            with running([*command, "--arms", str(file)], port) as (url, process):
+            with Server.of(index, "--arms", str(file)) as gateway:
+                url = gateway.url
                 await _print_saved(given, dataset, url)
                 proxy.faulty = given.faulty
                 print()
                 await _print_faults(given, dataset, url, proxy)
-                proxy.faulty, proxy.delay = 0.0, 0.0
-                print()
-                await _print_overhead(given, dataset, url, proxy, psutil.Process(process))
 
 
 def declared(url: str, timeout_ms: int) -> str:
@@ -218,35 +209,6 @@ async def _print_faults(
         )
 
 
-async def _print_overhead(
-    given: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy", gateway: psutil.Process
-) -> None:
-    texts = [question.text for question in dataset.questions][: given.alone]
-    seconds: dict[str, list[float]] = {url: [], proxy.url: []}
-    spent = 0.0
-    async with AsyncExitStack() as stack:
-        clients = {
-            address: await stack.enter_async_context(
-                httpx2.AsyncClient(base_url=address, timeout=PATIENCE)
-            )
-            for address in seconds
-        }
-        for place, text in enumerate([texts[0], *texts]):  # the first for connections and models
-            before = sum(gateway.cpu_times()[:2])
-            turns = [*clients.items()][:: 1 if place % 2 else -1]
-            for address, client in turns:
-                asked = await ask(client, text, route="graph")
-                seconds[address].append(asked.seconds)
-            spent += (sum(gateway.cpu_times()[:2]) - before) if place else 0.0
-            proxy.repeats = True
-    through, alone = (np.array(own[1:]) for own in seconds.values())
-    table = Table(["one at a time", "p50 ms", "p95 ms"])
-    rows = {"directly": alone, "through the gateway": through, "difference": through - alone}
-    for name, values in rows.items():
-        table.row(name, *(1000 * float(np.percentile(values, at)) for at in (50, 95)))
-    print(f"processor time of the gateway: {1000 * spent / len(texts):.1f} ms a question")
-
-
 class Proxy:
     """Forwards requests to a server with delays and faults.
 
@@ -256,7 +218,6 @@ class Proxy:
         faulty: Share of the calls that meet a fault.
         faults: The faults to choose among.
         met: Fault -> number of calls that met it.
-        repeats: Whether to repeat the last reply instead of forwarding.
     """
 
     def __init__(self, target: str, delay: float, seed: int) -> None:
@@ -265,8 +226,6 @@ class Proxy:
         self.faulty = 0.0
         self.faults: Sequence[str] = FAULTS
         self.met: Counter[str] = Counter()
-        self.repeats = False
-        self._last: httpx2.Response | None = None
         self._random = random.Random(seed)
         self._client = httpx2.AsyncClient(base_url=target, timeout=PATIENCE)
 
@@ -311,11 +270,9 @@ class Proxy:
             return self._send(writer, 429, b"{}")
         if fault == "garbled":
             return self._send(writer, 200, b'{"passages": [{"id": 3')
-        reply = self._last
-        if reply is None or not self.repeats:
-            self._last = reply = await self._client.request(
-                method, path, content=body, headers={"content-type": "application/json"}
-            )
+        reply = await self._client.request(
+            method, path, content=body, headers={"content-type": "application/json"}
+        )
         return self._send(writer, reply.status_code, reply.content)
 
     def _send(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:

@@ -9,22 +9,16 @@ import argparse
 import asyncio
 import json
 import random
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx2 as httpx
-import psutil
 
 from benchmarks import harness
-from benchmarks.harness import WYE, Table
-from benchmarks.load import PATIENCE, free_port, wait
+from benchmarks.harness import PATIENCE, Server, Table
 
 BUSY = (409, 429, 503)
 UNFIT = (400, 404, 413, 415, 422)
@@ -32,32 +26,6 @@ UNFIT = (400, 404, 413, 415, 422)
 WORDS = ("bridge", "river", "tower", "harbour", "museum", "painter", "engine", "island", "castle")
 FAULTS = ("lost document", "lost revision", "deleted document", "document of another", "no reply")
 HOSTILE_SECONDS = 600.0
-
-
-class Serving:
-    """A server that can be killed, and started again over the same index."""
-
-    def __init__(self, index: Path) -> None:
-        """Start it."""
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self._command = [*WYE, "serve", "--index", str(index), "--port", str(port)]
-        self.start()
-
-    def start(self) -> None:
-        """Start a process, and wait until it is ready."""
-        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
-        wait(self._process, self.url)
-
-    def kill(self) -> None:
-        """End the process by SIGKILL."""
-        self._process.kill()
-        self._process.wait()
-
-    @property
-    def megabytes(self) -> float:
-        """Resident memory of the process."""
-        return float(psutil.Process(self._process.pid).memory_info().rss) / 2**20
 
 
 @dataclass(slots=True)
@@ -247,17 +215,7 @@ def _path(id_: str) -> str:
     return f"/v1/documents/{quote(id_, safe='')}"
 
 
-@contextmanager
-def served(index: Path) -> Iterator[Serving]:
-    """A server over an index, which is ended afterwards."""
-    serving = Serving(index)
-    try:
-        yield serving
-    finally:
-        serving.kill()
-
-
-async def attack(serving: Serving, given: argparse.Namespace) -> Writers:
+async def attack(serving: Server, given: argparse.Namespace) -> Writers:
     """Run all writers and kills until the end, then compare what is stored."""
     table = Table(["seconds", "RSS MB", "replies", "documents"], width=12)
     began = time.monotonic()
@@ -285,7 +243,7 @@ async def attack(serving: Serving, given: argparse.Namespace) -> Writers:
 def run(given: argparse.Namespace) -> int:
     """Write, harm and kill; returns the number of kinds of faults."""
     harness.print_header("wye serve under writes", seed=given.seed, data=harness.data_name(given))
-    with harness.index_of(given, copied=True) as index, served(index) as serving:
+    with harness.index_of(given, copied=True) as index, Server.of(index) as serving:
         writers = asyncio.run(attack(serving, given))
     for kind, seen in writers.faults.items():
         print(f"{'FAIL' if seen else 'PASS'}  {kind}: {len(seen)} {'; '.join(seen[:3])[:300]}")

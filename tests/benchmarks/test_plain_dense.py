@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -29,7 +28,3 @@ def test_a_ratio_of_medians_lies_in_its_interval() -> None:
     low, high = map(float, interval.strip("[]").split())
     assert low < ratio < high
     assert high - low < 0.3
-
-
-def test_memory_is_that_of_a_process_and_its_children() -> None:
-    assert plain_dense.resident(os.getpid()) > 50e6
