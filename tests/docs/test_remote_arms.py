@@ -7,6 +7,7 @@ from tests.docs.examples import ROOT, blocks
 from wye.service.arms.kinds import KINDS, kind_named
 
 GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
+RECIPES = ROOT / "deploy" / "arms" / "recipes.toml"
 
 
 def test_the_guide_has_every_kind_and_every_key() -> None:
@@ -18,8 +19,10 @@ def test_the_guide_has_every_kind_and_every_key() -> None:
 
 
 def test_every_file_of_it_can_be_read() -> None:
-    files = [one for one in blocks(GUIDE.name, GUIDE.read_text("utf-8")) if one.language == "toml"]
-    assert len(files) == 9
-    for file in files:
-        for table in tomllib.loads(file.text)["arms"].values():
+    files = [
+        one.text for one in blocks(GUIDE.name, GUIDE.read_text("utf-8")) if one.language == "toml"
+    ]
+    assert len(files) == 3
+    for file in (*files, RECIPES.read_text("utf-8")):
+        for table in tomllib.loads(file)["arms"].values():
             assert kind_named(table["kind"]).Config.model_validate(table)

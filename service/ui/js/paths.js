@@ -52,7 +52,7 @@ function walk({ explanation, passages }, titles, sentences) {
     });
     const moved = share.named_in ? `, moved up because ${titles.get(share.named_in) ?? share.named_in} mentions it` : "";
     const title = el("p", {}, el("strong", {}, `${rank} ${titles.get(id)}`), ` has ${percent(share.pagerank)} of the walk${moved}.`);
-    items.push(el("li", {}, title, el("ul", {}, ...told)));
+    items.push(el("li", {}, title, told.length ? el("ul", {}, ...told) : null));
   }
   if (!items.length) return null;
   const seeds = explanation.seeds.map(({ entity }) => entity);

@@ -29,16 +29,17 @@ async def encode(question: str) -> Sequence[float]:
 
 
 def recipes() -> dict[str, dict[str, Any]]:
-    """The tables of arms in the guide, by name."""
+    """The tables of arms in the guide and in the file of recipes, by name."""
     path = ROOT / "docs" / "guides" / "remote-arms.md"
     texts = [
         one.text for one in blocks(path.name, path.read_text("utf-8")) if one.language == "toml"
     ]
+    texts.append((ROOT / "deploy" / "arms" / "recipes.toml").read_text("utf-8"))
     return {name: keys for text in texts for name, keys in tomllib.loads(text)["arms"].items()}
 
 
 def recipe(name: str, server: str, **changes: object) -> dict[str, Any]:
-    """A table of the guide, for a server elsewhere."""
+    """A recipe, for a server elsewhere."""
     keys = recipes()[name]
     return {**keys, "url": server + urlsplit(keys["url"]).path, **changes}
 
