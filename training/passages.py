@@ -26,7 +26,7 @@ from wye.training.data.replaying import Replays, parse_source
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
 from wye.training.labels import HELPS, disagreements
 from wye.training.run import DEV, TRAIN, command_line, write_router
-from wye.training.thresholds.outcomes import ThresholdObjective
+from wye.training.thresholds.solve import ThresholdObjective
 
 NAME = "router-passages-en"
 CALL_WORTH = 0.01
@@ -60,9 +60,8 @@ def as_if_remote(
 
 
 def _simple(row: Replayed, simple: Route, settings: Settings) -> Ranking:
-    ranking = row.results.rankings.get(simple)
-    if ranking is None:
-        (ranking,) = fuse_text([row.results], settings.fusion, _DEPTH)
+    (fused,) = fuse_text([row.results], settings.fusion, _DEPTH)
+    ranking = row.results.rankings.get(simple, fused)
     return replace(ranking, hits=ranking.hits[:_DEPTH])
 
 

@@ -8,8 +8,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from wye.training.fit.calibration import Reliability
-from wye.training.thresholds.outcomes import Outcome
-from wye.training.thresholds.solve import Front
+from wye.training.thresholds.solve import Front, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -51,42 +51,28 @@ from wye.training.markdown import table
 HITS = 10
 FOLDS = 5
 BATCH = 32
-_FOREIGN = (
-    "Each was asked of its index, of a copy without its relevant passages, and of the indexes of "
-    "other families. Only the first has an answer."
-)
-_NO_FOREIGN = (
-    "Each was asked of its index, and of a copy without its relevant passages. Only the first has "
-    "an answer. No questions of other corpora were asked, so how well they are told apart is not "
-    "known."
-)
 _CARD = """\
 # Relevance: {name}
 
 It gives every passage of a reply the probability that it is relevant, and every reply the
 probability that the corpus has an answer, on every route. Each is a sum of non-decreasing curves on
-the logit scale, one for each kind of evidence:
-
-- for a passage: its score on its route, its rank, the share of the question's content words that it
-  has, the share of its title's content words that the question has, and its cosine if the dense arm
-  found it too;
-- for an answer: the score of the first passage, the share of the question's words that the first
-  {first} passages have together and that the best of them has, the best title, the highest cosine.
+the logit scale. A passage is judged by its score on its route, its rank, its cosine if the dense
+arm found it too, and the shares of the question's words that it has and of its title's that the
+question has; an answer by the best of these and by what the first {first} passages have together.
 
 Routes that fuse lists take the first {depth} passages of each. If the index has no more, a filter
-leaves no more, or more hits are asked for, a reply is judged as one of the dense route, by the
-cosines of its passages. With another encoder or parser, or other settings of the arms than the
-curves were fitted with (`{made_with}`), there is no relevance.
+leaves no more, or more hits are asked for, a reply is judged as one of the dense route. With
+another encoder or parser, or other settings of the arms than the curves were fitted with
+(`{made_with}`), there is no relevance.
 
 ## How good it is
 
-Fitted on questions of the train and dev splits of {families}. {foreign} All families have the same
-weight, and so have questions with an answer and those without one.
+Fitted on questions of the train and dev splits of {families}. Each was asked of its index, and of a
+copy without its relevant passages (removed). {foreign} All families have the same weight, and so
+have questions with an answer and those without one.
 
 For `fusion`, by curves that were fitted on all other families or, if only one has answers, on four
-fifths of the questions: passages, and answers, where a question that has one is compared with the
-same one without its passages (removed){against}. Calibration error (ECE) is over {bins} groups of
-equal weight.
+fifths of the questions. Calibration error (ECE) is over {bins} groups of equal weight.
 
 {quality}
 
@@ -96,15 +82,17 @@ Answers, if those below a probability are not given:
 
 ## Limits
 
-- A passage that holds the answer and was not judged counts as not relevant. If questions were
-  judged by the text of the answer, as Natural Questions were, many are called relevant that are
-  not.
+- A passage that holds the answer and was not judged counts as not relevant.
 - Half of the questions had no answer. If nearly all of yours have one, probabilities are too low.
 - Without titles, probabilities are less reliable.
 
 Made by `wye train --relevance`, or by
 `python -m wye.training.relevance DATASET=INDEX … --out models/{name}`.
 """
+_FOREIGN = "So were the indexes of other families (foreign). Only its own index has an answer."
+_NO_FOREIGN = (
+    "No questions of other corpora were asked, so how well they are told apart is not known."
+)
 FEWEST = 100
 """An index is asked about as many questions of other families as of its own, at least this many."""
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
@@ -420,7 +408,6 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         bins=BINS,
         families=", ".join(sorted({example.family for example in examples})),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
-        against=", or with questions of other families (foreign)" if is_foreign else "",
         quality=quality_table(examples, routes=[Route.FUSION]),
         risks=risk_table(fusion, fusion.crossfit()),
     )

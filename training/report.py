@@ -33,8 +33,7 @@ from wye.training.fit.router import Fitted
 from wye.training.labels import ENOUGH
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.plots import as_svg, front_figure, reliability_figure
-from wye.training.thresholds.outcomes import Outcome, of_each_route
-from wye.training.thresholds.solve import Front, front, keeps
+from wye.training.thresholds.solve import Front, Outcome, front, keeps, of_each_route
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
@@ -265,7 +264,11 @@ def verdict(report: Report) -> Verdict | None:
 
     If fusion does not keep the goal's bounds, the simple route is compared instead.
     """
-    evaluation, choices, simple = report.evaluation, report.fitted.choices, _simple(report)
+    evaluation, choices, simple = (
+        report.evaluation,
+        report.fitted.choices,
+        report.fitted.policy.simple,
+    )
     if evaluation is None:
         return None
     bounded = not keeps(report.fixed[str(Route.FUSION)], choices.goal)
@@ -290,17 +293,13 @@ def verdict(report: Report) -> Verdict | None:
     return Verdict(better, says)
 
 
-def _simple(report: Report) -> Route:
-    return report.fitted.policy.simple
-
-
 def card(name: str, report: Report) -> str:
     """The text of CARD.md; the licences of datasets that are not in `PUBLIC` are not stated."""
     fitted, choices = report.fitted, report.fitted.choices
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
     return _CARD.format(
         name=name,
-        simple=_simple(report),
+        simple=report.fitted.policy.simple,
         sees=_sees(fitted.scorer.names),
         kind=fitted.trained.recipe.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
@@ -324,21 +323,18 @@ def card(name: str, report: Report) -> str:
 def _sees(names: Sequence[str]) -> str:
     """A router's inputs in words, as the end of a sentence."""
     corpus = len(set(CHEAP_SIGNALS) & set(names))
-    parse = [] if corpus == len(names) else ["counts and measures of the question's parse"]
     if set(PASSAGE_COLUMNS) >= set(names):
         return (
             f"{len(names)} numbers on the first passages that a simple search returned: which of "
             "its words and names they hold, and which they are about. So it decides without an "
             "index, whatever search returned them."
         )
-    if not corpus:
-        return f"{parse[0]}; so it decides without an index."
-    corpus_text = (
-        f"{corpus} numbers on what the corpus has for the question before the graph is walked: how "
-        "far the best passages stand out, which of its words and names the corpus knows, and where "
-        "these occur."
+    parse = "" if corpus == len(names) else "counts and measures of the question's parse, and "
+    return (
+        f"{parse}{corpus} numbers on what the corpus has for the question before the graph is "
+        "walked: how far the best passages stand out, which of its words and names the corpus "
+        "knows, and where these occur."
     )
-    return ", and ".join([*parse, corpus_text])
 
 
 def stepping(threshold: float) -> str:

@@ -36,7 +36,7 @@ from wye.training.fit.baselines import fit_baselines
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from wye.training.labels import ENOUGH, HELPS, compared, disagreements
 from wye.training.report import Report, card, make_report, write_report
-from wye.training.thresholds.outcomes import scores_of
+from wye.training.thresholds.solve import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")

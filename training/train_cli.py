@@ -215,7 +215,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         from wye.training.data.replaying import parse_source
         from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from wye.training.run import TrainingRun, open_start
-        from wye.training.thresholds.outcomes import ThresholdObjective
+        from wye.training.thresholds.solve import ThresholdObjective
 
         settings = load_settings(index=index)
         if not questions:

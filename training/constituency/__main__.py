@@ -14,10 +14,14 @@ from rich import print as say
 
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.errors import how_to_install
-from wye.training.constituency.evaluation import evaluate, write_card
-from wye.training.constituency.model_files import compress, export, save_vectors
-from wye.training.constituency.recipe import Recipe
-from wye.training.constituency.treebank import Tagger, read_trees, with_predicted_tags
+from wye.training.constituency.evaluation import (
+    Tagger,
+    evaluate,
+    read_trees,
+    with_predicted_tags,
+    write_manifest,
+)
+from wye.training.constituency.model_files import Recipe, compress, export, save_vectors
 from wye.training.errors import TrainingError
 
 _DEFAULT = Recipe()
@@ -31,15 +35,18 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of data, weights and order.")] = _DEFAULT.seed,
     judge_only: Annotated[bool, typer.Option(help="Only evaluate the model in --out.")] = False,
 ) -> None:
-    """Train a constituency parser, write it, and evaluate it for its card."""
+    """Train a constituency parser, write it, and evaluate it."""
     recipe = replace(Recipe(), epochs=epochs, seed=seed)
     tagger = Tagger(recipe.pipeline)
     if not judge_only:
         train(data, out, recipe, tagger)
     evaluation = evaluate(out, data, tagger)
-    write_card(out, recipe, evaluation, tagger.name)
+    write_manifest(out, recipe, evaluation, tagger.name)
     for name, score in evaluation.scores.items():
-        say(f"{name:20} F1 {score.f1:.2f}  ({score.sentences} sentences)")
+        say(
+            f"{name:20} precision {score.precision:.1f}  recall {score.recall:.1f}  "
+            f"F1 {score.f1:.2f}  ({score.exact} of {score.sentences} sentences without a mistake)"
+        )
 
 
 def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:

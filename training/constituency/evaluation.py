@@ -1,4 +1,4 @@
-"""Measures a finished model's bracket F1 with the serving parser, and writes its card."""
+"""Reads treebanks, and measures a finished model's bracket F1 on them with the serving parser."""
 
 import hashlib
 import importlib.metadata
@@ -11,22 +11,81 @@ from pathlib import Path
 from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import MODEL_FILE
-from wye.featurizer.constituency.tree import Tree
-from wye.training.constituency.recipe import Recipe
-from wye.training.constituency.treebank import (
-    Tagger,
-    is_question,
-    read_trees,
-    retag,
-    with_predicted_tags,
-)
+from wye.featurizer.constituency.tree import Tree, parse_brackets
+from wye.featurizer.spacy.pipeline import load_pipeline
+from wye.training.constituency.model_files import STANZA, Recipe
 from wye.training.errors import TrainingError
 
 # EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})
 PUNCTUATION = frozenset({",", ":", ".", "``", "''"})
 
+QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
+
 Bracket = tuple[str, int, int]
+
+
+def read_trees(path: Path) -> list[Tree]:
+    """Read the trees of a file with one bracketed tree a line.
+
+    Raises:
+        TrainingError: There is no such file.
+    """
+    if not path.is_file():
+        raise TrainingError(f"No treebank at {path}: expected one bracketed tree a line.")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [parse_brackets(line) for line in lines if line.strip()]
+
+
+def is_question(tree: Tree) -> bool:
+    """Whether the tree contains a direct question."""
+    return any(node.label in QUESTION_LABELS for node in tree.nodes())
+
+
+def retag(tree: Tree, tags: Sequence[str]) -> Tree:
+    """The tree with other tags, one for each word in order."""
+    remaining = iter(tags)
+
+    def rebuild(node: Tree) -> Tree:
+        if node.is_preterminal:
+            return Tree(next(remaining), node.children)
+        return Tree(node.label, tuple(rebuild(child) for child in node.children))
+
+    return rebuild(tree)
+
+
+class Tagger:
+    """A spaCy pipeline's tagger, which takes tokens instead of text."""
+
+    def __init__(self, pipeline: str) -> None:
+        """Load a pipeline by package or folder.
+
+        Raises:
+            ModelError: There is no such pipeline.
+        """
+        self._nlp = load_pipeline(pipeline)
+        wanted = {"tok2vec", "transformer", "tagger"}
+        self._pipes = [pipe for name, pipe in self._nlp.pipeline if name in wanted]
+        meta = self._nlp.meta
+        self.name = f"{meta['lang']}_{meta['name']} {meta['version']}"
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Penn tags, one for each token, in order."""
+        from spacy.tokens import Doc  # noqa: PLC0415 - a second that `--help` need not pay
+
+        docs = (Doc(self._nlp.vocab, words=list(words)) for words in sentences)
+        tags = []
+        for doc in docs:
+            for pipe in self._pipes:
+                pipe(doc)
+            tags.append([token.tag_ for token in doc])
+        return tags
+
+
+def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:
+    """The trees with the tagger's tags."""
+    tags = tagger.tag([tree.words() for tree in trees])
+    return [retag(tree, row) for tree, row in zip(trees, tags, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,37 +207,19 @@ def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> Bra
     return score(pairs)
 
 
-def write_card(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: str) -> None:
-    """Write `CARD.md` and `manifest.json` beside the model in `out`."""
-    content = (out / MODEL_FILE).read_bytes()
-    lines = [
-        f"# Constituency parser: {out.name}",
-        "",
-        "| set | sentences | precision | recall | bracket F1 | exact |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {name} | {s.sentences} | {s.precision:.1f} | {s.recall:.1f} | {s.f1:.1f} "
-            f"| {100 * s.exact / max(s.sentences, 1):.1f} % |"
-            for name, s in evaluation.scores.items()
-        ),
-        "",
-        "Labelled brackets are counted as by EVALB, without the root and punctuation. The parser",
-        f"saw tags of {tagger}; gold tags only decided what punctuation is. Only dev was used to",
-        f"choose the epoch. Sentences of at most {recipe.most_words} words were trained on. Size: "
-        f"{len(content) / 1e6:.1f} MB.",
-    ]
-    (out / "CARD.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def write_manifest(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: str) -> None:
+    """Write `manifest.json` beside the model in `out`: its recipe and its scores."""
+    digest = hashlib.sha256((out / MODEL_FILE).read_bytes()).hexdigest()
+    packages = ("stanza", "torch", "spacy")
     manifest = {
         "name": out.name,
         "format": "stanza constituency, safetensors",
-        "files": {MODEL_FILE: hashlib.sha256(content).hexdigest()},
+        "files": {MODEL_FILE: digest},
         "tagger": tagger,
-        "recipe": asdict(recipe),
+        "recipe": {**asdict(recipe), **STANZA},
         "epoch": evaluation.epoch,
-        "bracket_f1": {name: round(s.f1, 2) for name, s in evaluation.scores.items()},
-        "trained_with": {
-            package: importlib.metadata.version(package) for package in ("stanza", "torch", "spacy")
-        },
+        "bracket_f1": {name: round(score.f1, 2) for name, score in evaluation.scores.items()},
+        "trained_with": {package: importlib.metadata.version(package) for package in packages},
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     (out / "manifest.json").write_text(text, encoding="utf-8")

@@ -22,7 +22,7 @@ from stanza.models.constituency.parse_tree import Tree as StanzaTree
 from wye.featurizer.constituency.parser import from_stanza
 from wye.featurizer.constituency.tree import Tree
 from wye.training.constituency.evaluation import score
-from wye.training.constituency.recipe import Recipe
+from wye.training.constituency.model_files import Recipe
 
 # Stanza has no types; these names mark its objects.
 Trainer = Any

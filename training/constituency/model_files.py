@@ -1,8 +1,9 @@
-"""The model file that ships: word vectors derived from the sentence encoder, and the weights."""
+"""The model file that ships: its recipe, word vectors from the sentence encoder, the weights."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,77 @@ from wye.featurizer.constituency.checkpoint import (
     read_safetensors,
     read_stanza,
 )
-from wye.featurizer.encoder import locate_model
+from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
+from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
+
+STANZA: Mapping[str, object] = {
+    "lang": "en",
+    "shorthand": "en_gum",
+    "transition_scheme": "in_order",
+    "num_lstm_layers": 1,
+    "num_output_layers": 2,
+    "hidden_size": 224,
+    "transition_hidden_size": 32,
+    "transition_embedding_dim": 20,
+    "delta_embedding_dim": 32,
+    "tag_embedding_dim": 24,
+    "word_dropout": 0.3,
+    "predict_dropout": 0.2,
+    "lstm_input_dropout": 0.2,
+    "rare_word_threshold": 0.5,
+    # Stanza's default, 2 % of few words, leaves the unknown word's vector untrained, and one word
+    # in ten of a new text is unknown.
+    "rare_word_unknown_frequency": 0.25,
+    "optim": "adamw",
+    "learning_rate": 2e-3,
+    "learning_weight_decay": 0.01,
+    "device": "cpu",
+}
+"""Arguments of Stanza's command line that are always the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The recipe of a constituency model beside `STANZA`; `manifest.json` records both.
+
+    Attributes:
+        pipeline: spaCy pipeline whose tags the model is trained on.
+        encoder: Encoder whose input embeddings become the word vectors.
+        vector_size: Dimensions of the word vectors.
+        most_words: Longer sentences are left out of training.
+        batch: Trees per step.
+        epoch_trees: Trees per epoch.
+        warm_up: Steps until the learning rate is highest; then it falls linearly to 0.
+        average: Decay per step of the running mean of the weights; the mean is kept.
+        seed: Seed of data, initial weights and order.
+    """
+
+    pipeline: str = DEFAULT_PIPELINE
+    encoder: str = DEFAULT_ENCODER
+    vector_size: int = 128
+    most_words: int = 40
+    batch: int = 30
+    epochs: int = 18
+    epoch_trees: int = 6000
+    warm_up: int = 200
+    average: float = 0.995
+    seed: int = 7
+
+    def stanza_arguments(self, pretrain: str, save_dir: str) -> list[str]:
+        """The recipe as arguments of Stanza's command line; Stanza may write to `save_dir`."""
+        values = {
+            **STANZA,
+            "wordvec_pretrain_file": pretrain,
+            "save_dir": save_dir,
+            "train_batch_size": self.batch,
+            "epochs": self.epochs,
+            "epoch_size": self.epoch_trees,
+            "seed": self.seed,
+        }
+        flags = ["--no_retag", "--no_multistage", "--no_strict_check_constituents"]
+        pairs = ((f"--{name}", str(value)) for name, value in values.items())
+        return ["--mode", "train", *flags, *(text for pair in pairs for text in pair)]
+
 
 # Stanza's reserved entries, in its order: padding, unknown, empty, root.
 RESERVED = ("<PAD>", "<UNK>", "<EMPTY>", "<ROOT>")

@@ -23,7 +23,7 @@ from wye.router.types import FURTHER, Route, Thresholds
 from wye.training.data.replay import Replay, Replayed, digest
 from wye.training.errors import TrainingError
 from wye.training.evaluation.measures import DEPTH, MEASURES
-from wye.training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
+from wye.training.thresholds.solve import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""

@@ -11,7 +11,7 @@ from wye.backends.types import Float64, Int64, Mask
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.policy import Policy, RoutingModel, bands
+from wye.router.policy import SURE, Policy, RoutingModel, bands
 from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from wye.router.types import Route, Thresholds
 from wye.training.data.dataset import respell
@@ -32,26 +32,27 @@ from wye.training.fit.trainer import (
     train,
 )
 from wye.training.labels import ALL_GOLD, SUCCESSES, Disagreement
-from wye.training.thresholds.outcomes import (
-    FUSION,
-    GRAPH,
-    RouteOutcomes,
-    ThresholdObjective,
-    outcome,
-    scores_of,
-)
 from wye.training.thresholds.solve import (
     CUTS,
-    LEFT_OUT,
+    FUSION,
+    GRAPH,
     MAX_LOSS,
     POINTS,
+    RouteOutcomes,
     Solution,
+    ThresholdObjective,
     objective,
+    outcome,
+    scores_of,
     solve,
     solve_points,
-    solve_steps,
 )
 
+STEPS = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
+"""Candidates for the threshold of steps: few, since only some hundred questions have a plan."""
+LEFT_OUT = 100
+"""A threshold of steps below 1 must leave out at least this many questions with a plan, if it must
+hold elsewhere too: what fewer show does not generalise."""
 UNFAMILIAR = 0.01
 """Share of dev questions that count as unlike all of training."""
 _FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
@@ -228,7 +229,7 @@ def fit(
         best = other if comparison.clever else best
     recipe, logits = recipes[best], crossfits[best]
     dev = training.dev
-    trained = train(pool.examples(~dev), pool.examples(dev), names, recipe, progress)
+    trained = train(pool.examples(~dev), pool.examples(dev), names, recipe)
     unseen = None
     if choices.elsewhere and len(np.unique(questions.groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
@@ -319,6 +320,44 @@ def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fi
     trained = Trained(scorer, recipe, auc, calibration)
     solutions = {policy.simple: solution}
     return Fitted(choices, training, trained, None, logits, new_policy, solutions, now)
+
+
+def solve_steps(
+    questions: EvaluationSet,
+    scores: Float64,
+    low: float,
+    weight: float,
+    *,
+    fusion: FusionSettings,
+    measure: str,
+    enough: int = 0,
+) -> float:
+    """The threshold of steps with the highest quality less `weight` times latency.
+
+    Args:
+        scores: (n,) scores of a router that was not trained on the questions.
+        low: The low threshold. A score that is not above it, nor above `SURE`, takes no steps,
+            unless the question's words nest descriptions.
+        weight: Quality given up for one millisecond less.
+        enough: How many questions with a plan a threshold below 1 must leave out.
+
+    Returns:
+        One of `STEPS`, the highest of equal ones; 0 if steps gain nothing.
+    """
+    column = MEASURES.index(measure)
+    steps, fused = (
+        questions.worth(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
+    )
+    longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
+    worth = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
+    best, most = 0.0, 0.0
+    for threshold in STEPS:
+        apart = questions.apart(threshold, scores)
+        if threshold < 1 and (questions.planned & ~apart).sum() < enough:
+            continue
+        if apart.any() and (gain := float(worth[apart].sum())) >= most and gain > 0:
+            best, most = threshold, gain
+    return best
 
 
 def _outcomes(

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from wye.backends.progress import Progress
 from wye.backends.types import Float32, Float64, Int64
 from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Trees
 from wye.training.errors import FitError
@@ -86,9 +86,7 @@ class SplitData:
     weights: Float64
 
 
-def fit_members(
-    train: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
-) -> tuple[Member, ...]:
+def fit_members(train: SplitData, dev: SplitData, recipe: RouterRecipe) -> tuple[Member, ...]:
     """Fit the members of a scorer of the recipe's kind.
 
     Args:
@@ -97,22 +95,11 @@ def fit_members(
     Raises:
         FitError: A loss is not finite, or a fit does not converge.
     """
-    members: list[Member]
     if recipe.kind == Trees.kind:
-        progress.start(1, "growing trees")
-        members = [Trees(grow(train, recipe))]
-        progress.advance(1)
-    elif recipe.kind == Linear.kind:
-        progress.start(len(recipe.strengths), "fitting")
-        members = [Linear(_fit_linear(train, dev, recipe, progress.advance))]
-    else:
-        progress.start(len(recipe.seeds) * recipe.epochs, "training")
-        members = [
-            AttentionMlp(fit_network(train, dev, recipe, seed, progress.advance))
-            for seed in recipe.seeds
-        ]
-    progress.close()
-    return tuple(members)
+        return (Trees(grow(train, recipe)),)
+    if recipe.kind == Linear.kind:
+        return (Linear(_fit_linear(train, dev, recipe)),)
+    return tuple(AttentionMlp(fit_network(train, dev, recipe, seed)) for seed in recipe.seeds)
 
 
 class AttentionMlpModule(nn.Module):
@@ -152,20 +139,15 @@ class AttentionMlpModule(nn.Module):
 
 
 def fit_network(
-    train: SplitData,
-    dev: SplitData,
-    recipe: RouterRecipe,
-    seed: int,
-    advance: Callable[[int], None],
+    train: SplitData, dev: SplitData, recipe: RouterRecipe, seed: int
 ) -> dict[str, Floats]:
     """Train one network, and return the weights of its best epoch by name.
 
-    The same seed gives the same bits on the same machine with the same number of threads. torch's
-    global generator is left unchanged.
+    The same seed gives the same bits on the same machine. torch's global generator is left
+    unchanged.
 
     Args:
         dev: Chooses the epoch; must have both labels.
-        advance: Called with numbers of finished epochs, which add up to the recipe's.
 
     Raises:
         FitError: The loss is not finite.
@@ -173,7 +155,8 @@ def fit_network(
     inputs, dev_inputs = (torch.tensor(data.inputs, dtype=torch.float32) for data in (train, dev))
     smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
     targets, weights = (torch.tensor(row, dtype=torch.float32) for row in (smooth, train.weights))
-    with torch.random.fork_rng(devices=[]):
+    # The matrices are too small to gain from threads, whose number would change the last bits.
+    with threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = AttentionMlpModule(train.inputs.shape[1], recipe.hidden, recipe.dropout)
         optimizer = torch.optim.AdamW(
@@ -210,12 +193,21 @@ def fit_network(
             dev_loss = nll(logits, dev.labels)
             if dev_loss < least:
                 least, best, best_weights = dev_loss, epoch, deepcopy(module.state_dict())
-            advance(1)
             if epoch - best >= recipe.patience:
-                advance(recipe.epochs - epoch - 1)
                 break
     module.load_state_dict(best_weights)
     return module.tensors()
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
@@ -257,9 +249,7 @@ def _floor(values: Float64) -> Float32:
     return below
 
 
-def _fit_linear(
-    train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
-) -> dict[str, Floats]:
+def _fit_linear(train: SplitData, dev: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
     """Logistic regression with an elastic net, with the strength that is best on dev."""
     fitted, losses = [], []
     for strength in recipe.strengths:
@@ -281,6 +271,5 @@ def _fit_linear(
                 ) from None
         fitted.append(model)
         losses.append(nll(model.decision_function(dev.inputs), dev.labels))
-        advance(1)
     best = fitted[int(np.argmin(losses))]
     return {"head.weight": best.coef_, "head.bias": best.intercept_}

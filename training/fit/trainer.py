@@ -5,10 +5,11 @@ hundred questions is too small to choose thresholds on, and a router's scores of
 questions are too good.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.metrics import roc_auc_score
@@ -22,6 +23,8 @@ from wye.training.fit.calibration import Reliability, calibrate, losses, reliabi
 from wye.training.fit.scorers import RouterRecipe, SplitData, fit_members, grow
 
 FOLDS = 5
+MANY = 1000
+"""From so many questions on, starting processes takes less time than they save."""
 LEVELS = 20
 """Integer features with at most so many values count as discrete in mutual information."""
 RIDGE = 0.1
@@ -187,7 +190,6 @@ def train(
     dev: Examples,
     names: Sequence[str],
     recipe: RouterRecipe | None = None,
-    progress: Progress | None = None,
 ) -> Trained:
     """Train a scorer on one split and make its choices on another.
 
@@ -215,7 +217,7 @@ def train(
         return SplitData(inputs, data.labels, stakes / stakes.mean())
 
     learned, held = split_of(examples), split_of(dev)
-    members = fit_members(learned, held, recipe, progress or Silent())
+    members = fit_members(learned, held, recipe)
     kept = tuple(names[column] for column in columns)
     scorer = Scorer(kept, columns, len(names), standard, members)
     temperature, bias = calibrate(scorer.logits(dev.features), dev.labels)
@@ -269,12 +271,15 @@ def crossfit(
         FitError: A router would see labels of one kind only.
     """
     fold = divide(pool, FOLDS, seed)
-    logits = np.empty(len(pool.labels))
+    parts = []
     for number in range(FOLDS):
-        dev = fold == (number + 1) % FOLDS
-        others = (fold != number) & ~dev
-        trained = train(pool.examples(others), pool.examples(dev), names, recipe, progress)
-        logits[fold == number] = trained.scorer.logits(pool.features[fold == number])
+        held, dev = fold == number, fold == (number + 1) % FOLDS
+        parts.append(Part(~held & ~dev, dev, held))
+    logits = np.empty(len(pool.labels))
+    for part, scored in zip(parts, _scored(pool, names, recipe, parts, progress), strict=True):
+        if isinstance(scored, FitError):
+            raise scored
+        logits[part.held] = scored
     return logits
 
 
@@ -295,17 +300,55 @@ def leave_datasets_out(
         pool: Questions of train and dev, never of test.
     """
     dev = divide(pool, FOLDS, seed) == 0
-    logits = np.full(len(pool.labels), np.nan)
+    parts = []
     for group in np.unique(pool.groups).tolist():
-        learn, own = pool.without(group), pool.groups == group
-        try:
-            trained = train(
-                pool.examples(learn & ~dev), pool.examples(learn & dev), names, recipe, progress
-            )
-        except FitError:  # nothing can be learned from the others
-            continue
-        logits[own] = trained.scorer.logits(pool.features[own])
+        learn = pool.without(group)
+        parts.append(Part(learn & ~dev, learn & dev, pool.groups == group))
+    logits = np.full(len(pool.labels), np.nan)
+    for part, scored in zip(parts, _scored(pool, names, recipe, parts, progress), strict=True):
+        if not isinstance(scored, FitError):
+            logits[part.held] = scored
     return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """(n,) masks of the questions to learn from, to calibrate on, and to score."""
+
+    learn: Mask
+    dev: Mask
+    held: Mask
+
+
+def _scored(
+    pool: Pool,
+    names: Sequence[str],
+    recipe: RouterRecipe | None,
+    parts: Sequence[Part],
+    progress: Progress | None,
+) -> Iterator[Float64 | FitError]:
+    """Yield each part's logits in order, or why nothing can be learned.
+
+    Networks for many questions are trained in processes beside this one; the bits are the same.
+    """
+    recipe, progress = recipe or RouterRecipe(), progress or Silent()
+    many = recipe.kind == AttentionMlp.kind and len(pool.labels) >= MANY
+    jobs = Parallel(-1 if many else 1, return_as="generator")
+    progress.start(len(parts), f"training {recipe.kind}")
+    for scored in jobs(delayed(_score)(pool, names, recipe, part) for part in parts):
+        progress.advance(1)
+        yield scored
+    progress.close()
+
+
+def _score(
+    pool: Pool, names: Sequence[str], recipe: RouterRecipe, part: Part
+) -> Float64 | FitError:
+    try:
+        trained = train(pool.examples(part.learn), pool.examples(part.dev), names, recipe)
+    except FitError as error:
+        return error
+    return trained.scorer.logits(pool.features[part.held])
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:

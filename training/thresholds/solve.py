@@ -16,23 +16,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.backends.numerics import logistic
 from wye.backends.types import Float64, Int64
-from wye.router.fusion import FusionSettings
-from wye.router.policy import SURE, bands
+from wye.router.policy import bands, routes
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.errors import FitError
-from wye.training.evaluation.measures import MEASURES
-from wye.training.thresholds.outcomes import (
-    FUSION,
-    GRAPH,
-    SIMPLE,
-    Outcome,
-    RouteOutcomes,
-    ThresholdObjective,
-    outcome,
-)
 
+SIMPLE, FUSION, GRAPH = 0, 1, 2
+"""Codes of routes, in the order in which a rising score takes them; also columns of outcomes."""
+_MOST_LOGIT = 30.0
+"""Larger logits are clipped, since their scores would round to 0 or 1 in float64."""
 Table = NDArray[np.bool_]
 
 CUTS = 1000
@@ -45,11 +38,128 @@ POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
 MAX_LOSS = 0.005
 """Most quality that leaving fusion may lose on a dataset that the router was not trained on; twice
 that at an operating point where latency counts twice."""
-STEPS = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
-"""Candidates for the threshold of steps: few, since only some hundred questions have a plan."""
-LEFT_OUT = 100
-"""A threshold of steps below 1 must leave out at least this many questions with a plan, if it must
-hold elsewhere too: what fewer show does not generalise."""
+
+
+def scores_of(logits: Float64) -> Float64:
+    """Scores of logits, strictly between 0 and 1, as thresholds need them."""
+    return logistic(np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT))
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOutcomes:
+    """The outcome of every route for every question, so any thresholds can be evaluated exactly.
+
+    Attributes:
+        scores: (n,) the router's scores, above 0 and below 1.
+        quality: (n, 3) quality of the simple, fusion and graph route's answer; any measure.
+        latency_ms: (n, 3) their latency in milliseconds.
+        strange: (n,) 0 if the router was trained on the question's dataset, else the dataset's
+            number, from 1. None if all are 0.
+    """
+
+    scores: Float64
+    quality: Float64
+    latency_ms: Float64
+    strange: Int64 | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.scores)
+        if not n:
+            raise FitError("The replay has no question; run the arms on some first.")
+        if self.scores.shape != (n,) or {self.quality.shape, self.latency_ms.shape} != {(n, 3)}:
+            raise FitError(
+                f"Scores, quality and latency have shapes {self.scores.shape}, "
+                f"{self.quality.shape} and {self.latency_ms.shape}; they have to be (n,), (n, 3) "
+                "and (n, 3)."
+            )
+        if not ((self.scores > 0) & (self.scores < 1)).all():
+            raise FitError("A score is not between 0 and 1; calibrate the router first.")
+        if not (np.isfinite(self.quality).all() and np.isfinite(self.latency_ms).all()):
+            raise FitError("Quality and latency must be finite; replay the questions that failed.")
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdObjective:
+    """What thresholds are solved for; a bound of None is no bound.
+
+    Attributes:
+        latency_weight: Quality given up for one millisecond less mean latency, λ; 0 or more.
+        max_mean_ms: Highest mean latency.
+        max_graph_share: Highest share of questions for which the graph arm runs, which includes
+            fusion.
+        steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
+            more. It is separate, since few questions go in steps.
+        max_loss: Most mean quality that leaving fusion may lose on any dataset that the router was
+            not trained on. It is dropped if no thresholds keep all bounds.
+    """
+
+    latency_weight: float = 0.0
+    max_mean_ms: float | None = None
+    max_graph_share: float | None = None
+    steps_weight: float = 0.0
+    max_loss: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.latency_weight >= 0:
+            raise FitError(f"The weight of latency is {self.latency_weight}; give 0 or more.")
+        if not self.steps_weight >= 0:
+            raise FitError(f"The weight of steps' time is {self.steps_weight}; give 0 or more.")
+        if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
+            raise FitError(f"A graph share of {self.max_graph_share} is not from 0 to 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of thresholds on a replay.
+
+    Attributes:
+        p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
+        shares: Shares of the simple, fusion and graph route; all 0 for another route.
+    """
+
+    quality: float
+    mean_ms: float
+    p95_ms: float
+    shares: tuple[float, float, float]
+
+    def objective(self, goal: ThresholdObjective) -> float:
+        """Quality - λ · mean latency."""
+        return self.quality - goal.latency_weight * self.mean_ms
+
+
+def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
+    """The outcome of thresholds."""
+    return of_routes(replay, bands(replay.scores, thresholds))
+
+
+def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
+    """The outcome of given routes, (n,) codes, such as a baseline's or an oracle's."""
+    rows = np.arange(len(replay))
+    latency = replay.latency_ms[rows, codes]
+    simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
+    outcome = of_other(replay.quality[rows, codes], latency)
+    return replace(outcome, shares=(simple, fused, graph))
+
+
+def of_each_route(replay: RouteOutcomes, simple: Route) -> dict[str, Outcome]:
+    """Route -> outcome of always taking it: the simple one, fusion and the graph."""
+    return {
+        str(route): of_routes(replay, np.full(len(replay), code))
+        for code, route in enumerate(routes(simple))
+    }
+
+
+def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
+    """The outcome of a route beside the three, from (n,) quality and latency."""
+    return Outcome(
+        quality=float(quality.mean()),
+        mean_ms=float(latency_ms.mean()),
+        p95_ms=float(np.quantile(latency_ms, 0.95, method="inverted_cdf")),
+        shares=(0.0, 0.0, 0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,41 +399,3 @@ def front(
     pairs = zip(rows[rising].tolist(), columns[rising].tolist(), strict=True)
     thresholds = tuple(cuts.pair(low, high) for low, high in pairs)
     return Front(thresholds, quality[rising], latency[rising])
-
-
-def solve_steps(
-    questions: EvaluationSet,
-    scores: Float64,
-    low: float,
-    weight: float,
-    *,
-    fusion: FusionSettings,
-    measure: str,
-    enough: int = 0,
-) -> float:
-    """The threshold of steps with the highest quality less `weight` times latency.
-
-    Args:
-        scores: (n,) scores of a router that was not trained on the questions.
-        low: The low threshold. A score that is not above it, nor above `SURE`, takes no steps,
-            unless the question's words nest descriptions.
-        weight: Quality given up for one millisecond less.
-        enough: How many questions with a plan a threshold below 1 must leave out.
-
-    Returns:
-        One of `STEPS`, the highest of equal ones; 0 if steps gain nothing.
-    """
-    column = MEASURES.index(measure)
-    steps, fused = (
-        questions.worth(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
-    )
-    longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
-    worth = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
-    best, most = 0.0, 0.0
-    for threshold in STEPS:
-        apart = questions.apart(threshold, scores)
-        if threshold < 1 and (questions.planned & ~apart).sum() < enough:
-            continue
-        if apart.any() and (gain := float(worth[apart].sum())) >= most and gain > 0:
-            best, most = threshold, gain
-    return best

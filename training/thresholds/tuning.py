@@ -23,15 +23,21 @@ from wye.training.errors import FitError, ReplayError
 from wye.training.evaluation.bootstrap import Interval, mean_interval
 from wye.training.evaluation.measures import MEASURES
 from wye.training.markdown import escape, show, table, wide_console
-from wye.training.thresholds.outcomes import (
+from wye.training.thresholds.solve import (
+    CUTS,
+    Front,
     Outcome,
     RouteOutcomes,
+    Solution,
     ThresholdObjective,
+    front,
+    keeps,
     of_each_route,
     outcome,
     scores_of,
+    solve,
+    solve_points,
 )
-from wye.training.thresholds.solve import CUTS, Front, Solution, front, keeps, solve, solve_points
 
 LISTED = 10
 """How many questions that change route are listed, those with the largest change first."""

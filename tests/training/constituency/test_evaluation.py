@@ -10,10 +10,14 @@ from wye.training.constituency.evaluation import (
     BracketScore,
     ModelEvaluation,
     brackets,
+    is_question,
+    read_trees,
+    retag,
     score,
-    write_card,
+    write_manifest,
 )
-from wye.training.constituency.recipe import Recipe
+from wye.training.constituency.model_files import Recipe
+from wye.training.errors import TrainingError
 
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
 FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
@@ -41,22 +45,36 @@ def test_nothing_scores_nothing() -> None:
     assert (empty.precision, empty.recall, empty.f1) == (0, 0, 0)
 
 
-def test_card_and_manifest_say_what_was_measured(
+def test_the_manifest_says_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
-    out = tmp_path / "constituency-xx"
-    out.mkdir()
-    (out / MODEL_FILE).write_bytes(b"weights" * 100_000)
+    (tmp_path / MODEL_FILE).write_bytes(b"weights")
     evaluation = ModelEvaluation({"test": BracketScore(8, 10, 10, 1, 4)}, 12)
-    write_card(out, Recipe(seed=3), evaluation, "xx_tagger 1.0")
-    card = (out / "CARD.md").read_text()
-    assert "| test | 4 | 80.0 | 80.0 | 80.0 | 25.0 % |" in card
-    assert "0.7 MB" in card
-    assert "xx_tagger 1.0" in card
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["files"] == {MODEL_FILE: hashlib.sha256(b"weights" * 100_000).hexdigest()}
-    assert manifest["recipe"]["seed"] == 3
-    assert manifest["epoch"] == 12
+    write_manifest(tmp_path, Recipe(seed=3), evaluation, "xx_tagger 1.0")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["files"] == {MODEL_FILE: hashlib.sha256(b"weights").hexdigest()}
+    assert (manifest["recipe"]["seed"], manifest["recipe"]["hidden_size"]) == (3, 224)
+    assert (manifest["epoch"], manifest["tagger"]) == (12, "xx_tagger 1.0")
     assert manifest["bracket_f1"] == {"test": 80.0}
-    assert str(tmp_path) not in card + json.dumps(manifest)
+
+
+QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (NNP Oslo))) (. ?)))")
+
+
+def test_retagging_keeps_words_and_phrases() -> None:
+    changed = retag(QUESTION, ["A", "B", "C", "D"])
+    assert [tag for _, tag in changed.tagged_words()] == ["A", "B", "C", "D"]
+    assert changed.words() == QUESTION.words()
+
+
+def test_questions_are_told_by_their_nodes() -> None:
+    assert is_question(QUESTION)
+    assert not is_question(parse_brackets("(ROOT (NP (NN rain)))"))
+
+
+def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.mrg").write_text(f"{QUESTION}\n\n{QUESTION}\n")
+    assert read_trees(tmp_path / "a.mrg") == [QUESTION, QUESTION]
+    with pytest.raises(TrainingError, match="No treebank"):
+        read_trees(tmp_path / "b.mrg")

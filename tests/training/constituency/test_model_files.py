@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
-from wye.training.constituency.model_files import export, save_vectors
+from wye.training.constituency.model_files import Recipe, export, save_vectors
 
 
 def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
@@ -31,3 +32,14 @@ def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
     assert found.tensors[VECTORS].dtype == np.float16
     assert found.tensors[VECTORS].tolist() == vectors.tolist()
     assert found.content["best_epoch"] == 3
+
+
+def test_stanza_understands_every_argument() -> None:
+    pytest.importorskip("stanza", reason="Stanza is an optional extra")
+    from stanza.models import constituency_parser  # noqa: PLC0415
+
+    args = constituency_parser.parse_args(Recipe(batch=48).stanza_arguments("v.pt", "folder"))
+    assert args["train_batch_size"] == 48
+    assert args["multistage"] is False
+    assert args["retag_package"] is None
+    assert args["rare_word_unknown_frequency"] == 0.25

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.fakes import ReadingAnalyser
-from tests.training.made import CountingProgress
+from tests.training.made import CountingProgress, write_dataset
+from wye.backends.progress import Silent
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text
@@ -24,7 +25,15 @@ from wye.training.data import replaying
 from wye.training.data.dataset import Dataset, read_dataset
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import read_replay, read_training
-from wye.training.data.replaying import key_of, replay_dataset, replay_demo
+from wye.training.data.replaying import (
+    QuestionSource,
+    Replays,
+    key_of,
+    parse_source,
+    replay_dataset,
+    replay_demo,
+)
+from wye.training.errors import SplitError, TrainingError
 
 DEMO = Path(str(files("wye.service"))) / "demo"
 FUSION = FusionSettings()
@@ -236,3 +245,42 @@ def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path) -> None:
     before = [file.stat().st_mtime_ns for file in files]
     assert replay_demo(tmp_path) == files
     assert [file.stat().st_mtime_ns for file in files] == before
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    judged = {split: ["q\ta\t1"] for split in ("train", "test")}
+    return write_dataset(tmp_path / "tiny", [], [("q", "Who met Babbage?")], judged)
+
+
+def test_a_dataset_may_name_its_index(tiny: Path, tmp_path: Path) -> None:
+    default = tmp_path / "index"
+    assert parse_source(str(tiny), default) == QuestionSource(tiny, default)
+    assert parse_source(f"{tiny}={tmp_path / 'own'}", default).index == tmp_path / "own"
+    assert parse_source(f"{tiny}={tmp_path / 'own'}", None).name == "tiny"
+    assert [QuestionSource(tiny, default).has(split) for split in ("train", "dev")] == [
+        True,
+        False,
+    ]
+
+
+def test_what_is_no_source_is_refused(tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"Which index answers .* Give --index DIR"):
+        parse_source(str(tiny), None)
+    with pytest.raises(TrainingError, match="There is no folder"):
+        parse_source(str(tmp_path / "missing"), tmp_path)
+
+
+@pytest.mark.parametrize("split", ["test", "Test", "validation"])
+def test_nothing_is_learned_from_other_splits(tiny: Path, tmp_path: Path, split: str) -> None:
+    replays = Replays(load_settings(), tmp_path / "replays", Silent)
+    # There is no index at all: nothing is opened, and no question asked.
+    with pytest.raises(SplitError, match="final evaluation only; learn from dev and train"):
+        replays.training([QuestionSource(tiny, tmp_path / "index")], split)
+    assert not (tmp_path / "replays").exists()
+
+
+def test_a_split_that_a_source_lacks_is_left_out(tiny: Path, tmp_path: Path) -> None:
+    replays = Replays(load_settings(), tmp_path / "replays", Silent)
+    assert replays.training([QuestionSource(tiny, tmp_path / "index")], "dev") == []
+    assert replays.final([QuestionSource(tiny, tmp_path / "index")], "other") == []

@@ -10,7 +10,7 @@ from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.errors import FitError
 from wye.training.fit.baselines import BASELINES, EDGE, Baseline, Inputs, Scores, fit_baselines
 from wye.training.fit.router import Choices, TrainingSet
-from wye.training.thresholds.outcomes import GRAPH
+from wye.training.thresholds.solve import GRAPH
 
 
 def questions(

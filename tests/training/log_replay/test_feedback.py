@@ -18,8 +18,8 @@ from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import load_settings
 from wye.training.data.dataset import Question
-from wye.training.log_replay.feedback import NEEDED, feedback_dataset
 from wye.training.log_replay.reading import read_log
+from wye.training.log_replay.replay import NEEDED, feedback_dataset
 
 STREETS = NEEDED // 2 + 5
 ONLY_HOPS = {"type": "ne", "key": "kind", "value": "gate"}

@@ -28,7 +28,7 @@ from wye.training.log_replay.replay import (
     show_replay,
     within_bounds,
 )
-from wye.training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, ThresholdObjective
+from wye.training.thresholds.solve import FUSION, GRAPH, SIMPLE, ThresholdObjective
 
 D, F, G, S = (ROUTES.index(r) for r in (Route.DENSE, Route.FUSION, Route.GRAPH, Route.STEPS))
 KNOWN = {Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}

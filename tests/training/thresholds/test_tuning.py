@@ -20,7 +20,7 @@ from wye.router.types import BASELINE, Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import TrainingReplay
 from wye.training.errors import FitError, ReplayError, SplitError
-from wye.training.thresholds.outcomes import ThresholdObjective
+from wye.training.thresholds.solve import ThresholdObjective
 from wye.training.thresholds.tuning import Tuning, retune, show_retuned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
