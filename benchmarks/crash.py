@@ -29,10 +29,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -85,8 +85,8 @@ def run(given: argparse.Namespace) -> int:
         seed=given.seed,
         data=f"{len(edition(0))} made-up passages, windows of {WINDOW}",
     )
-    columns = ["operation", "seconds", "steps", "states", "kills", "landed", "seen", "opened"]
-    table = Table([*columns, "kept", "resumed", "cached", "completed"], width=10)
+    columns = ["operation", "seconds", "steps", "states", "kills", "landed", "seen"]
+    table = Table([*columns, *CHECKS], width=10)
     survived, started = True, time.monotonic()
     chance = random.Random(given.seed)
     for operation in OPERATIONS:
@@ -94,14 +94,10 @@ def run(given: argparse.Namespace) -> int:
             bench = Bench(operation, Path(scratch))
             trials = [bench.trial(chance.random(), at_step=n % 2 == 1) for n in range(each)]
         seen = {trial.state for trial in trials if trial.state is not None}
-        harm = [
-            sum(getattr(trial, name) for trial in trials)
-            for name in ("opened", "kept", "resumed", "cached", "completed")
-        ]
+        passed = [sum(each) for each in zip(*(trial.checks for trial in trials), strict=True)]
         landed = sum(trial.landed for trial in trials)
-        table.row(
-            operation, bench.duration, bench.steps, bench.commits, each, landed, len(seen), *harm
-        )
+        counts = (bench.duration, bench.steps, len(bench.states), each, landed, len(seen))
+        table.row(operation, *counts, *passed)
         for trial in [trial for trial in trials if not trial.survived][:3]:
             print(f"  {trial}")
         survived &= all(trial.survived for trial in trials)
@@ -109,39 +105,37 @@ def run(given: argparse.Namespace) -> int:
     return 0 if survived else 1
 
 
+CHECKS = ("opened", "kept", "resumed", "cached", "completed")
+"""Whether the index had a content of an undisturbed run; whether all that was acknowledged as done
+was there, and the next server ended all that was accepted; whether every mentioned surface had its
+vector; and whether the operation, run again, gave the content of an undisturbed run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The result of one kill.
 
     Attributes:
-        operation: The operation that was killed.
         landed: Whether the kill came before the operation ended.
         state: Which of the contents of an undisturbed run the index had, by position; None if
             another, or if the index was missing.
-        kept: Whether everything acknowledged as done was there.
-        resumed: Whether the next server ended everything acknowledged as accepted.
-        cached: Whether every mentioned surface had its vector.
-        completed: Whether running the operation again gave the content of an undisturbed run.
+        checks: Whether each of `CHECKS` was passed.
     """
 
     operation: str
     landed: bool
     state: int | None
-    kept: bool
-    resumed: bool
-    cached: bool
-    completed: bool
-
-    @property
-    def opened(self) -> bool:
-        """Whether the index had a content that an undisturbed run also has."""
-        return self.state is not None
+    checks: tuple[bool, ...]
 
     @property
     def survived(self) -> bool:
         """Whether the kill landed and did no harm."""
-        unharmed = self.opened and self.kept and self.resumed and self.cached and self.completed
-        return self.landed and unharmed
+        return self.landed and all(self.checks)
+
+
+def _name(document: int) -> str:
+    """Id of a document; some look like a chunk's of another."""
+    return f"d{document}" if document % 4 else f"d{document + 1}#x"
 
 
 def edition(number: int) -> list[Passage]:
@@ -158,14 +152,23 @@ def edition(number: int) -> list[Passage]:
     return passages
 
 
-def first_ingest(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Create the index and fill it."""
-    _ingest(edition(0), folder, delay, keep, said)
-
-
-def upsert(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Update a filled index to the revised corpus."""
-    _ingest(edition(1), folder, delay, keep, said)
+def fill(
+    passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, said: Said
+) -> None:
+    """Make the index of these passages, or update it to them, then tidy up."""
+    analyser = StandIn(delay=delay)
+    index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
+    progress = _Acknowledging(said)
+    ingest(
+        index,
+        passages,
+        analyser,
+        batch_passages=WINDOW,
+        entity_vectors=True,
+        progress=progress,
+    )
+    with index.writer() as writer:
+        writer.compact(keep)
 
 
 def delete(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
@@ -216,8 +219,8 @@ def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noq
 
 
 OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
-    "ingest": first_ingest,
-    "upsert": upsert,
+    "ingest": partial(fill, edition(0)),
+    "upsert": partial(fill, edition(1)),
     "delete": delete,
     "compact": compact,
     "job": job,
@@ -228,19 +231,13 @@ class StandIn:
     """Stands in for the models: random vectors, seeded by their text, and words as mentions."""
 
     has_parser = True
+    dimension = 8
+    fingerprint: ClassVar = {"encoder": "random-8"}
+    syntax_fingerprint: ClassVar = {"tree": "none"}
 
-    def __init__(
-        self,
-        settings: AnalyserSettings | None = None,  # noqa: ARG002
-        *,
-        dimension: int = 8,
-        delay: float = 0.0,
-    ) -> None:
+    def __init__(self, _: AnalyserSettings | None = None, *, delay: float = 0.0) -> None:
         """Load nothing; sleep `delay` seconds for each passage."""
-        self.dimension = dimension
         self._delay = delay
-        self.fingerprint = {"encoder": f"random-{dimension}"}
-        self.syntax_fingerprint = {"tree": "none"}
 
     def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         """Names are entities and long words are phrases."""
@@ -283,6 +280,7 @@ class Bench:
     Attributes:
         duration: Seconds of a run.
         steps: Number of moments just before or after a durable step of a run.
+        states: Digests of the contents that an undisturbed run passes through.
     """
 
     def __init__(self, operation: str, folder: Path) -> None:
@@ -291,7 +289,7 @@ class Bench:
         self._base = folder / "base"
         self._scratch = folder / "scratch"
         if operation != "ingest":
-            first_ingest(self._base, 0.0, timedelta(0), _to_nobody)
+            OPERATIONS["ingest"](self._base, 0.0, timedelta(0), _to_nobody)
         self.duration, self.steps = self._time()
         undisturbed = self._restart()
         before = _newest_version(undisturbed)
@@ -302,21 +300,16 @@ class Bench:
 
         OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1), said)
         digests = _digests(undisturbed, since=before)
-        self._states = list(dict.fromkeys(digests.values()))
-        if len(self._states) != len([*_runs(digests.values())]):
+        self.states = list(dict.fromkeys(digests.values()))
+        if len(self.states) != len([*groupby(digests.values())]):
             raise RuntimeError(f"{operation} passes through the same content twice")
-        places = {version: self._states.index(digest) for version, digest in digests.items()}
+        places = {version: self.states.index(digest) for version, digest in digests.items()}
         # The least state after so many acknowledgements: immediately, and once jobs have ended.
         self._at_once, self._in_the_end = [0], [0]
         for place, (word, version) in enumerate(acknowledged):
             late = word == "accepted"
             self._at_once.append(self._at_once[-1] if late else places[version])
             self._in_the_end.append(places[acknowledged[place + 1][1] if late else version])
-
-    @property
-    def commits(self) -> int:
-        """Number of distinct contents of an undisturbed run."""
-        return len(self._states)
 
     def trial(self, moment: float, *, at_step: bool = False) -> Trial:
         """Kill one run after a fraction of the operation's duration, or of its durable steps."""
@@ -336,8 +329,9 @@ class Bench:
             later, _ = self._inspect(folder)
             resumed = later is not None and later >= self._in_the_end[acknowledged]
         OPERATIONS[self.operation](folder, 0.0, timedelta(0), _to_nobody)
-        completed = _digest(read_corpus(PassageStore.open(folder))) == self._states[-1]
-        return Trial(self.operation, landed, state, kept, resumed, cached, completed)
+        completed = _digest(read_corpus(PassageStore.open(folder))) == self.states[-1]
+        checks = (state is not None, kept, resumed, cached, completed)
+        return Trial(self.operation, landed, state, checks)
 
     def _restart(self) -> Path:
         """A fresh copy of the initial index."""
@@ -377,7 +371,7 @@ class Bench:
             # Only an index that is being created may be missing.
             return (0 if self.operation == "ingest" else None), True
         digest = _digest(corpus)
-        state = self._states.index(digest) if digest in self._states else None
+        state = self.states.index(digest) if digest in self.states else None
         if self.operation == "job":
             return state, True  # by default, a service keeps no such vectors
         titles = (surface for title in corpus.titles for surface in title_names(title))
@@ -433,30 +427,6 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def _name(document: int) -> str:
-    """Id of a document; some look like a chunk's of another."""
-    return f"d{document}" if document % 4 else f"d{document + 1}#x"
-
-
-def _ingest(
-    passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, said: Said
-) -> None:
-    """Ingest, then tidy up."""
-    analyser = StandIn(delay=delay)
-    index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
-    progress = _Acknowledging(said)
-    ingest(
-        index,
-        passages,
-        analyser,
-        batch_passages=WINDOW,
-        entity_vectors=True,
-        progress=progress,
-    )
-    with index.writer() as writer:
-        writer.compact(keep)
-
-
 def _to_nobody(_: str) -> None:
     pass
 
@@ -474,15 +444,6 @@ def _digests(folder: Path, since: int) -> dict[int, str]:
     return {
         n: _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions
     }
-
-
-def _runs(values: Iterator[str] | Any) -> Iterator[str]:  # noqa: ANN401
-    """Values without those that repeat the one before."""
-    last = None
-    for value in values:
-        if value != last:
-            yield value
-        last = value
 
 
 def _digest(corpus: Corpus) -> str:
