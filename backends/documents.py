@@ -11,7 +11,7 @@ from pathlib import PurePath
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import Block, Draft
 from wye.backends.text import HEADING_JOINT, is_blank
-from wye.backends.types import Metadata, Passage, Scalar
+from wye.backends.types import Metadata, Passage, Scalar, Statement
 
 CHUNK_WORDS = 200
 # Longer passages are always chunked: one vector says little about so much text, and parsers stop at
@@ -130,10 +130,15 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
         ]
     else:
         chunks = [((), text) for text in chunk_text(passage.text, words)]
+    if passage.statements and (len(chunks) > 1 or is_chunk_id(passage.id)):
+        raise SourceError(
+            f"{passage.id!r:.80} has statements, so it is not cut, and it is longer than {words} "
+            "words or has the id of a chunk; give it in shorter records, each with its statements"
+        )
     for number, (headings, text) in enumerate(chunks):
         title = HEADING_JOINT.join(filter(None, (passage.title, *headings)))
         if len(chunks) == 1 and not is_chunk_id(passage.id):
-            yield Passage(passage.id, title, text, passage.metadata)
+            yield Passage(passage.id, title, text, passage.metadata, statements=passage.statements)
         else:
             id_ = f"{passage.id}#{number:04d}"
             yield Passage(id_, title, text, passage.metadata, passage.id, number)
@@ -240,7 +245,8 @@ def parse_record(record: object) -> Passage:
     Args:
         record: Has `_id` or `id` (a string, or an integer, which becomes one) and `text`; may have
             `title` (at most `LONGEST_TITLE` characters) and `metadata` (flat: strings, numbers,
-            booleans, null or lists of them, of at most `METADATA_BYTES`).
+            booleans, null or lists of them, of at most `METADATA_BYTES`), and `statements` (a list
+            of texts, and of triples of them).
 
     Raises:
         SourceError: The record is not like that; says which field and why.
@@ -257,7 +263,31 @@ def parse_record(record: object) -> Passage:
         raise SourceError(
             f"title has {len(title):,} characters; at most {LONGEST_TITLE:,} are stored"
         )
-    return Passage(_id(record), title, text, clean_metadata(record.get("metadata")))
+    statements = _statements(record.get("statements"))
+    metadata = clean_metadata(record.get("metadata"))
+    return Passage(_id(record), title, text, metadata, statements=statements)
+
+
+def _statements(value: object) -> tuple[Statement, ...]:
+    """Distinct statements, cleaned, each on one line; empty if they are missing or null."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise SourceError(f"statements is {_kind(value)}, not a list")
+    if len(value) > MOST_VALUES:
+        raise SourceError(
+            f"there are {len(value):,} statements; at most {MOST_VALUES} are stored for a passage"
+        )
+    return tuple(dict.fromkeys(map(_statement, value)))
+
+
+def _statement(value: object) -> Statement:
+    parts = [value] if isinstance(value, str) else value
+    if isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts):
+        texts = [" ".join(clean(part).split()) for part in parts]
+        if not any(map(is_blank, texts)) and (isinstance(value, str) or len(texts) == 3):
+            return texts[0] if isinstance(value, str) else (texts[0], texts[1], texts[2])
+    raise SourceError(f"statement {value!r:.80} is neither a text nor a triple of texts")
 
 
 def checked_passage(passage: Passage) -> Passage:

@@ -203,12 +203,6 @@ def find_all(strings: Strings, among: Strings) -> Int64:
     return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def joined(first: Strings, second: Strings, source: Int64) -> Strings:
-    """Strings taken from two lists by their position in the concatenation of both."""
-    arrays = [strings.array for strings in _alike(first, second)]
-    return Strings(pa.concat_arrays(arrays).take(pa.array(source)))
-
-
 def ascending(*several: Strings) -> Strings:
     """The distinct strings of several lists in code point order, without the empty string."""
     distinct = pc.unique(pa.concat_arrays([strings.array for strings in _alike(*several)]))

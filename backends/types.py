@@ -33,6 +33,10 @@ class Scores(NamedTuple):
     values: Float32
 
 
+Statement = str | tuple[str, str, str]
+"""Something that a text says: a short sentence, or a triple of head, relation and tail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One unit of retrieval: a short document, or one chunk of a longer one.
@@ -44,6 +48,8 @@ class Passage:
         metadata: Flat JSON values, or lists of them, to filter by.
         document: The document this is a chunk of; equal to `id` for an unchunked document.
         chunk: 0-based position within the document.
+        statements: What was extracted from the text beforehand; in the graph they take the place
+            of its sentences. Clue-RAG's knowledge units are sentences, EA-GraphRAG's facts triples.
     """
 
     id: str
@@ -52,6 +58,7 @@ class Passage:
     metadata: Metadata = field(default_factory=dict)
     document: str = ""
     chunk: int = 0
+    statements: tuple[Statement, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.document:

@@ -7,13 +7,9 @@ sentence: on the command line, when settings are loaded, and by the server.
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-_EXTRACT = "Have docs/examples/extract.py ask the model, and give `wye refine` what it prints."
-
 COMMANDS: Mapping[str, str] = {
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
-    "refine --alpha": "docs/examples/extract.py asks about all passages; change there which.",
-    "refine --generator-url": _EXTRACT,
-    "refine --yes": _EXTRACT,
+    "refine": "Give passages `statements` in the file that you index; see docs/guides/refine.md.",
     "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
     "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
     "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from threading import RLock
@@ -13,8 +12,6 @@ import numpy as np
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
-from wye.backends.papers.extracted import ExtractedStore, Kind
-from wye.backends.papers.units import refine
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
@@ -23,7 +20,7 @@ from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.trigraph.tail import LEAST, with_tail
+from wye.backends.trigraph.tail import with_tail
 from wye.backends.types import (
     Float32,
     Int64,
@@ -64,8 +61,6 @@ class Snapshot:
     arms.
     """
 
-    _extracted: ExtractedStore | None = None
-
     def __init__(
         self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
     ) -> None:
@@ -82,7 +77,6 @@ class Snapshot:
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
             base, below = Snapshot.of(corpus, files, settings), corpus
         self._begin(read_corpus(index, below), index.derived, settings, base)
-        self._extracted = ExtractedStore(index.path, index.fingerprint)
 
     @classmethod
     def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
@@ -213,10 +207,8 @@ class Snapshot:
 
     @property
     def graph(self) -> TriGraphRetriever:
-        """The graph arm, over extracted facts if it is set to use them and there are any."""
+        """The graph arm."""
         with self._building:
-            if self._graph is None and self._settings.graph.activation == "facts":
-                self._graph = self._refined("facts")
             if self._graph is None:
                 # The lexical arm takes time and memory to build, so only if its scores count.
                 lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
@@ -245,20 +237,8 @@ class Snapshot:
         """An arm that is asked only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:
-                refined = self._refined("units") if arm is Route.CLUE else None
-                self._further[arm] = FURTHER_ARMS[arm](refined or self.graph)
+                self._further[arm] = FURTHER_ARMS[arm](self.graph)
             return self._further[arm]
-
-    def _refined(self, kind: Kind) -> TriGraphRetriever | None:
-        """The graph arm over what a language model extracted; None if nothing was."""
-        corpus = refine(self.corpus, self._extracted, kind) if self._extracted else None
-        if corpus is None:
-            return None
-        settings = self._settings.graph
-        if kind == "units":
-            settings = replace(settings, activation="bridging")
-        lexical = self.lexical.score if settings.weighs_lexical else None
-        return TriGraphRetriever(corpus, settings, lexical, scorer=self._scorer)
 
     @cached_property
     def _scorer(self) -> TextScorer | None:
@@ -275,12 +255,10 @@ class Snapshot:
         return retriever
 
     def _assemble(self) -> TriGraph:
-        """Build the graph, as a tail of the base's graph if there is a large base."""
-        settings, below = self._settings.graph.assembly, self._base and self._base.assembled
-        if self.corpus.two and below and len(self) >= LEAST:
-            return with_tail(self.corpus.two, below, settings)
-        if self._base:
-            return assemble(self.corpus, settings)
+        """Build the graph; that of a layered version is its base's with a tail."""
+        settings = self._settings.graph.assembly
+        if self._base and self.corpus.two:
+            return with_tail(self.corpus.two, self._base.graph.graph, settings)
         graph = assemble(self.corpus, settings, self._files.scratch_folder())
         self._files.write(_GRAPH, graph.to_arrays(), settings)
         return self.assembled or graph  # memory-mapped if it was written

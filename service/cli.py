@@ -22,7 +22,6 @@ from wye.service.commands.index import index
 from wye.service.commands.info import info
 from wye.service.commands.keys import keys
 from wye.service.commands.mcp import mcp
-from wye.service.commands.refine import refine
 from wye.service.commands.repair import repair
 from wye.service.commands.route import route
 from wye.service.commands.search import search
@@ -50,7 +49,6 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
-    refine: "wye refine units units.jsonl --index my-index",
     demo: "wye demo",
 }
 """Commands, each with an example."""

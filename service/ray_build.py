@@ -170,6 +170,10 @@ def _rows_of(
 
     for number in numbers["file"].to_pylist():
         for passage in files[number].passages(**options, on_bad=note):
+            if passage.statements:
+                why = f"{passage.id!r:.80} has statements; index it without --engine ray"
+                note(BadLine(files[number].shown, None, why))
+                continue
             rows.append(_row(passage, files[number].shown))
             if len(rows) >= ROWS_PER_TASK:
                 yield pa.Table.from_pylist(rows, _READ)

@@ -1,7 +1,8 @@
 """The sentences of a version as knowledge units, sets of them, and activation by the best of them.
 
 Clue-RAG extracts knowledge units with a language model and ranks sets of them with another. Here
-the units are the sentences that the index stores, or what a language model extracted beforehand.
+the units are the sentences that the index stores: those of the text, or the statements that a
+passage came with.
 Sets are scored without a model: by their cosine with the question, by the share of its words that
 they have, or by both. If there is a cross-encoder, it rescores the best of these.
 
@@ -16,23 +17,19 @@ facts and 20 entities are kept, and an entity has the score of its best fact.
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
 from itertools import chain, compress, islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from wye.backends.numerics import distinct, half_products, ragged, spans, top_rows
-from wye.backends.papers.extracted import ExtractedStore, Kind, content_key
-from wye.backends.store.corpus import Corpus, MentionReader, counts_by_owner
-from wye.backends.store.schema import sentence_rows
-from wye.backends.store.snapshot import MENTION_KINDS, AnalysedRows, mentions_of
-from wye.backends.strings import Strings, Words, joined
+from wye.backends.numerics import distinct, half_products, spans, top_rows
+from wye.backends.store.corpus import Corpus
+from wye.backends.strings import Words
 from wye.backends.text import content_terms
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.graph import MentionGraph
-from wye.backends.types import AnalysedSentence, Float32, Float64, Int64, Mask, Query, TextScorer
+from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""
@@ -175,24 +172,6 @@ class Units:
         return math.log(1 + size / (1 + passages))
 
 
-def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> "RefinedCorpus | None":
-    """The corpus with knowledge units or facts as sentences; None if it has none of them.
-
-    Passages without extractions, or changed since, keep their sentences.
-
-    Raises:
-        IndexMismatchError: A later Wye wrote the extractions.
-        IndexDamagedError: They cannot be read.
-    """
-    rows, replacements = [], []
-    for id_, content, sentences in store.sentences(kind):
-        for row in corpus.rows([id_]):
-            if content_key(corpus.titles[row], corpus.texts([row])[0]) == content:
-                rows.append(row)
-                replacements.append(sentences)
-    return with_sentences(corpus, np.array(rows, np.int64), replacements) if rows else None
-
-
 POOL = 200
 FACTS = 5
 ENTITIES = 20
@@ -251,62 +230,3 @@ def activate(
         np.ones(len(active), np.int64),
         {entity: bridges[entity] for entity in active},
     )
-
-
-@dataclass(frozen=True)
-class RefinedCorpus(Corpus):
-    """A version in which some passages have other sentences than in the dataset, all in memory."""
-
-    _sentences: Strings
-
-    def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
-        """See `Corpus.sentence_texts`."""
-        return [self._sentences[row] for row in np.asarray(sentences, np.int64).tolist()]
-
-    def iter_sentence_texts(self) -> Iterator[list[str]]:
-        """See `Corpus.iter_sentence_texts`."""
-        for block in self._blocks():
-            first, last = np.searchsorted(self.sentence_passage, (block[0], block[-1] + 1)).tolist()
-            yield [*self._sentences[first:last]]
-
-
-def with_sentences(
-    corpus: Corpus, rows: Int64, sentences: Sequence[Sequence[AnalysedSentence]]
-) -> RefinedCorpus:
-    """A copy of a corpus, without layers, in which some passages have other sentences.
-
-    Args:
-        rows: (r,) rows of these passages.
-        sentences: The sentences of each of them.
-    """
-    count = len(corpus)
-    analysed = AnalysedRows(corpus.vectors.shape[1], None)
-    batch = sentence_rows(np.asarray(corpus.vectors[rows]), sentences)
-    analysed.add(batch["vector"], batch["sentences"])
-    refined = analysed.read()
-    # New sentences are appended, and then all are gathered in row order.
-    source = np.arange(count, dtype=np.int64)
-    source[rows] = count + np.arange(len(rows), dtype=np.int64)
-    owners = corpus.sentence_passage, refined["sentence_passage"]
-    sizes = zip(owners, (count, len(rows)), strict=True)
-    lengths = np.concatenate([counts_by_owner(each, size) for each, size in sizes])
-    gather = ragged(lengths, source)
-    mentions = {}
-    for name in MENTION_KINDS:
-        reader = MentionReader()
-        for each, sentences_of in zip(
-            (getattr(corpus, name), mentions_of(name, refined)), owners, strict=True
-        ):
-            reader.add_mentions(each, len(sentences_of))
-        mentions[name] = reader.read(gather)
-    vectors = np.asarray(corpus.sentence_vectors), refined["sentence_vectors"]
-    before = Strings(chain.from_iterable(corpus.iter_sentence_texts()))
-    after = Strings(sentence.text for of_passage in sentences for sentence in of_passage)
-    same: dict[str, Any] = {field.name: getattr(corpus, field.name) for field in fields(Corpus)}
-    changed = {
-        **mentions,
-        "sentence_vectors": np.concatenate(vectors)[gather],
-        "sentence_passage": np.repeat(np.arange(count, dtype=np.int32), lengths[source]),
-        "two": None,
-    }
-    return RefinedCorpus(**{**same, **changed, "_sentences": joined(before, after, gather)})

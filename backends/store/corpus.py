@@ -8,7 +8,6 @@ import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -18,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
-from wye.backends.numerics import ragged
 from wye.backends.store.entity_vectors import EntityVectorCache
 from wye.backends.store.versions import reading
 from wye.backends.strings import Strings, StringTable, positions
@@ -28,7 +26,7 @@ _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mentions:
     """The mentions in sentences: one entry per mention, repeats kept, in sentence order.
 
@@ -61,70 +59,33 @@ class MentionReader:
         self._counts.append(lengths_of(lists))
         self._names.append(lists.flatten().dictionary_encode())
 
-    def add_mentions(self, mentions: "AnyMentions", sentences: int) -> None:
-        """Add the mentions of an earlier version, which has so many sentences."""
-        self._counts.append(counts_by_owner(mentions.sentence, sentences))
-        names = mentions.names.array
-        self._names.append(pa.DictionaryArray.from_arrays(pa.array(mentions.code), names))
-
-    def read(self, sentences: Int64 | None = None) -> Mentions:
-        """The mentions of some sentences, in the given order, by default of all; callable once."""
+    def read(self) -> Mentions:
+        """All mentions; can be called once."""
         chunked = pa.chunked_array(self._names)
         self._names.clear()
         encoded = chunked.unify_dictionaries().combine_chunks()
         counts = np.concatenate(self._counts)
-        codes = encoded.indices.to_numpy()
-        if sentences is not None:
-            codes, counts = codes[ragged(counts, sentences)], counts[sentences]
-        # An earlier version may have names that are no longer mentioned.
-        used = np.flatnonzero(np.bincount(codes, minlength=len(encoded.dictionary)))
-        names = encoded.dictionary.take(pa.array(used))
+        names = encoded.dictionary
         by_name = pc.sort_indices(names).to_numpy().astype(np.int64)
-        code = np.full(len(encoded.dictionary), -1, np.int32)
-        code[used[by_name]] = np.arange(len(used), dtype=np.int32)
+        code = np.empty(len(names), np.int32)
+        code[by_name] = np.arange(len(names), dtype=np.int32)
         return Mentions(
             sentence=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-            code=code[codes],
+            code=code[encoded.indices.to_numpy()],
             names=Strings(names.take(pa.array(by_name))),
         )
 
 
-class LayeredMentions:
-    """Mentions of a layered corpus. The arrays are built by copying on first use."""
+class LayeredMentions(Mentions):
+    """Mentions of a layered corpus by sentence; it has no arrays of all, which nothing needs."""
 
-    def __init__(self, layers: Layers, base: "AnyMentions", added: "AnyMentions") -> None:
+    def __init__(self, layers: Layers, base: Mentions, added: Mentions) -> None:
         self._layers, self._both = layers, (base, added)
 
     def of(self, sentence: int) -> list[str]:
         """The names in a sentence, in order."""
         is_added, row = self._layers.locate(sentence)
         return self._both[is_added].of(row)
-
-    @property
-    def sentence(self) -> Int32:
-        """See `Mentions`."""
-        return self._whole.sentence
-
-    @property
-    def code(self) -> Int32:
-        """See `Mentions`."""
-        return self._whole.code
-
-    @property
-    def names(self) -> Strings:
-        """See `Mentions`."""
-        return self._whole.names
-
-    @cached_property
-    def _whole(self) -> Mentions:
-        reader = MentionReader()
-        sizes = self._layers.base, len(self._layers.added)
-        for mentions, sentences in zip(self._both, sizes, strict=True):
-            reader.add_mentions(mentions, sentences)
-        return reader.read(self._layers.positions)
-
-
-AnyMentions = Mentions | LayeredMentions
 
 
 @dataclass(frozen=True)
@@ -159,8 +120,8 @@ class Corpus:
     vectors: Rows32
     sentence_vectors: Rows16
     sentence_passage: Int32
-    entities: AnyMentions
-    phrases: AnyMentions
+    entities: Mentions
+    phrases: Mentions
     hashes: Sequence[str]
     two: "TwoCorpora | None"
     _metadata: Sequence[str]
@@ -342,8 +303,3 @@ def lengths_of(lists: pa.ListArray) -> Int32:
     """Number of items of each list."""
     lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     return lengths
-
-
-def counts_by_owner(owners: Int32, size: int) -> Int32:
-    """(size,) number of entries of each owner."""
-    return np.bincount(owners, minlength=size).astype(np.int32)

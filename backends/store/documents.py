@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.store.derived import most_on_top
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
-from wye.backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
+from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, to_passages
 from wye.backends.store.snapshot import changed_since
 from wye.backends.store.versions import reading
 from wye.backends.store.writer import fragments_by_size, writing
@@ -110,7 +109,8 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
     condition = any_of("document", ids)
     chunks: dict[str, list[Passage]] = {}
     with reading(index.path):
-        rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=condition)
+        dataset = index.snapshot()
+        rows = dataset.to_table(columns=columns_of(dataset.schema), filter=condition)
         passages = list(to_passages(rows))
     if filter_ is not None:
         mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in passages]))
@@ -210,7 +210,6 @@ def take_inventory(folder: Path) -> dict[str, object]:
     with reading(folder):
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
-    extracted = ExtractedStore(folder, index.fingerprint).inventory()
     return {
         **({"fault": fault} if fault else {}),
         "index": str(folder),
@@ -219,7 +218,6 @@ def take_inventory(folder: Path) -> dict[str, object]:
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
         **mentions,
-        **({"extracted": extracted} if extracted else {}),
         **stored_files(index),
         "waits": waits(index, _on_top(index)),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),

@@ -223,6 +223,14 @@ class PassageStore:
             )
 
     @property
+    def is_large(self) -> bool:
+        """Whether it has derived files, and small writes are read as layers on an earlier version.
+
+        Otherwise all is read again, which takes less than a fifth of a second.
+        """
+        return self.count() >= KEPT_FROM
+
+    @property
     def derived(self) -> DerivedFiles:
         """See `derived_of`, for the current version."""
         return self.derived_of(self.version)
@@ -238,8 +246,8 @@ class PassageStore:
             manifest = digest_of(self.path / PASSAGES / name)
         pins = {**self.fingerprint, MANIFEST: manifest}
         # Nothing is written to a damaged index before it is repaired.
-        is_persistent = not self.fault and self.count() >= KEPT_FROM
-        return DerivedFiles(self.path, version, pins, is_persistent=is_persistent)
+        writes = not self.fault and self.is_large
+        return DerivedFiles(self.path, version, pins, is_persistent=writes)
 
     def snapshot(self) -> lance.LanceDataset:
         """The current version as a Lance dataset, for reading in bulk; it never changes."""

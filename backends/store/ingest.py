@@ -15,7 +15,17 @@ from wye.backends.errors import SourceError
 from wye.backends.progress import Progress, Silent
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import any_of, content_hash, to_analyses, to_batch
+from wye.backends.store.schema import (
+    STATEMENTS,
+    StoredAnalysis,
+    StoredSentence,
+    any_of,
+    columns_of,
+    content_hash,
+    to_analyses,
+    to_batch,
+    to_passages,
+)
 from wye.backends.store.source import IndexedPassage, IndexSource, stored_analyses
 from wye.backends.store.versions import reading
 from wye.backends.store.writer import Writer
@@ -29,6 +39,8 @@ WINDOW = 2_048
 COMMIT_SECONDS = 30.0
 # Each window adds a fragment. So many of about one size are merged.
 COMPACT_FROM = 32
+_WINDOW_OF_STATEMENTS = 32
+"""Passages whose statements are analysed together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,6 @@ def ingest(
             try:
                 for window in whole_documents(clock.timed("read", passages), batch_passages):
                     run.add(window)
-                run.finish()
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
                 interrupted = True
                 run.commit(is_repeated=True)
@@ -218,18 +229,28 @@ class _Ingest:
         """Id -> analysis in this index, for passages of which only the metadata changed."""
         if not changed:
             return {}
-        columns = ["id", "title", "text", "vector", "sentences"]
-        condition = any_of("id", [passage.id for passage in changed])
+        dataset, condition = self._writer.dataset, any_of("id", [passage.id for passage in changed])
+        columns = [*columns_of(dataset.schema), "vector", "sentences"]
         with reading(self._writer.folder):
-            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-            texts = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
-            stored = dict(zip(texts, to_analyses(rows), strict=True))
-        keys = ((passage.id, passage.title, passage.text) for passage in changed)
-        return {key[0]: stored[key] for key in keys if key in stored}
+            rows = dataset.to_table(columns=columns, filter=condition)
+            stored = dict(zip(map(_analysed_of, to_passages(rows)), to_analyses(rows), strict=True))
+        keys = {passage.id: _analysed_of(passage) for passage in changed}
+        return {id_: stored[key] for id_, key in keys.items() if key in stored}
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
-        if lacking:
-            yield from self._analyser.analyse(lacking)
+        has_column = STATEMENTS in self._writer.dataset.schema.names
+        if not has_column and any(passage.statements for passage in lacking):
+            raise SourceError(
+                "This index was made before passages had statements. Copy it with "
+                "`wye index OLD --index NEW`, and use the new one."
+            )
+        for has_statements, group in groupby(lacking, lambda passage: bool(passage.statements)):
+            passages = [*group]
+            if not has_statements:
+                yield from self._analyser.analyse(passages)
+                continue
+            for window in _windows(passages, _WINDOW_OF_STATEMENTS):
+                yield from _with_statements(window, self._analyser)
 
     def commit(self, stale: Sequence[str] = (), *, is_repeated: bool = False) -> None:
         """Write analysed passages and delete stale ids, in one commit.
@@ -251,12 +272,6 @@ class _Ingest:
         self._count(**Counter(change for _, _, change in self._analysed), removed=removed)
         self._analysed = []
         self._committed = perf_counter()
-
-    def finish(self) -> None:
-        """Copy extractions of other indexes."""
-        with self._clock.stage("write"):
-            for source in self._sources:
-                source.give_extractions(self._writer)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}
@@ -322,6 +337,35 @@ class _Ingest:
             with self._clock.stage("write"):
                 if vectors is not None:
                     self._writer.surfaces.add(missing, vectors)
+
+
+def _analysed_of(passage: Passage) -> tuple[object, ...]:
+    return passage.id, passage.title, passage.text, passage.statements
+
+
+def _with_statements(
+    passages: Sequence[Passage], analyser: PassageAnalyser
+) -> Iterator[AnalysedPassage]:
+    """Analyse passages with their statements in place of sentences.
+
+    A triple mentions its head and its tail; of other statements, those without a mention are left
+    out, as sentences are.
+    """
+    texts = [
+        Passage(f"{passage.id} {number}", "", one if isinstance(one, str) else " ".join(one))
+        for passage in passages
+        for number, one in enumerate(passage.statements)
+    ]
+    parts = iter(zip(texts, list(analyser.analyse(texts)), strict=True))
+    for passage, whole in zip(passages, list(analyser.analyse(passages)), strict=True):
+        sentences = []
+        for one, (text, analysis) in zip(passage.statements, parts, strict=False):
+            of_text = chain.from_iterable(each.entities for each in analysis.sentences)
+            entities = tuple(of_text) if isinstance(one, str) else (one[0], one[2])
+            phrases = tuple(chain.from_iterable(each.phrases for each in analysis.sentences))
+            if entities or phrases:
+                sentences.append(StoredSentence(text.text, entities, phrases, analysis.vector))
+        yield StoredAnalysis(whole.vector, sentences)
 
 
 def _id_conflict(passage: Passage, owner: str) -> SourceError:

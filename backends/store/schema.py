@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from wye.backends.files import canonical_json
-from wye.backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
+from wye.backends.types import (
+    AnalysedPassage,
+    AnalysedSentence,
+    Float32,
+    Metadata,
+    Passage,
+    Statement,
+)
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 
@@ -22,6 +29,11 @@ PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
 # The number of chunks of the row's document; null if the writer did not know. An index that was
 # made before there was this column stays without it.
 LENGTH_COLUMN = "document_chunks"
+
+
+# What was extracted from the text, as a JSON list; null if nothing was. An index that was made
+# before there was this column stays without it.
+STATEMENTS = "statements"
 
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
@@ -37,6 +49,7 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
         pa.field("vector", _vector(dimension)),
         pa.field("sentences", pa.list_(_sentence(dimension))),
         pa.field(LENGTH_COLUMN, pa.int32()),
+        pa.field(STATEMENTS, pa.string()),
     ]
     return pa.schema(fields, metadata=_pins(fingerprint))
 
@@ -45,6 +58,11 @@ def surface_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     """The schema of `entities.lance`: the vector of each surface, pinned to one analyser."""
     fields = [pa.field("surface", pa.string()), pa.field("vector", _vector(dimension))]
     return pa.schema(fields, metadata=_pins(fingerprint))
+
+
+def columns_of(schema: pa.Schema) -> list[str]:
+    """The columns of a dataset that `to_passages` needs."""
+    return [*PASSAGE_COLUMNS, *({STATEMENTS} & {*schema.names})]
 
 
 def dimension_of(schema: pa.Schema) -> int:
@@ -81,6 +99,7 @@ def content_hash(passage: Passage) -> str:
         passage.title,
         passage.text,
         metadata_json(passage.metadata),
+        *passage.statements,
     ]
     return hashlib.blake2b(canonical_json(fields).encode(), digest_size=16).hexdigest()
 
@@ -114,16 +133,10 @@ def to_batch(
     ]
     if LENGTH_COLUMN in schema.names:
         columns.append(pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()))
+    if STATEMENTS in schema.names:
+        statements = [json.dumps(p.statements) if p.statements else None for p in passages]
+        columns.append(pa.array(statements, pa.string()))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def sentence_rows(
-    vectors: Float32, sentences: Sequence[Sequence[AnalysedSentence]]
-) -> pa.RecordBatch:
-    """Vectors (n, d) and sentences of n passages as columns of rows."""
-    dimension = vectors.shape[1]
-    columns = [vector_array(vectors, dimension), _sentence_lists(sentences, dimension)]
-    return pa.RecordBatch.from_arrays(columns, names=["vector", "sentences"])
 
 
 def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.FixedSizeListArray:
@@ -142,12 +155,19 @@ def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.Fix
 
 
 def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
-    """The passages of rows with at least `PASSAGE_COLUMNS`, in order."""
-    columns = (rows.column(name).to_pylist() for name in PASSAGE_COLUMNS)
+    """The passages of rows with the columns of `columns_of`, in order."""
+    columns = [rows.column(name).to_pylist() for name in PASSAGE_COLUMNS]
+    has_statements = STATEMENTS in rows.schema.names
+    columns.append(rows.column(STATEMENTS).to_pylist() if has_statements else [None] * len(rows))
     return [
-        Passage(id_, title, text, json.loads(metadata), document, chunk)
-        for id_, document, chunk, title, text, metadata in zip(*columns, strict=True)
+        Passage(id_, title, text, json.loads(metadata), document, chunk, _read_statements(given))
+        for id_, document, chunk, title, text, metadata, given in zip(*columns, strict=True)
     ]
+
+
+def _read_statements(given: str | None) -> tuple[Statement, ...]:
+    items = json.loads(given) if given else ()
+    return tuple(item if isinstance(item, str) else tuple(item) for item in items)
 
 
 @dataclass(frozen=True, slots=True)

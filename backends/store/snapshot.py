@@ -94,7 +94,7 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     Raises:
         IndexDamagedError: The index cannot be read.
     """
-    if base is not None:
+    if base is not None and index.is_large:
         with reading(index.path):
             if (layered := _layered(index, base)) is not None:
                 return layered

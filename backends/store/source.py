@@ -13,13 +13,11 @@ from typing import NoReturn
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
-from wye.backends.papers.extracted import ExtractedStore, content_keys
 from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import PASSAGE_COLUMNS, StoredAnalysis, to_analyses, to_passages
+from wye.backends.store.schema import StoredAnalysis, columns_of, to_analyses, to_passages
 from wye.backends.store.versions import PASSAGES, reading
-from wye.backends.store.writer import Writer
-from wye.backends.types import Metadata, Passage
+from wye.backends.types import Metadata, Passage, Statement
 
 _ROWS_AT_ONCE = 2_048
 
@@ -35,12 +33,12 @@ class IndexedPassage(Passage):
 
     Attributes:
         analysis: Its analysis there.
-        analysed: Title and text that were analysed.
+        analysed: Title, text and statements that were analysed.
     """
 
     source: "IndexSource | None" = field(default=None, repr=False)
     analysis: StoredAnalysis | None = field(default=None, repr=False)
-    analysed: tuple[str, str] = ("", "")
+    analysed: tuple[str, str, tuple[Statement, ...]] = ("", "", ())
 
 
 class IndexSource:
@@ -49,7 +47,6 @@ class IndexSource:
     Attributes:
         left_out: For files of unknown kinds; there are none.
         analyses: Number of analyses that were taken into another index.
-        extractions: Number of extractions of a language model that were taken into another index.
     """
 
     files = 1
@@ -67,7 +64,7 @@ class IndexSource:
         self.index.check_content()
         self._dataset = self.index.snapshot()
         self.expected = self.index.count()
-        self.analyses = self.extractions = 0
+        self.analyses = 0
 
     @property
     def folder(self) -> Path:
@@ -104,7 +101,7 @@ class IndexSource:
         return ids.first(((str(self.folder), passage) for passage in passages), on_bad)
 
     def _passages(self, metadata: Metadata | None) -> Iterator[Passage]:
-        columns = [*PASSAGE_COLUMNS, "vector", "sentences"]
+        columns = [*columns_of(self._dataset.schema), "vector", "sentences"]
         with reading(self.folder):
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
             order = [("document", "ascending"), ("chunk", "ascending")]
@@ -121,22 +118,11 @@ class IndexSource:
                     {**(metadata or {}), **stored.metadata},
                     stored.document,
                     stored.chunk,
+                    stored.statements,
                     source=self,
                     analysis=analysis,
-                    analysed=(stored.title, stored.text),
+                    analysed=(stored.title, stored.text, stored.statements),
                 )
-
-    def give_extractions(self, writer: Writer) -> None:
-        """Copy what a language model extracted to an index that has the same texts.
-
-        Raises:
-            BackendError: It cannot be read or written.
-        """
-        ours = ExtractedStore(self.folder, self.index.fingerprint)
-        if not ours.path.exists():
-            return
-        theirs = ExtractedStore(writer.folder, self.index.fingerprint)
-        self.extractions += theirs.take(ours, content_keys(writer.folder, writer.dataset))
 
 
 def stored_analyses(
@@ -149,7 +135,7 @@ def stored_analyses(
             isinstance(passage, IndexedPassage)
             and passage.source is not None
             and passage.analysis is not None
-            and passage.analysed == (passage.title, passage.text)
+            and passage.analysed == (passage.title, passage.text, passage.statements)
             and passage.source.index.fingerprint == dict(fingerprint)
         ):
             analyses[passage.id] = passage.analysis

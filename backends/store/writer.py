@@ -27,7 +27,6 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from wye.backends.errors import IndexLockedError
-from wye.backends.papers.extracted import forget_extractions
 from wye.backends.store.derived import drop_derived, latest_version
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
@@ -183,7 +182,6 @@ class Writer:
         self._commit(
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
-        forget_extractions(self.folder, stale, rows)
         return len(stored.difference(ids))
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -198,7 +196,6 @@ class Writer:
         if stored:
             condition = any_of("id", ids)
             self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
-        forget_extractions(self.folder, ids)
         return len(stored)
 
     def _without(

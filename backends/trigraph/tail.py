@@ -23,9 +23,6 @@ from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int64
 
-LEAST = 1_000
-"""A smaller graph is assembled anew for each version, in a tenth of a second."""
-
 
 def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> TriGraph:
     """The graph of two corpora.

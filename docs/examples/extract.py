@@ -2,8 +2,9 @@
 
     WYE_GENERATOR__URL=http://127.0.0.1:8080/v1 WYE_GENERATOR__MODEL=my-model \
         python docs/examples/extract.py units my-index > units.jsonl
+    wye index units.jsonl --index my-new-index
 
-`wye refine units units.jsonl --index my-index` stores what it prints: a line for each passage. Any
+A line for each passage has its statements, which take the place of its sentences in the graph. Any
 endpoint that speaks OpenAI's protocol will do; its key is read from WYE_GENERATOR__KEY. Passages in
 files that are named after the index, of earlier runs, are not asked about again.
 """
@@ -68,7 +69,10 @@ def extract(passage: wye.Passage) -> str:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         print(f"{passage.id}: the reply is of no use ({error!r})", file=sys.stderr)
         return ""
-    return json.dumps({"id": passage.id, "title": passage.title, "text": passage.text, kind: kept})
+    # A part of a document becomes a document, since what has statements is not cut.
+    id_ = passage.id if passage.id == passage.document else passage.id.replace("#", "-part-")
+    fields = {"title": passage.title, "text": passage.text, "metadata": dict(passage.metadata)}
+    return json.dumps({"_id": id_, **fields, "statements": kept})
 
 
 def is_supported(item: object, passage: str) -> bool:
@@ -83,8 +87,8 @@ def is_supported(item: object, passage: str) -> bool:
 
 
 former = "".join(Path(file).read_text("utf-8") for file in earlier)
-known = {(row["id"], row["title"], row["text"]) for row in map(json.loads, former.splitlines())}
-passages = [one for one in wye.read(index) if (one.id, one.title, one.text) not in known]
+known = {(row["title"], row["text"]) for row in map(json.loads, former.splitlines())}
+passages = [one for one in wye.read(index) if (one.title, one.text) not in known]
 with ThreadPoolExecutor(AT_ONCE) as threads:
     for line in threads.map(extract, passages):
         print(line, end="\n" if line else "", flush=True)

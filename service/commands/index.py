@@ -215,12 +215,11 @@ def _reporting_reuse(
             say(f"{source.folder} was written with other models, so its texts are analysed anew.")
     yield
     for source in indexes:
-        for count, note in (
-            (source.analyses, "analyses were taken along, since the models are the same"),
-            (source.extractions, "extractions of a language model were taken along"),
-        ):
-            if count:
-                say(f"{source.folder}: {count:,} {note}.")
+        if source.analyses:
+            say(
+                f"{source.folder}: {source.analyses:,} analyses were taken along, since the models "
+                "are the same."
+            )
 
 
 def _open_sources(

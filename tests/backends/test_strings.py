@@ -14,7 +14,6 @@ from wye.backends.strings import (
     Words,
     ascending,
     find_all,
-    joined,
 )
 from wye.backends.text import starts_like_a_name, tokenise
 
@@ -71,7 +70,7 @@ short_texts = st.lists(st.text(max_size=3))
 
 
 @given(short_texts, short_texts, st.sampled_from([0, 2**31]))
-def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
+def test_lists_of_strings_are_looked_up_and_put_in_order(
     some: list[str], more: list[str], short: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -79,7 +78,5 @@ def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
         known = ascending(Strings(some), Strings(more))
         assert [*known] == sorted({*some, *more} - {""})
         assert find_all(Strings(more), known).tolist() == [known.find(text) for text in more]
-        back = np.arange(len(some) + len(more))[::-1].copy()
-        assert [*joined(Strings(some), Strings(more), back)] == [*some, *more][::-1]
     mask = np.arange(len(some)) % 2 == 0
     assert [*Strings(some).where(mask)] == some[::2]

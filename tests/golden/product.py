@@ -43,7 +43,6 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.store.snapshot.LISTED": 0,
     "wye.backends.trigraph.bridging.HUB": 3,
     "wye.backends.trigraph.prior.HUB": 3,
-    "wye.router.snapshot.LEAST": 1,
 }
 _GRAPH_PRESETS = "wye.backends.trigraph.settings.PRESETS"
 COMPRESSED = {"WYE_DENSE__KIND": "compressed"}

@@ -154,15 +154,22 @@ def answers(snapshot: Snapshot) -> list[object]:
     graph = snapshot.graph.batch(questions)
     places = range(len(questions))
     walks = graph.search(places, 5)
-    found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in ARMS]
-    found += graph.seeds(places)
+    found: list[object] = [*of_texts(snapshot), *walks, *graph.seeds(places)]
     found += [graph.explain(place, walks[place]) for place in places]
     found += graph.names_in(places, [snapshot.corpus.ids] * len(places))
+    return [*found, snapshot.graph.graph.display_names.all()]
+
+
+def of_texts(snapshot: Snapshot) -> list[object]:
+    """As `answers`, without the graph, which may have a tail and then differs."""
+    vectors = HASHES.encode_surfaces(PEOPLE)
+    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
+    arms = Route.DENSE, Route.LEXICAL
+    found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in arms]
     texts = [query.text for query in questions]
     found += snapshot.words_in(texts, [snapshot.corpus.ids[:5]] * len(texts))
     found += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
-    found += [[*snapshot.corpus.iter_sentence_texts()], snapshot.graph.graph.display_names.all()]
-    return found
+    return [*found, [*snapshot.corpus.iter_sentence_texts()]]
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -190,7 +197,8 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
         shutil.rmtree(tmp_path / "alone" / "derived")
         alone = Snapshot(PassageStore.open(tmp_path / "alone"), settings)
         assert alone.base is alone
-        assert answers(snapshot) == answers(alone)
+        compared = answers if snapshot.base is snapshot else of_texts
+        assert compared(snapshot) == compared(alone)
         shutil.rmtree(tmp_path / "alone")
         before = chance.choice([snapshot, snapshot, None])
         if chance.random() < 0.2:
@@ -208,9 +216,8 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
 
 
 def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_time(
-    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kept: None
 ) -> None:
-    monkeypatch.setattr(wye.router.snapshot, "LEAST", 1)
     index = twenty(tmp_path, random.Random(5))
     before = Snapshot(index, Settings())
     before.graph.search([], 1)
@@ -479,7 +486,7 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
     assert not files_in(tmp_path)
 
 
-def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+def test_only_what_changed_is_read_again(tmp_path: Path, kept: None) -> None:
     chance = random.Random(1)
     index = twenty(tmp_path, chance)
     before = Snapshot(index, Settings())

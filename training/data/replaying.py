@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from wye.backends.papers.extracted import ExtractedStore
 from wye.backends.progress import Progress, Silent
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
@@ -98,8 +97,6 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     options: list[object] = [asdict(part) for part in (*arm_settings, STEPS)]
     # Nothing is added where these are unused, so older replays keep their keys.
     options += [asdict(settings.reranker)] if settings.reranker.model else []
-    extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
-    options += [extracted] if extracted else []
     judged_questions: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]

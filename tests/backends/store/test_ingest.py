@@ -298,6 +298,7 @@ def test_a_version_in_memory_tells_what_is_stored_if_it_is_the_newest(
         return to_table(dataset, *given, **named)
 
     monkeypatch.setattr(lance.LanceDataset, "to_table", noted)
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
 
     def written(folder: Path, which: int | None) -> tuple[IngestReport, list[dict[str, Any]]]:
         """Update an index, given its first or second version or none."""

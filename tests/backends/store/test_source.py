@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.hashing import HashAnalyser
 from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
-from wye.backends.papers.extracted import KINDS, ExtractedStore, Extraction, content_key
 from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.index import PassageStore
@@ -197,36 +196,6 @@ def test_metadata_is_added_where_a_passage_has_none(old: PassageStore) -> None:
     found = {p.id: p for p in IndexSource(old.path).passages(metadata={"y": 0, "z": 1})}
     assert (found["p07"].metadata, found["p07"].document) == ({"y": 7, "z": 1}, "p07")
     assert [found[f"long#{n:04}"].chunk for n in range(3)] == [0, 1, 2]
-
-
-def test_extractions_come_along_with_their_text(old: PassageStore, tmp_path: Path) -> None:
-    ours = ExtractedStore(old.path, old.fingerprint)
-    keys = {p.id: content_key(p.title, p.text) for p in corpus()}
-    for kind in KINDS:
-        kept = [Extraction(id_, keys[id_], "m", [id_]) for id_ in ("p03", "p04")]
-        former = Extraction("p05", "of a former text", "m", ["x"])
-        ours.keep(kind, [(one, []) for one in (*kept, former)])
-        if kind == "units":
-            ours.keep(kind, [(kept[0], OLD.analyse([corpus()[3]])[0].sentences)])
-    source = IndexSource(old.path)
-    new = PassageStore.create(tmp_path / "new", OLD.dimension, OLD.fingerprint)
-    ingest(new, [p for p in source.passages() if p.id != "p04"], OLD)
-    assert source.extractions == 2
-    theirs = ExtractedStore(new.path, new.fingerprint)
-    assert [one.id for kind in KINDS for one in theirs.read(kind)] == ["p03", "p03"]
-    (got,), (gave,) = theirs.sentences("units"), ours.sentences("units")
-    assert (got[:2], got[2][0].text, got[2][0].vector.tolist()) == (
-        gave[:2],
-        gave[2][0].text,
-        gave[2][0].vector.tolist(),
-    )
-    theirs.keep("units", [(Extraction("p03", keys["p03"], "better", ["y"]), [])])
-    take(old.path, tmp_path / "new", OLD)  # p04 now comes along, and what is there stays
-    units = {one.id: one.source for one in theirs.read("units")}
-    assert units == {"p03": "better", "p04": "m"}
-    take(old.path, tmp_path / "other", HashAnalyser(name="other"))
-    other = ExtractedStore(tmp_path / "other", {"encoder": "other", "parser": "split-1"})
-    assert [one.analysed for one in other.read("units")] == [False, False]
 
 
 def test_only_a_whole_index_is_a_source(old: PassageStore, tmp_path: Path) -> None:

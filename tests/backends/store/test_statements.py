@@ -1,0 +1,200 @@
+"""Statements take the place of a passage's sentences, and are stored and deleted with it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.docs.examples import ROOT
+from tests.fakes import speaking
+from tests.hashing import HashAnalyser
+from wye.backends.documents import checked_passage, chunk_passage, parse_record
+from wye.backends.errors import SourceError
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.store.repair import repair
+from wye.backends.store.schema import STATEMENTS, passage_schema, to_analyses
+from wye.backends.store.source import IndexSource
+from wye.backends.types import Passage, Statement
+from wye.featurizer.types import PassageAnalysis
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import Ask, Route
+
+GIVEN: tuple[Statement, ...] = ("Anna met Bob.", "it was late", ("Bob", "paints", "Carl"))
+PASSAGE = Passage("a", "Anna", "Anna met Bob who paints Carl.", statements=GIVEN)
+PLAIN = Passage("b", "Bob", "Bob met Dora.")
+TOWNS = ("Bihac", "Jajce", "Konjic", "Livno", "Mostar", "Travnik")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> PassageStore:
+    analyser = HashAnalyser()
+    made = PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    ingest(made, [PASSAGE, PLAIN], analyser)
+    return made
+
+
+def sentences(index: PassageStore) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    rows = index.snapshot().to_table(columns=["id", "vector", "sentences"])
+    return {
+        id_: [(sentence.text, sentence.entities) for sentence in analysis.sentences]
+        for id_, analysis in zip(rows["id"].to_pylist(), to_analyses(rows), strict=True)
+    }
+
+
+def test_they_are_the_sentences_and_those_without_a_mention_are_left_out(
+    index: PassageStore,
+) -> None:
+    stored = sentences(index)
+    assert stored["a"] == [
+        ("Anna met Bob.", ("Anna", "Bob")),
+        ("Bob paints Carl", ("Bob", "Carl")),
+    ]
+    assert [text for text, _ in stored["b"]] == ["Bob met Dora."]
+    assert not repair(index.path, dry_run=True).damage
+
+
+def test_only_other_statements_are_analysed_again(index: PassageStore) -> None:
+    class Watched(HashAnalyser):
+        def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
+            watched.extend(passage.id for passage in passages)
+            return super().analyse(passages)
+
+    watched: list[str] = []
+    assert ingest(index, [PASSAGE, PLAIN], Watched()).unchanged == 2
+    moved = replace(PASSAGE, metadata={"year": 2031})
+    assert (ingest(index, [moved], Watched()).updated, watched) == (1, [])
+    assert len(sentences(index)["a"]) == 2
+    fewer = replace(moved, statements=GIVEN[:1])
+    assert ingest(index, [fewer], Watched()).updated == 1
+    assert ("a" in watched, sentences(index)["a"]) == (True, [("Anna met Bob.", ("Anna", "Bob"))])
+
+
+@pytest.mark.parametrize("name", ["hash", "other"])
+def test_another_index_takes_them_along(index: PassageStore, tmp_path: Path, name: str) -> None:
+    analyser, source = HashAnalyser(name=name), IndexSource(index.path)
+    new = PassageStore.create(tmp_path / "new", analyser.dimension, analyser.fingerprint)
+    ingest(new, source.passages(), analyser)
+    assert source.analyses == (2 if name == "hash" else 0)
+    assert sentences(new) == sentences(index)
+    assert [p.statements for p in IndexSource(new.path).passages()] == [GIVEN, ()]
+
+
+def test_an_index_without_the_column_reads_as_before_and_refuses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def former(*arguments: object) -> pa.Schema:
+        schema = passage_schema(*arguments)  # type: ignore[arg-type]
+        return schema.remove(schema.get_field_index(STATEMENTS))
+
+    monkeypatch.setattr("wye.backends.store.index.passage_schema", former)
+    analyser = HashAnalyser()
+    old = PassageStore.create(tmp_path / "old", analyser.dimension, analyser.fingerprint)
+    assert ingest(old, [PLAIN], analyser).added == 1
+    assert [passage.id for passage in IndexSource(old.path).passages()] == ["b"]
+    with pytest.raises(SourceError, match=r"made before passages had statements.*OLD --index NEW"):
+        ingest(old, [PASSAGE], analyser)
+
+
+def test_a_record_has_them_cleaned_and_once() -> None:
+    given = [" Anna\u0007  met Bob.", "Anna met Bob.", ["Bob", "paints", "Carl"]]
+    record = {"_id": "a", "text": "x", "statements": given}
+    passage = parse_record(record)
+    assert passage.statements == ("Anna met Bob.", ("Bob", "paints", "Carl"))
+    assert checked_passage(passage).statements == passage.statements
+    (only,) = chunk_passage(passage, 100)
+    assert only.statements == passage.statements
+    with pytest.raises(SourceError, match="has statements, so it is not cut"):
+        [*chunk_passage(replace(passage, text="word. " * 50), 10)]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("Anna", "statements is a string, not a list"),
+        ([1], "statement 1 is neither"),
+        ([["Bob", "paints"]], "neither a text nor a triple"),
+        ([" \n"], "neither a text nor a triple"),
+        ([["Bob", "", "Carl"]], "neither a text nor a triple"),
+        (["x"] * 257, "there are 257 statements; at most 256"),
+    ],
+)
+def test_what_is_no_statement_is_refused(value: object, why: str) -> None:
+    with pytest.raises(SourceError, match=why):
+        parse_record({"_id": "a", "text": "x", "statements": value})
+
+
+def town(name: str, kind: str) -> dict[str, Any]:
+    after = TOWNS[(TOWNS.index(name) + 1) % len(TOWNS)]
+    text = f"{name} is a town. It is known for plums. A road leads from there to {after}."
+    units: list[Any] = [
+        f"{name} is a town.",
+        f"{name} is known for plums.",
+        f"A road leads to {after}.",
+    ]
+    facts: list[Any] = [[name, "is known for", "plums"], [name, "has a road to", after]]
+    given = {"units": units, "facts": facts}.get(kind)
+    fields: dict[str, Any] = {"_id": name, "title": name, "text": text, "metadata": {}}
+    return {**fields, "statements": given} if given else fields
+
+
+def replies(instructions: str, passage: str) -> str:
+    """What a model makes of a passage about a town, with items that are of no use."""
+    name = passage.partition(".")[0]
+    kind = "facts" if '"facts"' in instructions else "units"
+    useless = [["Paris", "is in", "France"], [name, 1, name], "Paris is big.", [name], "", "…"]
+    return f"```json\n{json.dumps({kind: [*town(name, kind)['statements'], *useless]})}\n```"
+
+
+@pytest.mark.usefixtures("fake_models")
+@pytest.mark.parametrize(("kind", "route"), [("units", Route.CLUE), ("facts", Route.GRAPH)])
+def test_the_example_script_has_a_model_write_them_and_arms_go_by_them(
+    wye: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    route: Route,
+) -> None:
+    before, file, after = tmp_path / "before", tmp_path / "made.jsonl", tmp_path / "after"
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text("\n".join(json.dumps(town(name, "")) for name in TOWNS), "utf-8")
+    assert wye("index", plain, "--index", before)[0] == 0
+
+    def extract(*earlier: Path) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, ROOT / "docs/examples/extract.py", kind, before, *earlier],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "WYE_GENERATOR__URL": endpoint.url,
+                "WYE_GENERATOR__MODEL": "reader",
+            },
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        file.write_text(file.read_text("utf-8") + done.stdout, "utf-8")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    file.touch()
+    with speaking(replies) as endpoint:
+        assert extract() == [town(name, kind) for name in TOWNS]
+        assert extract(file) == []
+    assert wye("index", file, "--index", after)[0] == 0
+    monkeypatch.setenv("WYE_GRAPH__ACTIVATION", "facts" if kind == "facts" else "bridging")
+    with Session.open(load_settings(), after) as session:
+        question = "Which town does a road from Livno lead to?"
+        (reply,) = session.gateway.search([question], Ask(route, 3, explain=True))
+    assert reply.explanation is not None
+    bridges = {note.bridge.sentence for note in reply.explanation.entities if note.bridge}
+    stated = [one for name in TOWNS for one in town(name, kind)["statements"]]
+    assert bridges
+    assert bridges <= {one if isinstance(one, str) else " ".join(one) for one in stated}
