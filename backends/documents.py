@@ -3,13 +3,14 @@
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import PurePath
 
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import Block, Draft
+from wye.backends.readers.drafts import HEADER, ROW, Block, Draft
 from wye.backends.text import HEADING_JOINT, is_blank
 from wye.backends.types import Metadata, Passage, Scalar, Statement
 
@@ -30,6 +31,7 @@ _LETTERS_PER_WORD = 16
 _PIECE = 1 << 18
 
 
+PARAGRAPH = "\n\n"
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])""")  # noqa: RUF001
 _ABBREVIATION = re.compile(
@@ -76,23 +78,67 @@ def chunk_text(text: str, words: int) -> list[str]:
     Returns:
         The text itself if it is short enough, otherwise at least two chunks.
     """
-    if count_words(text) <= words:
-        return [text]
-    chunks: list[str] = []
-    budget = 0
+    return [text] if count_words(text) <= words else _packed(_pieces(text, words), words)
+
+
+def _pieces(text: str, words: int) -> Iterator[tuple[str, str, str]]:
+    """The sentences of a text, each with what joins it to the one before; see `_packed`."""
     for paragraph in _PARAGRAPH_END.split(text):
-        joint = "\n\n"
+        joint = PARAGRAPH
         sentences = chain.from_iterable(map(split_sentences, _windows(paragraph)))
         for piece in (piece for sentence in sentences for piece in _cut(sentence, words)):
-            weight = count_words(piece)
-            if weight <= budget:
-                chunks[-1] += joint + piece
-                budget -= weight
-            else:
-                chunks.append(piece)
-                budget = words - weight
+            yield joint, piece, ""
             joint = " "
+
+
+def _packed(pieces: Iterable[tuple[str, str, str]], words: int) -> list[str]:
+    """Chunks of as many pieces as fit.
+
+    Args:
+        pieces: Each with what joins it to the one before, and what a chunk that it begins must
+            repeat before it.
+    """
+    chunks: list[str] = []
+    budget = 0
+    for joint, piece, header in pieces:
+        weight = count_words(piece)
+        if weight <= budget:
+            chunks[-1] += joint + piece
+            budget -= weight
+        else:
+            chunks.append(f"{header}{joint}{piece}" if header else piece)
+            budget = words - weight - count_words(header)
     return chunks
+
+
+def _chunks(blocks: Sequence[Block], words: int) -> list[str]:
+    """Cut blocks into chunks; rows stay whole, and a chunk that one begins has the table's header.
+
+    Returns:
+        The blocks as one text if it is short enough.
+    """
+    if count_words(text := joined(blocks)) <= words:
+        return [text]
+    if not any(level in (HEADER, ROW) for level, _ in blocks):
+        return chunk_text(text, words)
+    return _packed(_pieces_of_blocks(blocks, words), words)
+
+
+def _pieces_of_blocks(blocks: Sequence[Block], words: int) -> Iterator[tuple[str, str, str]]:
+    header = ""
+    for before, (level, text) in zip([(0, ""), *blocks], blocks, strict=False):
+        if level not in (HEADER, ROW):
+            header = ""
+            yield from _pieces(text, words)
+            continue
+        # A header that is half a chunk would leave no room for rows.
+        if level == HEADER:
+            header = text if count_words(text) <= words // 2 else ""
+        is_below = level == ROW and before[0] in (HEADER, ROW)
+        pieces = [text] if count_words(text) <= LONGEST_WORDS else _cut(text, LONGEST_WORDS)
+        for piece in pieces:
+            yield "\n" if is_below else PARAGRAPH, piece, header if level == ROW else ""
+            is_below = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +146,12 @@ class HeadedDocument(Passage):
     """A document whose headings are known.
 
     Attributes:
-        blocks: Its headings and the text between them.
+        blocks: Its headings, its tables, and the text between them.
+        has_pages: Whether each section under a heading of the highest level is a passage.
     """
 
     blocks: Sequence[Block] = ()
+    has_pages: bool = False
 
 
 def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
@@ -122,11 +170,14 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     if words < 1:
         raise SourceError(f"chunk_words is {words}; a passage has at least 1 word")
     chunks: list[tuple[tuple[str, ...], str]]
-    if isinstance(passage, HeadedDocument) and count_words(passage.text) > words:
+    if isinstance(passage, HeadedDocument) and (
+        passage.has_pages or count_words(passage.text) > words
+    ):
+        joint_words = 0 if passage.has_pages else words // _FEW
         chunks = [
             (headings, text)
-            for headings, section in _sections(passage.blocks, words)
-            for text in chunk_text(section, words)
+            for headings, section in _sections(passage.blocks, words, joint_words)
+            for text in _chunks(section, words)
         ]
     else:
         chunks = [((), text) for text in chunk_text(passage.text, words)]
@@ -144,30 +195,33 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
             yield Passage(id_, title, text, passage.metadata, passage.id, number)
 
 
-def _sections(
-    blocks: Sequence[Block], words: int, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The text of blocks in parts, each with the headings that it stands under.
+Section = tuple[tuple[str, ...], Sequence[Block]]
 
-    A section that is short enough stays whole; very short ones are joined.
+
+def _sections(
+    blocks: Sequence[Block], words: int, few: int, above: tuple[str, ...] = ()
+) -> Iterator[Section]:
+    """Blocks in parts, each with the headings that it stands under.
+
+    A section that is short enough stays whole; those of fewer than `few` words are joined.
     """
-    top = min((level for level, _ in blocks if level), default=0)
+    top = min((level for level, _ in blocks if level > 0), default=0)
     starts = [position for position, (level, _) in enumerate(blocks) if level == top and level]
     ends = [0, *starts, len(blocks)]
     group: Sequence[Block] = ()
     for new in (blocks[start:end] for start, end in pairwise(ends)):
         weight = sum(count_words(text) for _, text in group)
-        if weight < words // _FEW and weight + sum(count_words(text) for _, text in new) <= words:
+        if weight < few and weight + sum(count_words(text) for _, text in new) <= words:
             group = [*group, *new]
             continue
-        yield from _section(group, words, above, top)
+        yield from _section(group, words, few, above, top)
         group = new
-    yield from _section(group, words, above, top)
+    yield from _section(group, words, few, above, top)
 
 
 def _section(
-    blocks: Sequence[Block], words: int, above: tuple[str, ...], top: int
-) -> Iterator[tuple[tuple[str, ...], str]]:
+    blocks: Sequence[Block], words: int, few: int, above: tuple[str, ...], top: int
+) -> Iterator[Section]:
     """The parts of one section, or of several short ones."""
     if not blocks:
         return
@@ -176,16 +230,21 @@ def _section(
         above = (*above, blocks[0][1])
         # A heading without text below becomes text itself.
         blocks = blocks[1:] or [(0, blocks[0][1])]
-    text = joined(blocks)
-    if count_words(text) <= words or not any(level for level, _ in blocks):
-        yield above, text
+    if count_words(joined(blocks)) <= words or not any(level > 0 for level, _ in blocks):
+        yield above, blocks
     else:
-        yield from _sections(blocks, words, above)
+        yield from _sections(blocks, words, few, above)
 
 
 def joined(blocks: Iterable[Block]) -> str:
-    """Blocks as one text, with empty lines between them."""
-    return "\n\n".join(text for _, text in blocks)
+    """Blocks as one text, with empty lines between them, but not between a table's rows."""
+    pieces: list[str] = []
+    before = 0
+    for level, text in blocks:
+        is_below = level == ROW and before in (HEADER, ROW)
+        pieces += ("\n" if is_below else PARAGRAPH, text)
+        before = level
+    return "".join(pieces[1:])
 
 
 def is_chunk_id(id_: str) -> bool:
@@ -232,9 +291,11 @@ MOST_VALUES = 256
 _LONGEST_NUMBER = 1_024  # bits
 
 _BREAKS = ("\r\n", "\r", "\x0b", "\x0c", "\x85")
-# Control characters other than tab and newline; direction overrides, which can disguise a text; and
-# lone surrogates, which UTF-8 cannot encode.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
+# Control characters other than tab and newline; direction overrides, which can disguise a text;
+# lone surrogates, which UTF-8 cannot encode; soft hyphens and spaces without width.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\xad\u200b\u2060\ufeff]"
+)
 
 
 def parse_record(record: object) -> Passage:
@@ -306,12 +367,14 @@ def checked_passage(passage: Passage) -> Passage:
 
 
 def clean(text: str) -> str:
-    """A text without control characters, direction overrides and lone surrogates.
+    """A text without control characters, direction overrides, lone surrogates, and soft hyphens.
 
-    Tabs stay, and line breaks of all kinds become newlines.
+    Tabs stay, line breaks of all kinds become newlines, and letters and their marks are one
+    character where Unicode has it (NFC).
     """
     for line_break in _BREAKS:
         text = text.replace(line_break, "\n")
+    text = unicodedata.normalize("NFC", text.replace("\xad\n", ""))
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 
@@ -329,8 +392,11 @@ def document_of(draft: Draft, file: str) -> HeadedDocument:
     """
     if draft.error:
         raise SourceError(draft.error)
-    cleaned = [(level, clean(text).strip()) for level, text in draft.blocks]
-    blocks = [(level, text) for level, text in cleaned if text]
+    cleaned = [(level, clean(text)) for level, text in draft.blocks]
+    # How far a line of a program is indented means something.
+    blocks = [
+        (n, text.rstrip() if n == ROW else text.strip()) for n, text in cleaned if text.strip()
+    ]
     if not blocks:
         raise SourceError("contains no text; scanned pages need OCR first")
     passage = parse_record(
@@ -341,11 +407,12 @@ def document_of(draft: Draft, file: str) -> HeadedDocument:
             "metadata": draft.metadata,
         }
     )
-    return HeadedDocument(passage.id, passage.title, passage.text, passage.metadata, blocks=blocks)
+    fields = passage.id, passage.title, passage.text, passage.metadata
+    return HeadedDocument(*fields, blocks=blocks, has_pages=draft.has_pages)
 
 
 def _id(record: Mapping[str, object]) -> str:
-    """The id of a record, which is not cleaned: two ids could become one."""
+    """The id of a record, composed (NFC) but not cleaned: two ids could become one."""
     value = record.get("_id", record.get("id"))
     if value is None:
         raise SourceError("_id is missing")
@@ -355,6 +422,7 @@ def _id(record: Mapping[str, object]) -> str:
         raise SourceError(f"_id is {_kind(value)}, not a string")
     if not value.strip():
         raise SourceError("_id is empty")
+    value = unicodedata.normalize("NFC", value)
     if clean(value) != value or "\n" in value or "\t" in value:
         raise SourceError(
             f"_id {value!r:.80} contains a control character or an unpaired surrogate"
@@ -387,6 +455,7 @@ def clean_metadata(value: object) -> Metadata:
         return {}
     if not isinstance(value, Mapping):
         raise SourceError(f"metadata is {_kind(value)}, not an object")
+    value = dict(_flat(value, "", 0))
     if len(value) > MOST_KEYS:
         raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
     metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
@@ -398,6 +467,18 @@ def clean_metadata(value: object) -> Metadata:
             f"metadata has {size:,} bytes as JSON; at most {METADATA_BYTES:,} are stored"
         )
     return metadata
+
+
+def _flat(value: Mapping[object, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+    """The entries of a nested object; keys are joined by dots."""
+    if depth > MOST_KEYS:
+        raise SourceError("metadata is nested too deeply")
+    for key, entry in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(entry, Mapping):
+            yield from _flat(entry, f"{name}.", depth + 1)
+        else:
+            yield name, entry
 
 
 def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:

@@ -4,14 +4,14 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
-from typing import NoReturn
+from typing import BinaryIO, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from pyarrow import fs, parquet
 from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, document_of
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular, require_regular
-from wye.backends.readers.drafts import BadFileError, Limits
-from wye.backends.readers.extract import READERS
+from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
+from wye.backends.readers.extract import MOST_FILES, READERS
 from wye.backends.readers.records import (
+    PROSE,
     BadLine,
     Ids,
     OnBad,
@@ -110,18 +111,28 @@ BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")
 """Extensions of files in which each line is a document."""
 
-ROWS = (*LINES, ".csv")
+ROWS = (*LINES, ".csv", ".xlsx", ".mbox")
 """Extensions of files with several documents."""
 
-TEXT = ".txt"
+_CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
+    .sh .sql .swift .ts .tsx"""
+TEXTS = (PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
+"""Extensions of files that are read as text."""
 
-SUFFIXES = (TEXT, *READERS, *LINES)
+SUFFIXES = (PROSE, *READERS, *LINES, *TEXTS[1:])
 """Extensions of supported files, also for uploads."""
 
 PARQUET = ".parquet"
 """Also supported, except for uploads."""
 
 _READ = (*SUFFIXES, PARQUET)
+KINDS = f"{', '.join((PROSE, *READERS, *LINES, *TEXTS[1:7], PARQUET))}, or source code"
+"""What is read, in words."""
+
+# Files that are read in one go: each has at most so many bytes, and they are so close together.
+_SMALL = 1 << 16
+_LOOK_AHEAD = 256
+
 _ONE_FOLDER = "index the folder that holds both files, or rename one"
 
 # For estimating the number of passages of a file that is one document.
@@ -135,11 +146,13 @@ class _File:
     Attributes:
         name: Name of the file, or its path relative to the folder; the id of its document.
         passages: Estimated number of its passages.
+        size: Size in bytes; -1 if it is not known.
     """
 
     name: str
     path: Path | RemoteFile
     passages: int
+    size: int = -1
 
     @property
     def suffix(self) -> str:
@@ -178,18 +191,20 @@ class DocumentSource:
         left_out: Extension -> number of files in the folder that are skipped as unsupported.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, as_text: Collection[str] = ()) -> None:
         """List the files; reading begins with `passages`.
 
         Args:
             path: A BEIR folder, a file with one of `SUFFIXES` or .parquet, or a folder of such
                 files at any depth (names that begin with a dot are skipped); or the address of
                 these in an object store, see `remote_files`.
+            as_text: Further extensions of files that are text.
 
         Raises:
             SourceError: There is no such file, or its kind is not supported.
         """
         self.left_out = Counter[str]()
+        self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
         source = local_path(path)
         if source is None:
             self._is_folder, self._files = self._listed(str(path))
@@ -198,8 +213,8 @@ class DocumentSource:
         if not self._files:
             others = f" It contains {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
-                f"{path} contains neither {BEIR_CORPUS} nor a file that ends in "
-                f"{', '.join(_READ)}.{others} Check the path."
+                f"{path} contains neither {BEIR_CORPUS} nor a file that ends in {KINDS}.{others} "
+                "Check the path."
             )
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
@@ -214,7 +229,7 @@ class DocumentSource:
             return True, [_file(name, path) for name, path in self._walk(source)]
         if not source.exists():
             raise SourceError(f"There is no file or folder {source}. Check the path.")
-        _require_read(source.name)
+        self._require_read(source.name)
         try:
             require_regular(source)
         except SourceError as error:
@@ -227,7 +242,7 @@ class DocumentSource:
         corpus = [file for file in listed if file.name == BEIR_CORPUS]
         if not is_folder or corpus:
             (file,) = corpus or listed
-            _require_read(file.name)
+            self._require_read(file.name)
             return False, [_remote(file)]
         hidden = (any(folder.startswith(".") for folder in file.name.split("/")) for file in listed)
         files = [file for file, is_hidden in zip(listed, hidden, strict=True) if not is_hidden]
@@ -236,9 +251,17 @@ class DocumentSource:
     def _is_read(self, name: str) -> bool:
         """Whether a file of a folder is supported; others are counted in `left_out`."""
         suffix = PurePosixPath(name).suffix.lower()
-        if suffix not in _READ:
+        is_read = suffix in _READ or suffix in self._texts
+        if not is_read:
             self.left_out[suffix] += 1
-        return suffix in _READ
+        return is_read
+
+    def _require_read(self, name: str) -> None:
+        if not self._is_read(name):
+            raise SourceError(
+                f"{name} has an unsupported type. Give a file that ends in {KINDS}, a folder of "
+                f"such files, or a BEIR folder with {BEIR_CORPUS}; --as-text reads others as text."
+            )
 
     def split(self) -> "list[DocumentSource]":
         """Sources of one file each, in order."""
@@ -268,6 +291,7 @@ class DocumentSource:
         chunk_words: int | None = None,
         metadata: Metadata | None = None,
         limits: Limits | None = None,
+        options: Options = DEFAULT,
         on_bad: OnBad = refuse,
         on_note: Callable[[str], None] = lambda _: None,
         ids: Ids | None = None,
@@ -282,9 +306,11 @@ class DocumentSource:
             chunk_words: Longest chunk, in words.
             metadata: Metadata of every document; a document's own takes precedence.
             limits: Limits for reading a file that is neither text nor lines.
+            options: What is known of the files in advance.
             on_bad: Called for every line and file that gives no passage; by default the first is an
                 error.
-            on_note: Called once for a table whose text or title is a column of another name.
+            on_note: Called for a file that could be meant otherwise: a table whose text or title is
+                a column of another name, or a text whose encoding was guessed.
             ids: Those of documents of other sources, which documents here may not have.
 
         Raises:
@@ -292,7 +318,8 @@ class DocumentSource:
         """
         ids = ids or Ids()
         with Sandbox(limits or Limits()) as sandbox:
-            for file in self._files:
+            ahead = _Ahead(self._files, sandbox, options)
+            for position, file in enumerate(self._files):
                 if ids.is_read(file.name, file.shown):
                     continue  # by a source before this one
                 is_whole = file.suffix in (*LINES, PARQUET)
@@ -301,7 +328,7 @@ class DocumentSource:
                     words = chunk_words
                 shared_metadata = {**self._path_metadata(file), **(metadata or {})}
                 count = 0
-                for document in self._documents(file, sandbox, ids, on_bad, on_note):
+                for document in self._documents(position, ahead, ids, on_bad, on_note):
                     whole = replace(document, metadata={**shared_metadata, **document.metadata})
                     for passage in chunk_passage(whole, words):
                         count += 1
@@ -310,8 +337,16 @@ class DocumentSource:
                 self._count += count
 
     def _documents(
-        self, file: _File, sandbox: Sandbox, ids: Ids, on_bad: OnBad, on_note: Callable[[str], None]
+        self,
+        position: int,
+        ahead: "_Ahead",
+        ids: Ids,
+        on_bad: OnBad,
+        on_note: Callable[[str], None],
     ) -> Iterator[Passage]:
+        file = self._files[position]
+        encoding = ahead.options.encoding
+
         def note(bad: BadLine) -> None:
             on_bad(replace(bad, file=file.shown))
 
@@ -319,25 +354,27 @@ class DocumentSource:
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
-                    yield from read_lines(content, note, once)
+                    yield from read_lines(content, note, once, encoding)
                 elif file.suffix == PARQUET:
                     yield from read_parquet(content, note, once)
-                elif file.suffix == TEXT:
-                    yield once(text_document(file.name, content.read()), advice=_ONE_FOLDER)
-                elif file.suffix in ROWS:
-                    rows = sandbox.read(content, file.suffix)
-                    # The ids of its rows begin like this.
-                    ids.claim(f"{file.name}:…", file.shown, _ONE_FOLDER)
-                    for draft in rows:
+                elif file.suffix in self._texts:
+                    document, remark = text_document(file.name, content.read(), encoding)
+                    if remark:
+                        on_note(f"{file.shown}: {remark}.")
+                    yield once(document, advice=_ONE_FOLDER)
+                else:
+                    drafts = ahead.drafts(position, content)
+                    if file.suffix in ROWS:
+                        # The ids of its rows begin like this.
+                        ids.claim(f"{file.name}:…", file.shown, _ONE_FOLDER)
+                    for draft in drafts:
                         if draft.note:
                             on_note(f"{file.shown}: {draft.note}.")
                         try:
-                            yield once(document_of(draft, file.name))
+                            document = document_of(draft, file.name)
+                            yield once(document, **({} if draft.line else {"advice": _ONE_FOLDER}))
                         except SourceError as error:
-                            note(BadLine("", draft.line, str(error)))
-                else:
-                    for draft in sandbox.read(content, file.suffix):
-                        yield once(document_of(draft, file.name), advice=_ONE_FOLDER)
+                            note(BadLine("", draft.line or None, str(error)))
         except RefusedError:
             raise
         except OSError as error:
@@ -360,21 +397,64 @@ class DocumentSource:
     def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Relative and full paths of supported files; others are counted in `left_out`."""
         for directory, folders, files in os.walk(folder, onerror=_unreadable):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not name.startswith(".") and not is_index(Path(directory, name))
+            )
             for name in sorted(files):
                 path = Path(directory, name)
                 if not name.startswith(".") and self._is_read(name):
                     yield path.relative_to(folder).as_posix(), path
 
 
-def open_source(path: str | Path) -> DocumentSource | IndexSource:
-    """Open what documents are read from: an index, or files.
+class _Ahead:
+    """Reads small files that follow one another by one process."""
+
+    def __init__(self, files: Sequence[_File], sandbox: Sandbox, options: Options) -> None:
+        self.options = options
+        self._files = files
+        self._sandbox = sandbox
+        self._drafts: dict[int, list[Draft]] = {}
+
+    def drafts(self, position: int, content: BinaryIO) -> Iterator[Draft]:
+        """The documents of the file at a position, which is open."""
+        if position not in self._drafts and self._is_small(position):
+            self._read_on(position)
+        if position in self._drafts:
+            return iter(self._drafts.pop(position))
+        return self._sandbox.read(content, self._files[position].suffix, self.options)
+
+    def _is_small(self, position: int) -> bool:
+        file = self._files[position]
+        return isinstance(file.path, Path) and file.suffix in READERS and 0 <= file.size <= _SMALL
+
+    def _read_on(self, position: int) -> None:
+        end = min(position + _LOOK_AHEAD, len(self._files))
+        batch: list[int] = []
+        with ExitStack() as stack:
+            opened: list[tuple[BinaryIO, str]] = []
+            for number in filter(self._is_small, range(position, end)):
+                file = self._files[number]
+                with suppress(OSError, SourceError):  # reported when its turn comes
+                    content = stack.enter_context(open_regular(cast("Path", file.path)))
+                    opened.append((content, file.suffix))
+                    batch.append(number)
+                if len(batch) == MOST_FILES:
+                    break
+            results = self._sandbox.read_small(opened, self.options)
+        # The next one failed; `read` says why.
+        self._drafts.update(zip(batch, results, strict=False))
+
+
+def open_source(path: str | Path, as_text: Collection[str] = ()) -> DocumentSource | IndexSource:
+    """Open what documents are read from: an index, or files, see `DocumentSource`.
 
     Raises:
         BackendError: The path is missing, of a kind that is not read, or a damaged index.
     """
     folder = local_path(path)
-    return IndexSource(folder) if folder and is_index(folder) else DocumentSource(path)
+    return IndexSource(folder) if folder and is_index(folder) else DocumentSource(path, as_text)
 
 
 def in_words(left_out: Mapping[str, int]) -> str:
@@ -383,27 +463,23 @@ def in_words(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
-def _require_read(name: str) -> None:
-    if PurePosixPath(name).suffix.lower() not in _READ:
-        raise SourceError(
-            f"{name} has an unsupported type. Give a file that ends in {', '.join(_READ)}, a "
-            f"folder of such files, or a BEIR folder with {BEIR_CORPUS}."
-        )
-
-
 def _remote(file: RemoteFile) -> _File:
     return _File(file.name, file, 1 + file.size // _BYTES_PER_PASSAGE)
 
 
 def _file(name: str, path: Path) -> _File:
+    suffix = path.suffix.lower()
     try:
         with open_regular(path) as content:
-            if path.suffix.lower() == PARQUET:
-                return _File(name, path, max(1, parquet.read_metadata(content).num_rows))
-            if path.suffix.lower() not in ROWS:
-                return _File(name, path, 1 + path.stat().st_size // _BYTES_PER_PASSAGE)
-            lines = sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
-            return _File(name, path, max(1, lines))
+            size = os.fstat(content.fileno()).st_size
+            if suffix == PARQUET:
+                passages = parquet.read_metadata(content).num_rows
+            elif suffix in (*LINES, ".csv"):
+                blocks = iter(lambda: content.read(1 << 20), b"")
+                passages = sum(block.count(b"\n") for block in blocks)
+            else:
+                passages = 1 + size // _BYTES_PER_PASSAGE
+            return _File(name, path, max(1, passages), size)
     except (OSError, SourceError, pa.ArrowException):  # reported when the file is read
         return _File(name, path, 1)
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Block = tuple[int, str]
-"""Level of a heading (1 for the highest, 0 for other text), and the text, which is not empty."""
+"""Level of a heading (1 for the highest, 0 for other text, or one of the two below), and the text,
+which is not empty."""
+
+HEADER, ROW = -1, -2
+"""Levels of a table's row of names, which every chunk repeats, and of other rows and lines, which
+are not cut."""
 
 # A longer heading is taken for a paragraph that was only styled as one.
 LONGEST_HEADING = 200
@@ -37,6 +42,26 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What is known of files in advance; by default it is found out.
+
+    Attributes:
+        encoding: Of texts that are not Unicode.
+        text_columns: Columns of a table that are the text, apart from which nothing is.
+        title_column: Column of a table that is the title.
+        has_header: Whether the first row of a table names its columns; None to find out.
+    """
+
+    encoding: str = ""
+    text_columns: Sequence[str] = ()
+    title_column: str = ""
+    has_header: bool | None = None
+
+
+DEFAULT = Options()
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """One document as it is in a file, before it is checked and cleaned.
 
@@ -46,8 +71,9 @@ class Draft:
         id: Of a row, unique in its file; empty if the file has no ids.
         line: 1-based line in a file of several documents; 0 for a file of one.
         error: Why this is no document; empty if it is one.
-        note: On the first row of a table: its columns that were taken for text and title, if one
-            has another name or none is the title.
+        note: How the file was understood, where it could be meant otherwise; on the first of it.
+        has_pages: Whether each section under a heading of the highest level, such as a slide, is a
+            passage of its own.
     """
 
     title: str = ""
@@ -57,6 +83,7 @@ class Draft:
     line: int = 0
     error: str = ""
     note: str = ""
+    has_pages: bool = False
 
 
 def document(
@@ -78,15 +105,15 @@ def document(
     for level, text in blocks:
         if not text.strip():
             continue
-        is_heading = level and len(text) <= LONGEST_HEADING
-        cleaned.append((level, one_line(text)) if is_heading else (0, text.strip("\n")))
+        is_heading = level > 0 and len(text) <= LONGEST_HEADING
+        cleaned.append((level, one_line(text)) if is_heading else (min(level, 0), text.strip("\n")))
         length += len(text) + 2
         if length > limits.characters:
             raise BadFileError(f"has more than {limits.characters:,} characters; split it")
-    top = min((level for level, _ in cleaned if level), default=0)
+    top = min((level for level, _ in cleaned if level > 0), default=0)
     if top and not title and [level for level, _ in cleaned].count(top) == 1:
         position = next(n for n, (level, _) in enumerate(cleaned) if level == top)
-        if not any(level for level, _ in cleaned[:position]):
+        if not any(level > 0 for level, _ in cleaned[:position]):
             title = cleaned[position][1]
     if cleaned and cleaned[0] == (top, title) and len(cleaned) > 1:
         del cleaned[0]

@@ -2,9 +2,10 @@
 
 python -m wye.backends.readers.extract < SOCKET
 
-A request is a file's extension and limits, with two open files. For each, the program forks a
-process that reads the first file and writes what it finds to the second, in lines of JSON. That
-process opens no other file, and the system ends it when it takes too much time or memory.
+A request is the extensions of files, limits and options, with the open files and one more. For
+each, the program forks a process that reads the files and writes what it finds to the last, in
+lines of JSON. That process opens no other file, and the system ends it when it takes too much time
+or memory.
 """
 
 import importlib
@@ -14,50 +15,70 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from select import select
 from typing import BinaryIO
 
-from wye.backends.readers import markup, office
-from wye.backends.readers.drafts import BadFileError, Draft, Limits
+from wye.backends.readers import mail, markup, office, tables
+from wye.backends.readers.drafts import BadFileError, Draft, Limits, Options
 
-Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
+Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
 
 READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
     ".rst": (markup.rst, "docutils.core"),
     ".html": (markup.html, "lxml.etree"),
     ".htm": (markup.html, "lxml.etree"),
-    ".csv": (office.csv, "csv"),
+    ".csv": (tables.csv, "csv"),
+    ".xlsx": (tables.xlsx, "openpyxl"),
     ".pdf": (office.pdf, "pypdf"),
     ".docx": (office.docx, "docx"),
+    ".pptx": (office.pptx, "pptx"),
+    ".eml": (mail.eml, "email.parser"),
+    ".mbox": (mail.mbox, "email.parser"),
 }
 """Extension -> reader, and the library that it loads, which takes long."""
 
+MOST_FILES = 64
+"""Files of a request."""
+
+_LONGEST_REQUEST = 1 << 16
 _BLOCKS = 4_096
 """Blocks of a line: whoever reads it does nothing else while it is parsed."""
 
 
-def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> None:
-    """Write the documents of a file, and an error, if there is one, as the last line."""
-    kind = suffix.lstrip(".").upper()
+def read(
+    sources: Sequence[BinaryIO],
+    target: BinaryIO,
+    suffixes: Sequence[str],
+    limits: Limits,
+    options: Options,
+) -> None:
+    """Write the documents of files, all within the limits of one; each ends with a line of null.
+
+    The last document of a file that cannot be read is an error.
+    """
     resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
-    try:
-        for draft in READERS[suffix][0](source, limits):
-            write(target, draft)
-        return
-    except BadFileError as error:
-        reason = str(error)
-    except MemoryError:
-        reason = "needs more memory to read than is allowed here"
-    except RecursionError:
-        reason = "is nested too deeply"
-    except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
-        reason = f"cannot be read as a {kind} file ({type(error).__name__})"
-    write(target, Draft(error=reason))
+    for source, suffix in zip(sources, suffixes, strict=True):
+        try:
+            for draft in READERS[suffix][0](source, limits, options):
+                write(target, draft)
+            reason = ""
+        except BadFileError as error:
+            reason = str(error)
+        except MemoryError:
+            reason = "needs more memory to read than is allowed here"
+        except RecursionError:
+            reason = "is nested too deeply"
+        except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
+            kind = suffix.lstrip(".").upper()
+            reason = f"cannot be read as a {kind} file ({type(error).__name__})"
+        if reason:
+            write(target, Draft(error=reason))
+        target.write(b"null\n")
 
 
 def write(target: BinaryIO, draft: Draft) -> None:
@@ -72,20 +93,23 @@ def write(target: BinaryIO, draft: Draft) -> None:
 def serve(requests: socket.socket) -> None:
     """Answer each request with the exit code of the process that read the file."""
     while True:
-        message, files, _, _ = socket.recv_fds(requests, 4096, 2)
+        message, files, _, _ = socket.recv_fds(requests, _LONGEST_REQUEST, MOST_FILES + 1)
         if not message:
             return
         request = json.loads(message)
         # Loaded before the fork, so that the next file of this kind need not load it again.
-        importlib.import_module(READERS[request["suffix"]][1])
+        for suffix in {*request["suffixes"]}:
+            importlib.import_module(READERS[suffix][1])
         ended, is_alive = os.pipe()
         child = os.fork()
         if not child:
             code = 1
             try:
                 requests.close()
-                with os.fdopen(files[0], "rb") as source, os.fdopen(files[1], "wb") as target:
-                    read(source, target, request["suffix"], Limits(**request["limits"]))
+                sources = [os.fdopen(file, "rb") for file in files[:-1]]
+                limits, options = Limits(**request["limits"]), Options(**request["options"])
+                with os.fdopen(files[-1], "wb") as target:
+                    read(sources, target, request["suffixes"], limits, options)
                 code = 0
             finally:
                 os._exit(code)

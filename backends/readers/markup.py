@@ -4,29 +4,28 @@ import datetime
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, BinaryIO
 
-from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits, document, one_line
+from wye.backends.readers.decode import decoded, encoding_of_mark
+from wye.backends.readers.drafts import (
+    DEFAULT,
+    HEADER,
+    ROW,
+    BadFileError,
+    Block,
+    Draft,
+    Limits,
+    Options,
+    document,
+    one_line,
+)
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FRONT = re.compile(
     r"---[ \t]*\r?\n(?=[\w\"'][^\n]*:)(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S
 )
 _LONGEST_FRONT = 16_384
-
-
-def decoded(content: bytes) -> str:
-    """Decode UTF-8, with or without a byte order mark.
-
-    Raises:
-        BadFileError: The content is not UTF-8.
-    """
-    try:
-        return content.removeprefix(_BYTE_ORDER_MARK).decode()
-    except UnicodeDecodeError as error:
-        byte = content.removeprefix(_BYTE_ORDER_MARK)[error.start]
-        raise BadFileError(f"is not UTF-8: byte {error.start} is 0x{byte:02x}") from error
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -79,18 +78,23 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits) -> Draft:
+def _with_front_matter(
+    metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits, note: str = ""
+) -> Draft:
     title = metadata.get("title")
     if isinstance(title, str) and title.strip():
         del metadata["title"]
-        return document(blocks, limits, title=one_line(title), metadata=metadata)
-    return document(blocks, limits, metadata=metadata)
+        title = one_line(title)
+    else:
+        title = ""
+    return replace(document(blocks, limits, title=title, metadata=metadata), note=note)
 
 
-def markdown(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
+def markdown(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
     """A Markdown file, tables and front matter included."""
-    metadata, text = front_matter(decoded(file.read()))
-    yield _with_front_matter(metadata, _markdown(text), limits)
+    content, note = decoded(file.read(), options.encoding)
+    metadata, text = front_matter(content)
+    yield _with_front_matter(metadata, _markdown(text), limits, note)
 
 
 def _markdown(text: str) -> Iterator[Block]:
@@ -99,6 +103,7 @@ def _markdown(text: str) -> Iterator[Block]:
     level = 0
     cells: list[str] | None = None  # of the current table row
     mark = ""  # of the list item that begins here
+    is_header = False
     # By default the parser drops text nested deeper than 20. Beyond Python's limit it raises.
     parser = MarkdownIt("commonmark", {"maxNesting": sys.maxsize}).enable("table")
     for token in parser.parse(text):
@@ -118,14 +123,16 @@ def _markdown(text: str) -> Iterator[Block]:
             yield 0, mark + token.content.rstrip()
             mark = ""
         elif kind == "html_block":
-            yield from _html(token.content)
+            yield from html_blocks(token.content)
         elif kind == "list_item_open":
             mark = f"{token.info}. " if token.info else "- "
         elif kind == "tr_open":
             cells = []
+        elif kind == "thead_open":
+            is_header = True
         elif kind == "tr_close":
-            yield 0, _row(cells or ())
-            cells = None
+            yield HEADER if is_header else ROW, _row(cells or ())
+            cells, is_header = None, False
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -154,31 +161,36 @@ _BLOCKS = frozenset(
     figure header hr li main ol p pre section summary tbody tfoot thead ul""".split()  # noqa: SIM905 - names read better as words
 )
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
+_INVISIBLE = re.compile(
+    r"\b(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0)\b", re.I
+)
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset|<\?xml[^>]{0,100}encoding""", re.I)
+_LONGEST_HEAD = 4_096
 
 
-def html(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
-    """The main text of a page, without navigation, scripts, forms and the like.
+def html(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """The main text of a page, without navigation, scripts, forms, what is hidden and the like.
 
     The title is the only heading of the highest level, or else the content of <title>.
     """
     content = file.read()
+    source: str | bytes = content
+    metadata: dict[str, Any] = {}
+    note = ""
     try:
-        metadata, source = front_matter(content.removeprefix(_BYTE_ORDER_MARK).decode())
-    except UnicodeDecodeError:  # the page itself may state its encoding
-        yield _page(content, {}, limits)
-        return
-    yield _page(source, metadata, limits)
-
-
-def _page(source: str | bytes, metadata: dict[str, Any], limits: Limits) -> Draft:
-    blocks = [*_html(source)]
-    draft = _with_front_matter(metadata, blocks, limits)
-    if draft.title:
-        return draft
-    root = _parsed(source)
-    named = root.find(".//title") if root is not None else None
-    title = one_line("".join(named.itertext())) if named is not None else ""
-    return Draft(title, draft.blocks, draft.metadata)
+        metadata, source = front_matter(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        # A page may state its encoding, which the parser reads, unless a mark does.
+        if encoding_of_mark(content) or not _CHARSET.search(content, 0, _LONGEST_HEAD):
+            source, note = decoded(content, options.encoding)
+    blocks = [*html_blocks(source)]
+    draft = _with_front_matter(metadata, blocks, limits, note)
+    if not draft.title:
+        root = _parsed(source)
+        named = root.find(".//title") if root is not None else None
+        title = one_line("".join(named.itertext())) if named is not None else ""
+        draft = replace(draft, title=title)
+    yield draft
 
 
 def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
@@ -197,7 +209,12 @@ def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
     return root
 
 
-def _html(source: str | bytes) -> Iterator[Block]:
+def html_blocks(source: str | bytes) -> Iterator[Block]:
+    """The main text of a page; bytes are decoded as the page states.
+
+    Raises:
+        BadFileError: It is nested too deeply.
+    """
     from lxml import etree  # noqa: PLC0415
 
     root = _parsed(source)
@@ -211,7 +228,7 @@ def _html(source: str | bytes) -> Iterator[Block]:
     page = _Page()
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
-        is_skipped = element.tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element)
+        is_skipped = element.tag in _LEFT_OUT or _is_unseen(element)
         if event == "start" and is_skipped:
             walker.skip_subtree()
         elif event == "start":
@@ -231,6 +248,7 @@ class _Page:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._level = self._rows = self._pre = 0
+        self._is_first = self._is_header = False
 
     def say(self, text: str | None) -> None:
         """Append text to the block."""
@@ -241,7 +259,13 @@ class _Page:
         yield from self._border(tag)
         self._rows += tag == "tr"
         self._pre += tag == "pre"
-        if tag in _HEADINGS:
+        if tag == "table":
+            self._is_first = True
+        elif tag == "tr":
+            self._is_header, self._is_first = self._is_first, False
+        elif tag == "td":
+            self._is_header = False  # a row with names has no other cells
+        elif tag in _HEADINGS:
             self._level = int(tag[1])
         elif tag == "li" and not self._rows:
             self.say("- ")
@@ -269,15 +293,19 @@ class _Page:
         self._pieces.clear()
         text = text.strip("\n") if self._pre else one_line(text).strip("| ")
         if text and text != "-":
-            yield self._level, text
+            level = HEADER if self._is_header else ROW
+            yield level if self._rows else self._level, text
 
 
-def _is_anchor(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
-    """Whether an element is the link mark beside a heading."""
-    return element.tag == "a" and "headerlink" in (element.get("class") or "")
+def _is_unseen(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
+    """Whether an element is not shown, or is the link mark beside a heading."""
+    if element.tag == "a" and "headerlink" in (element.get("class") or ""):
+        return True
+    is_hidden = "hidden" in element.attrib or element.get("aria-hidden") == "true"
+    return is_hidden or _INVISIBLE.search(element.get("style") or "") is not None
 
 
-def rst(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
+def rst(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
     """A reStructuredText file, without includes and raw text.
 
     Directives and roles of Sphinx give the text that they contain. Fields at the beginning are
@@ -286,7 +314,8 @@ def rst(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     from docutils import nodes  # noqa: PLC0415
     from docutils.core import publish_doctree  # noqa: PLC0415
 
-    metadata, text = front_matter(decoded(file.read()))
+    content, note = decoded(file.read(), options.encoding)
+    metadata, text = front_matter(content)
     _accept_sphinx()
     settings = {
         "_disable_config": True,
@@ -300,7 +329,7 @@ def rst(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
     tree = publish_doctree(text, settings_overrides=settings)
     for fields in tree.findall(nodes.docinfo):
         metadata = {**dict(_fields(fields)), **metadata}
-    yield _with_front_matter(metadata, _rst(tree, 1), limits)
+    yield _with_front_matter(metadata, _rst(tree, 1), limits, note)
 
 
 def _fields(fields: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - docutils has no types
@@ -332,7 +361,8 @@ def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN
             yield 0, mark + child.astext()
             mark = ""
         elif tag == "row":
-            yield 0, _row(one_line(cell.astext()) for cell in child.children)
+            level_of_row = HEADER if node.tagname == "thead" else ROW
+            yield level_of_row, _row(one_line(cell.astext()) for cell in child.children)
         elif tag == "section":
             yield from _rst(child, level + 1)
         elif tag == "list_item":

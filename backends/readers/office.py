@@ -1,60 +1,59 @@
-"""Readers of PDF, DOCX and CSV files."""
+"""Readers of PDF, Word and PowerPoint files."""
 
-import csv as csv_module
-import io
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain, islice
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from wye.backends.readers.drafts import (
+    DEFAULT,
+    HEADER,
+    ROW,
     BadFileError,
     Block,
     Draft,
     Limits,
+    Options,
     document,
     one_line,
-    scalar,
 )
-from wye.backends.readers.markup import decoded
 
-# Parts of a DOCX file; a real one has dozens.
+# Parts of an archive; a real one has dozens.
 _MOST_FILES = 10_000
-# A line after the last one, to notice a quote that is still open there.
-_END = "\0end\0"
-TITLES = ("title", "name", "heading")
-"""Columns of a table that can be the title, the first that there is."""
-_SHOWN_COLUMNS = 8
+# Titles that programs give.
+_NO_TITLES = ("", "powerpoint presentation", "presentation")
+_DEEPEST_GROUP = 20
 
 
-def pdf(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
-    """A PDF file, page by page; an encrypted file is read if the empty password opens it.
+def check_archive(file: BinaryIO, limits: Limits, kind: str) -> None:
+    """Check an archive's stated sizes; Python unpacks no more of a part than its stated size.
 
     Raises:
-        BadFileError: It needs a password, or is too long.
+        BadFileError: It is no archive, encrypted, or too large when decompressed.
     """
-    from pypdf import PdfReader  # noqa: PLC0415
-
-    reader = PdfReader(file)
-    if reader.is_encrypted and not reader.decrypt(""):
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise BadFileError(f"is not {'an' if kind[0] in 'EX' else 'a'} {kind} file") from error
+    if any(entry.flag_bits & 1 for entry in entries):
         raise BadFileError("is encrypted; save it without a password")
-    pages = len(reader.pages)
-    if pages > limits.pages:
-        raise BadFileError(f"has {pages:,} pages, but the limit is {limits.pages:,}; split it")
-    draft = document(((0, page.extract_text()) for page in reader.pages), limits)
-    title = reader.metadata.title if reader.metadata else None
-    yield Draft(one_line(title) if isinstance(title, str) else "", draft.blocks)
+    unpacked = sum(entry.file_size for entry in entries)
+    if len(entries) > _MOST_FILES or unpacked > limits.unpacked_bytes:
+        raise BadFileError(
+            f"unpacks to {unpacked:,} bytes in {len(entries):,} parts, and "
+            f"{limits.unpacked_bytes:,} bytes in {_MOST_FILES:,} are read"
+        )
+    file.seek(0)
 
 
-def docx(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
+def docx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
     """A DOCX file, tables included, in the order of the document.
 
     Raises:
         BadFileError: It is not a DOCX file, too large when decompressed, or has a document type
             declaration, whose entities would silently be missing from the text.
     """
-    _check_archive(file, limits)
+    check_archive(file, limits, "DOCX")
     from docx import Document  # noqa: PLC0415
 
     whole = Document(file)
@@ -71,8 +70,7 @@ def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no typ
     levels = {style.style_id: _level(style.name or "") for style in whole.styles}
     for block in whole.iter_inner_content():
         if isinstance(block, Table):
-            for row in _rows(block._tbl):
-                yield 0, row
+            yield from table_blocks(_rows(block._tbl))
         else:
             yield levels.get(block._p.style or "", 0), block.text
 
@@ -83,6 +81,12 @@ def _level(style: str) -> int:
         return 1
     number = style.removeprefix("Heading ")
     return int(number) + 1 if number in set("123456789") else 0
+
+
+def table_blocks(rows: Iterator[str]) -> Iterator[Block]:
+    """Rows of a table, the first of which names the columns."""
+    for number, row in enumerate(rows):
+        yield ROW if number else HEADER, row
 
 
 def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
@@ -102,118 +106,61 @@ def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
         yield " | ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _check_archive(file: BinaryIO, limits: Limits) -> None:
-    """Check an archive's stated sizes; Python unpacks no more of a part than its stated size."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
-    except zipfile.BadZipFile as error:
-        raise BadFileError("is not a DOCX file") from error
-    if any(entry.flag_bits & 1 for entry in entries):
-        raise BadFileError("is encrypted; save it without a password")
-    unpacked = sum(entry.file_size for entry in entries)
-    if len(entries) > _MOST_FILES or unpacked > limits.unpacked_bytes:
-        raise BadFileError(
-            f"unpacks to {unpacked:,} bytes in {len(entries):,} parts, and "
-            f"{limits.unpacked_bytes:,} bytes in {_MOST_FILES:,} are read"
-        )
-    file.seek(0)
-
-
-def csv(file: BinaryIO, limits: Limits) -> Iterator[Draft]:
-    """A CSV file with one document per row.
-
-    The first row names the columns. The text is `text`, or else the column with the most
-    characters, and the title the first of `TITLES`; this and `id` (or `_id`) are optional; all
-    other columns are metadata. Values of a column in which all are numbers or booleans are
-    converted to these.
+def pptx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """A PowerPoint file, of which each slide that is shown is a passage, with its notes.
 
     Raises:
-        BadFileError: It has no header, a field is too long, or a quote is never closed.
+        BadFileError: It is not such a file, or too large when decompressed.
     """
-    text = decoded(file.read())
-    header = text.partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)
+    check_archive(file, limits, "PPTX")
+    from pptx import Presentation  # noqa: PLC0415
 
-    def rows() -> Iterator[tuple[int, list[str]]]:
-        csv_module.field_size_limit(limits.characters)
-        lines = chain(io.StringIO(text, newline=""), [_END])
-        reader = csv_module.reader(lines, delimiter=delimiter)
-        before = 0
-        try:
-            for row in reader:
-                if row == [_END]:
-                    return
-                if row and row[-1].endswith(_END):
-                    raise BadFileError(f"is not CSV: a quote after line {before} is never closed")
-                if any(map(str.strip, row)):
-                    yield reader.line_num, row
-                before = reader.line_num
-        except csv_module.Error as error:
-            raise BadFileError(f"is not CSV in line {reader.line_num}: {error}") from error
-
-    names = [one_line(name) for name in next(rows(), (0, [""]))[1]]
-    if len({*names}) < len(names) or "" in names:
-        raise BadFileError("has no header: its first row must give each column a name of its own")
-    lengths = [0] * len(names)
-    typed = [True] * len(names)
-    for _, row in islice(rows(), 1, None):
-        for column, cell in enumerate(row[: len(names)]):
-            lengths[column] += len(cell)
-            typed[column] &= not cell.strip() or not isinstance(scalar(cell.strip()), str)
-    folded = [name.casefold() for name in names]
-    longest = folded.index("text") if "text" in folded else lengths.index(max(lengths))
-    titles = [folded.index(name) for name in TITLES if name in folded]
-    roles = {
-        "text": longest,
-        # A name that is the text is not its title as well.
-        "title": next((at for at in titles if at != longest or folded[at] == "title"), -1),
-        "id": next((folded.index(name) for name in ("_id", "id") if name in folded), -1),
-    }
-    rest = [column for column in range(len(names)) if column not in roles.values()]
-    note = _roles_in_words(names, roles)
-    for line, row in islice(rows(), 1, None):
-        draft = _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
-        yield replace(draft, note=note) if note else draft
-        note = ""
+    whole = Presentation(file)
+    blocks: list[Block] = []
+    for number, slide in enumerate(whole.slides, 1):
+        if slide._element.get("show") == "0":
+            continue
+        title = slide.shapes.title
+        name = one_line(title.text_frame.text) if title is not None else ""
+        blocks.append((1, name or f"Slide {number}"))
+        title_id = title.shape_id if title is not None else None
+        blocks += [block for shape in slide.shapes for block in _shape(shape, title_id)]
+        frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+        if frame is not None and (notes := frame.text.strip()):
+            blocks.append((0, f"Notes: {notes}"))
+    title = one_line(whole.core_properties.title or "")
+    if title.casefold() in _NO_TITLES and blocks and blocks[0][1] != "Slide 1":
+        title = blocks[0][1]
+    draft = document(blocks, limits, title=title)
+    yield Draft(draft.title, draft.blocks, has_pages=True)
 
 
-def _roles_in_words(names: Sequence[str], roles: dict[str, int]) -> str:
-    """Which columns are the text and the title; "" if they are called so."""
-    names = [f"{name:.40}" for name in names]
-    text, title = (names[roles[name]] if roles[name] >= 0 else "" for name in ("text", "title"))
-    if (text.casefold(), title.casefold()) == ("text", "title"):
-        return ""
-    if title:
-        return f'text from "{text}", title from "{title}"'
-    if not {name.casefold() for name in names}.isdisjoint(TITLES):
-        return f'text from "{text}", no title'
-    listed = ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
-    return f'text from "{text}", no title; of {listed} none is called {" or ".join(TITLES)}'
+def _shape(shape: Any, title_id: int | None, depth: int = 0) -> Iterator[Block]:  # noqa: ANN401
+    """The text of a shape, a table or a group of shapes."""
+    if getattr(shape, "shape_type", None) == 6 and depth < _DEEPEST_GROUP:
+        for inner in shape.shapes:
+            yield from _shape(inner, title_id, depth + 1)
+    elif getattr(shape, "has_table", False):
+        rows = ([one_line(cell.text) for cell in row.cells] for row in shape.table.rows)
+        yield from table_blocks(" | ".join(filter(None, cells)) for cells in rows)
+    elif shape.has_text_frame and shape.shape_id != title_id:
+        yield 0, shape.text_frame.text.replace("\x0b", "\n")
 
 
-def _row_document(
-    line: int,
-    row: Sequence[str],
-    names: Sequence[str],
-    roles: dict[str, int],
-    rest: Iterable[tuple[int, bool]],
-) -> Draft:
-    if len(row) > len(names):
-        error = f"has {len(row)} fields, but the header has {len(names)}"
-        return Draft(line=line, error=error)
-    cells = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
-    if not cells[roles["text"]]:
-        return Draft(line=line, error="text is empty")
-    return Draft(
-        title=cells[roles["title"]] if roles["title"] >= 0 else "",
-        blocks=[(0, cells[roles["text"]])],
-        metadata={
-            names[column]: scalar(cells[column]) if is_typed else cells[column]
-            for column, is_typed in rest
-            if cells[column]
-        },
-        # A row without one must not get that of another row.
-        id=cells[roles["id"]] or f"line-{line}" if roles["id"] >= 0 else "",
-        line=line,
-    )
+def pdf(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """A PDF file, page by page; an encrypted file is read if the empty password opens it.
+
+    Raises:
+        BadFileError: It needs a password, or is too long.
+    """
+    from pypdf import PdfReader  # noqa: PLC0415
+
+    reader = PdfReader(file)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise BadFileError("is encrypted; save it without a password")
+    pages = len(reader.pages)
+    if pages > limits.pages:
+        raise BadFileError(f"has {pages:,} pages, but the limit is {limits.pages:,}; split it")
+    draft = document(((0, page.extract_text()) for page in reader.pages), limits)
+    title = reader.metadata.title if reader.metadata else None
+    yield Draft(one_line(title) if isinstance(title, str) else "", draft.blocks)

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyarrow import parquet
 
-from wye.backends.documents import LONGEST_TITLE, clean, parse_record
+from wye.backends.documents import document_of, parse_record
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import BadFileError
-from wye.backends.readers.markup import decoded
+from wye.backends.readers.decode import decoded, utf8_lines
+from wye.backends.readers.drafts import ROW, BadFileError, Draft
 from wye.backends.types import Passage
 
 
@@ -123,17 +123,18 @@ def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def read_lines(
-    file: Iterable[bytes], on_bad: OnBad, once: Callable[[Passage], Passage]
+    file: Iterable[bytes], on_bad: OnBad, once: Callable[[Passage], Passage], encoding: str = ""
 ) -> Iterator[Passage]:
     """One document per line of JSON.
 
     Args:
+        encoding: Of lines that are not Unicode.
         once: Refuses a document whose id another one has, with a `SourceError`.
 
     Raises:
         OSError: The file cannot be read.
     """
-    for number, line in numbered_lines(file):
+    for number, line in numbered_lines(utf8_lines(file, encoding)):
         try:
             yield once(parse_record(parse_json(line)))
         except SourceError as error:
@@ -200,16 +201,32 @@ def _not_json(name: str) -> NoReturn:
 
 def _decode(content: bytes) -> str:
     try:
-        return decoded(content)
-    except BadFileError as error:
-        raise SourceError(str(error)) from error
+        return content.decode()
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8: byte {error.start} is 0x{content[error.start]:02x}"
+        raise SourceError(f"is {reason}") from error
 
 
-def text_document(name: str, content: bytes) -> Passage:
-    """The content of a .txt file as one document, whose id is the file's name.
+def text_document(name: str, content: bytes, encoding: str = "") -> tuple[Passage, str]:
+    """The content of a text file as one document, whose id is the file's name, and a note.
+
+    Its lines stay whole: they may be a program's.
 
     Raises:
-        SourceError: The content is empty, or not UTF-8.
+        SourceError: The content is empty, or in no known encoding.
     """
-    text = clean(_decode(content)).strip()
-    return parse_record({"id": name, "title": PurePath(name).stem[:LONGEST_TITLE], "text": text})
+    try:
+        text, note = decoded(content, encoding)
+    except BadFileError as error:
+        raise SourceError(str(error)) from error
+    if not text.strip():
+        raise SourceError("text is empty")
+    path = PurePath(name)
+    if path.suffix.lower() == PROSE:
+        return document_of(Draft(path.stem, [(0, text)]), name), note
+    lines = [(ROW, line) for line in text.splitlines()]
+    return document_of(Draft(path.name, lines), name), note
+
+
+PROSE = ".txt"
+"""Extension of text whose lines end anywhere; those of other texts mean something."""

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits
+from wye.backends.readers.drafts import DEFAULT, BadFileError, Block, Draft, Limits, Options
 
 # Seconds to start and to stop, in addition to the limit of processor time.
 _GRACE = 20.0
@@ -43,7 +44,7 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def read(self, source: BinaryIO, suffix: str) -> Iterator[Draft]:
+    def read(self, source: BinaryIO, suffix: str, options: Options = DEFAULT) -> Iterator[Draft]:
         """The documents of an open file, which is read completely before the first is yielded.
 
         Args:
@@ -56,7 +57,7 @@ class Sandbox:
         """
         target = tempfile.TemporaryFile()  # noqa: SIM115 - `_drafts` closes it
         try:
-            code = self._ask(suffix, source.fileno(), target.fileno())
+            code = self._ask([suffix], [source.fileno(), target.fileno()], options)
         except BaseException:
             target.close()
             self.close()
@@ -64,6 +65,33 @@ class Sandbox:
         drafts = _drafts(target, code, self._limits)
         first = next(drafts, None)  # started here, so that its end closes the file
         return chain(() if first is None else [first], drafts)
+
+    def read_small(
+        self, files: Sequence[tuple[BinaryIO, str]], options: Options = DEFAULT
+    ) -> list[list[Draft]]:
+        """The documents of several open files with their suffixes, by one process.
+
+        Returns:
+            Those of the first files; the next one could not be read, or not within the limits, and
+            `read` says why.
+
+        Raises:
+            OSError: There is no temporary file.
+        """
+        descriptors = [source.fileno() for source, _ in files]
+        with tempfile.TemporaryFile() as target:
+            self._ask([suffix for _, suffix in files], [*descriptors, target.fileno()], options)
+            target.seek(0)
+            results: list[list[Draft]] = []
+            drafts: list[Draft] = []
+            with suppress(BadFileError, ValueError):
+                for draft in _written(target):
+                    if draft is None:
+                        results.append(drafts)
+                        drafts = []
+                    else:
+                        drafts.append(draft)
+        return results
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -75,11 +103,11 @@ class Sandbox:
             self._requests.close()
             self._requests = None
 
-    def _ask(self, suffix: str, source: int, target: int) -> int:
-        """Have one open file read and the result written to another; returns the exit code."""
+    def _ask(self, suffixes: Sequence[str], files: Sequence[int], options: Options) -> int:
+        """Have open files read and the result written to the last; returns the exit code."""
         requests = self._requests or self._start()
-        request = {"suffix": suffix, "limits": asdict(self._limits)}
-        socket.send_fds(requests, [json.dumps(request).encode()], [source, target])
+        request = {"suffixes": suffixes, "limits": asdict(self._limits), "options": asdict(options)}
+        socket.send_fds(requests, [json.dumps(request).encode()], files)
         requests.settimeout(self._limits.seconds + _GRACE)
         try:
             answer = requests.recv(64)
@@ -104,7 +132,7 @@ class Sandbox:
 
 
 def _drafts(target: BinaryIO, code: int, limits: Limits) -> Iterator[Draft]:
-    """The documents that a process wrote, if it did not fail."""
+    """The documents of a file that a process wrote, if it did not fail."""
     with target:
         if code:
             raise BadFileError(
@@ -112,14 +140,29 @@ def _drafts(target: BinaryIO, code: int, limits: Limits) -> Iterator[Draft]:
                 "MB, or has too much content; split it"
             )
         target.seek(0)
-        blocks: list[Block] = []
-        for line in target:
-            value = json.loads(line)
-            if isinstance(value, list):
-                blocks += value
-                continue
-            draft = Draft(**{**value, "blocks": blocks})
-            blocks = []
-            if draft.error and not draft.line:
-                raise BadFileError(draft.error)
-            yield draft
+        for draft in _written(target):
+            if draft is not None:
+                yield draft
+
+
+def _written(target: BinaryIO) -> Iterator[Draft | None]:
+    """The documents that a process wrote, with None at the end of each file.
+
+    Raises:
+        BadFileError: A file could not be read.
+        ValueError: The process was ended while it wrote.
+    """
+    blocks: list[Block] = []
+    for line in target:
+        value = json.loads(line)
+        if isinstance(value, list):
+            blocks += value
+            continue
+        if value is None:
+            yield None
+            continue
+        draft = Draft(**{**value, "blocks": blocks})
+        blocks = []
+        if draft.error and not draft.line:
+            raise BadFileError(draft.error)
+        yield draft

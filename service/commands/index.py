@@ -1,5 +1,6 @@
 """`wye index`: bring an index up to date with files."""
 
+import codecs
 import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,10 +40,11 @@ def index(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet; "
-            "or their addresses in an object store, as in s3://bucket/folder. In a folder in "
-            "BEIR's layout, only corpus.jsonl is read. Another index, with its chunks as they are; "
-            "what the same models computed of them is kept.",
+            help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .pdf, .docx, .pptx, "
+            ".eml, .mbox, .jsonl, .parquet, .log, .yaml, .json, source code; or their "
+            "addresses in an object store, as in s3://bucket/folder. In a folder in BEIR's layout, "
+            "only corpus.jsonl is read. Another index, with its chunks as they are; what the same "
+            "models computed of them is kept.",
         ),
     ],
     *,
@@ -61,6 +63,21 @@ def index(
     chunk_words: Annotated[
         int | None,
         typer.Option(min=1, help="Longest chunk, in words. Default: 200 for text files."),
+    ] = None,
+    encoding: Annotated[
+        str, typer.Option(help="Encoding of texts that are not Unicode, as in cp1252.")
+    ] = "",
+    as_text: Annotated[
+        str, typer.Option(metavar="SUFFIXES", help="Read these as text, too, as in .conf,.tex.")
+    ] = "",
+    text_column: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of tables that is the text, alone. May be repeated."),
+    ] = None,
+    title_column: Annotated[str, typer.Option(help="Column of tables that is the title.")] = "",
+    header: Annotated[
+        bool | None,
+        typer.Option(help="Whether the first row of tables names the columns. Default: by looks."),
     ] = None,
     preset: PresetOption = None,
     entity_vectors: EntityVectorsOption = False,
@@ -89,6 +106,7 @@ def index(
     Unchanged passages cost nothing, so run it again after an interruption or a change. A changed
     document is replaced; one that is not in the sources stays.
     """
+    from wye.backends.readers.drafts import Options
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
@@ -96,11 +114,15 @@ def index(
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
     _refuse_itself(sources, folder_of(settings))
-    bad = BadLines(strict=strict)
+    texts = [suffix.strip() for suffix in as_text.split(",") if suffix.strip()]
+    if wrong := [suffix for suffix in texts if not suffix.startswith(".")]:
+        raise typer.BadParameter(f"'{wrong[0]}' is no suffix, as in .conf.", param_hint="--as-text")
+    bad = BadLines(strict=strict, as_text=texts)
     reading = {
         "chunk_words": chunk_words,
         "metadata": dict(map(_pair, metadata or ())),
         "limits": settings.documents.limits,
+        "options": Options(_encoding(encoding), tuple(text_column or ()), title_column, header),
     }
     if engine == "ray":
         report = _ingest_on_cluster(settings, sources, bad, reading, address=address, actors=actors)
@@ -139,7 +161,8 @@ def ingest_files(
     opened = _open_sources(sources, bad, reading)
     ids = Ids()
     passages = chain.from_iterable(
-        source.passages(**reading, on_bad=bad.note, on_note=bad.table, ids=ids) for source in opened
+        source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
+        for source in opened
     )
     first = next(passages, None)
     if first is None:
@@ -222,14 +245,26 @@ def _reporting_reuse(
             )
 
 
+def _encoding(name: str) -> str:
+    """The name of a known encoding."""
+    try:
+        return codecs.lookup(name).name if name else ""
+    except LookupError:
+        raise typer.BadParameter(
+            f"'{name}' is no known encoding, as cp1252 is.", param_hint="--encoding"
+        ) from None
+
+
 def _open_sources(
-    sources: Sequence[str | Path], bad: "BadLines", reading: Mapping[str, Any]
+    sources: Sequence[str | Path],
+    bad: "BadLines",
+    reading: Mapping[str, Any],
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
     from wye.backends.readers.records import Ids
     from wye.backends.sources import open_source
 
-    opened = [open_source(source) for source in sources]
+    opened = [open_source(source, bad.as_text) for source in sources]
     bad.left_out(sum((Counter(source.left_out) for source in opened), Counter()))
     if not bad.is_strict:
         return opened
@@ -237,7 +272,7 @@ def _open_sources(
         ids = Ids()
         for source in opened:
             deque(source.passages(**reading, on_bad=bad.note, ids=ids), maxlen=0)
-    return [open_source(source) for source in sources]
+    return [open_source(source, bad.as_text) for source in sources]
 
 
 @contextmanager
@@ -267,12 +302,17 @@ def _pair(option: str) -> "tuple[str, Scalar]":
 
 
 class BadLines:
-    """Counts lines that cannot be read and tables of other columns, and shows the first ones."""
+    """Counts what cannot be read or could be meant otherwise, and shows the first of each.
 
-    def __init__(self, *, strict: bool = False) -> None:
+    Attributes:
+        as_text: Suffixes of files that are read as text, beside the usual ones.
+    """
+
+    def __init__(self, *, strict: bool = False, as_text: Sequence[str] = ()) -> None:
         """Count bad lines, or raise at the first if `strict`."""
         self.is_strict = strict
-        self._count = self._tables = 0
+        self.as_text = as_text
+        self._count = self._remarks = 0
 
     def __len__(self) -> int:
         """How many bad lines there were."""
@@ -288,28 +328,28 @@ class BadLines:
         if self._count <= SHOWN_BAD_LINES:
             say(f"Skipped: {bad}")
 
-    def table(self, note: str) -> None:
-        """Say which columns of a table are text and title, of the first tables."""
-        self._tables += 1
-        if self._tables <= SHOWN_BAD_LINES:
+    def remark(self, note: str) -> None:
+        """Say how a file was understood, of the first ones."""
+        self._remarks += 1
+        if self._remarks <= SHOWN_BAD_LINES:
             say(note)
 
     def left_out(self, count: Mapping[str, int]) -> None:
         """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
-        from wye.backends.sources import SUFFIXES, in_words
+        from wye.backends.sources import KINDS, in_words
 
         if not count:
             return
         if self.is_strict:
             raise ServiceError(
                 f"The sources contain files of unsupported types: {in_words(count)}. Move them "
-                f"away, or index without --strict. Supported are {', '.join(SUFFIXES)}."
+                f"away, or index without --strict. Supported are {KINDS}."
             )
         say(f"Left out: {in_words(count)}.")
 
     def summarise(self) -> None:
         """Say how many there were beyond those shown."""
-        for label, count in (("Skipped", self._count), ("Tables of other columns", self._tables)):
+        for label, count in (("Skipped", self._count), ("Notes on files", self._remarks)):
             if count > SHOWN_BAD_LINES:
                 say(f"{label}: {count - SHOWN_BAD_LINES} more.")
 

@@ -32,7 +32,7 @@ from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import BadFileError, Draft, Limits
 from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXT
+from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXTS
 from wye.backends.types import Passage
 from wye.service.api.common import DocumentBody, DocumentsRequest
 from wye.service.batching import Room
@@ -160,7 +160,7 @@ class FileReader:
             return _lines(path, name)
         if not path.stat().st_size:
             raise bad_file(name, "is empty")
-        if suffix == TEXT:
+        if suffix in TEXTS:
             return _text(path, name)
         try:
             with self._room.reserve():
@@ -181,7 +181,7 @@ def bad_file(name: str, reason: str) -> Problem:
 def _text(path: Path, name: str) -> Iterator[Passage]:
     """The only document of a text file."""
     try:
-        yield text_document(name, path.read_bytes())
+        yield text_document(name, path.read_bytes())[0]
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
@@ -351,7 +351,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
             raise bad_file(names[0], f"cannot be stored under that id: {error}") from error
     files: list[tuple[str, Iterator[Passage]]] = []
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
-        if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
+        if suffix_of(name) in TEXTS and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
             raise bad_file(name, f"has more than {characters:,} characters; split it")
         # Never under its own name, which the client chose.
         path = folder / str(number)

@@ -8,6 +8,7 @@ from typing import Self
 
 from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
+from wye.backends.progress import Progress
 from wye.backends.readers.drafts import Limits
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
@@ -15,7 +16,7 @@ from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import IngestReport
 from wye.backends.store.source import IndexSource
-from wye.backends.types import Metadata, Passage, Progress
+from wye.backends.types import Metadata, Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.hits import Hit as Hit  # noqa: PLC0414 - `import wye` gives it
 from wye.hits import Hits, hits_of
@@ -349,10 +350,11 @@ def read(
 ) -> Reading:
     """Read a BEIR folder, a file, a folder of files at any depth, or another index.
 
-    Supported are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl, .ndjson and .parquet. The
-    source may also be in an object store, such as s3://bucket/folder. A document of a folder has
-    the metadata `path`, `folder` and `modified` (a date). Passages of an index keep their ids and,
-    if they are added to one with the same models, their vectors and parses.
+    Supported are .txt, .md, .rst, .html, .htm, .csv, .xlsx, .pdf, .docx, .pptx, .eml, .mbox,
+    .jsonl, .ndjson, .parquet, .log, .yaml, .yml, .toml, .ini, .json and source code. The source may
+    also be in an object store, such as s3://bucket/folder. A document of a folder has the metadata
+    `path`, `folder` and `modified` (a date). Passages of an index keep their ids and, if they are
+    added to one with the same models, their vectors and parses.
 
     Args:
         source: What to read, line by line and file by file as passages are consumed.

@@ -58,7 +58,7 @@ def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
         parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
     for found in (Draft(f"{longest}t", [(0, "y")]), Draft("", [(0, "y")])):
         assert document_of(found, f"{longest}t.md").title == longest
-    assert text_document(f"{longest}t.txt", b"y").title == longest
+    assert text_document(f"{longest}t.txt", b"y")[0].title == longest
     chunk = Passage("x#0001", f"{longest} > Heading", "y", {}, "x", 1)
     assert checked_passage(chunk) == chunk
 

@@ -100,7 +100,7 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
             "title has 1,025 characters; at most 1,024",
         ),
         ('{"_id": "x", "text": "y", "metadata": []}', "metadata is a list, not an object"),
-        ('{"_id": "x", "text": "y", "metadata": {"k": {}}}', "metadata 'k' holds an object"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": {"a": [{}]}}}', "'k.a' holds an object"),
         ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
         ('{"_id": "x", "text": "y", "metadata": {"k": NaN}}', "NaN is not a number"),
         ('{"_id": "x", "text": "y", "metadata": {"k": 1e999}}', "'k' is inf"),

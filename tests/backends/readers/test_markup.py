@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wye.backends.readers.drafts import BadFileError, Draft, Limits
+from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
 from wye.backends.readers.markup import front_matter, html, markdown, rst
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
@@ -53,8 +53,8 @@ pip install x
         (0, "Some text with a link, code and a picture."),
         (2, "Install"),
         (0, "Some HTML"),
-        (0, "Distro | Command"),
-        (0, "Debian | apt"),
+        (HEADER, "Distro | Command"),
+        (ROW, "Debian | apt"),
         (0, "1. One"),
         (0, "2. Two"),
         (0, "- inner"),
@@ -143,8 +143,8 @@ def test_a_page_is_its_main_text() -> None:
         (2, "Part one"),
         (0, "- first"),
         (0, "- second"),
-        (0, "A | B"),
-        (0, "1 | 2"),
+        (HEADER, "A | B"),
+        (ROW, "1 | 2"),
         (0, "x\n  y"),
     ]
     inner = "<body><div>menu</div><main><p>Só isto.</p></main></body>"
@@ -217,8 +217,8 @@ A      B
         (0, "foo(x)"),
         (0, "Does it."),
         (2, "Part"),
-        (0, "A | B"),
-        (0, "1 | 2"),
+        (HEADER, "A | B"),
+        (ROW, "1 | 2"),
         (0, "- one"),
         (0, "- two"),
     ]

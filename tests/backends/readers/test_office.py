@@ -11,8 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.service.ingest.files import make_word
-from wye.backends.readers.drafts import BadFileError, Draft, Limits, scalar
-from wye.backends.readers.office import csv, docx
+from wye.backends.readers.drafts import (
+    DEFAULT,
+    HEADER,
+    ROW,
+    BadFileError,
+    Draft,
+    Limits,
+    Options,
+    scalar,
+)
+from wye.backends.readers.office import docx
+from wye.backends.readers.tables import csv
 
 LIMITS = Limits(characters=10_000)
 
@@ -28,8 +38,8 @@ def rewritten(content: bytes, change: Callable[[bytes], bytes]) -> io.BytesIO:
     return written
 
 
-def rows(text: str | bytes) -> list[Draft]:
-    return list(csv(io.BytesIO(text.encode() if isinstance(text, str) else text), LIMITS))
+def rows(text: str | bytes, options: Options = DEFAULT) -> list[Draft]:
+    return list(csv(io.BytesIO(text.encode() if isinstance(text, str) else text), LIMITS, options))
 
 
 def test_headings_and_cells_of_a_word_file() -> None:
@@ -48,9 +58,9 @@ def test_headings_and_cells_of_a_word_file() -> None:
     assert found.blocks == [
         (0, "Before."),
         (2, "Part"),
-        (0, "down | c"),
-        (0, "down"),
-        (0, "across"),
+        (HEADER, "down | c"),
+        (ROW, "down"),
+        (ROW, "across"),
     ]
 
 
@@ -60,7 +70,7 @@ def test_a_cell_that_spans_no_end_of_columns_is_one_cell(columns: bytes) -> None
         return part.replace(b"<w:tcPr>", b'<w:tcPr><w:gridSpan w:val="' + columns + b'"/>')
 
     [found] = docx(rewritten(make_word(["x"], ["a", "b"]), wide), LIMITS)
-    assert found.blocks == [(0, "x"), (0, "a | b")]
+    assert found.blocks == [(0, "x"), (HEADER, "a | b")]
 
 
 @pytest.mark.parametrize("entity", ['SYSTEM "file:///etc/passwd"', '"hello"'])
@@ -78,52 +88,76 @@ def test_a_word_file_with_an_entity_is_refused_and_not_cut_off(entity: str, enco
 def test_a_row_is_a_document() -> None:
     text = 'ID,Title,text,year,zip,ok\n1,One,"Hello, text",1999,01234,true\n2,,Second,,9,false\n'
     one, two = rows("\ufeff" + text)
-    assert (one.id, one.title, one.blocks, one.line) == ("1", "One", [(0, "Hello, text")], 2)
+    others = (0, "year: 1999; zip: 01234; ok: true")
+    assert (one.id, one.title, one.blocks, one.line) == (
+        "1",
+        "One",
+        [(0, "Hello, text"), others],
+        2,
+    )
     assert one.metadata == {"year": 1999, "zip": "01234", "ok": True}
     assert (two.title, two.metadata) == ("", {"zip": "9", "ok": False})
-    [longest] = rows("who;said\nAnna;A longer text; \n".replace("; \n", "\n"))
-    assert (longest.blocks, longest.metadata) == ([(0, "A longer text")], {"who": "Anna"})
-    assert [found.error for found in rows("text,a\nx,1,2\n,1\ny\n")] == [
+    assert [found.error for found in rows("text,a\nx,1,2\n,\ny\n,4\n")] == [
         "has 3 fields, but the header has 2",
-        "text is empty",
         "",
+        "",
+    ]
+    assert [found.blocks for found in rows("note\nA pump\nA valve\n")] == [
+        [(0, "A pump")],
+        [(0, "A valve")],
     ]
 
 
+LONG = "The east crane was inspected, and its rope replaced, before the first ship of spring."
+
+
 @pytest.mark.parametrize(
-    ("header", "title", "note"),
+    ("header", "title", "text", "note"),
     [
-        ("Title,name,text", "a", ""),
-        ("heading,Name,text", "bb", 'text from "text", title from "Name"'),
-        ("price,heading,about", "bb", 'text from "about", title from "heading"'),
-        ("price,sku,name", "", 'text from "name", no title'),
-        ("price,sku,title", "long", 'text from "title", title from "title"'),
-        (
-            "price,sku,about",
-            "",
-            'text from "about", no title; of price, sku, about none is called title or name or '
-            "heading",
-        ),
+        ("Title,name,text", "a", f"{LONG}\n\nname: bb", ""),
+        ("heading,Name,text", "bb", f"{LONG}\n\nheading: a", 'text from "text", title from "Name"'),
+        ("price,label,about", "bb", f"{LONG}\n\nprice: a", 'text from "about", title from "label"'),
+        ("first_name,Last name,about", "a bb", LONG, 'title from "first_name" and "Last name"'),
+        ("Question,who,answer", "a", f"{LONG}\n\nwho: bb", 'text from "answer"'),
+        ("price,sku,about", "", f"{LONG}\n\nprice: a; sku: bb", 'text from "about", no title'),
     ],
 )
-def test_a_name_is_a_title_and_columns_of_other_names_are_told_once(
-    header: str, title: str, note: str
-) -> None:
-    first, second = rows(f"{header}\na,bb,long\na,bb,long\n")
-    assert (first.title, first.blocks, first.note) == (title, [(0, "long")], note)
-    assert (second.title, second.note) == (title, "")
+def test_a_row_is_all_of_its_columns(header: str, title: str, text: str, note: str) -> None:
+    first, second = rows(f'{header}\na,bb,"{LONG}"\na,bb,"{LONG}"\n')
+    assert (first.title, "\n\n".join(block for _, block in first.blocks)) == (title, text)
+    assert (note in first.note, bool(note), second.note) == (True, bool(first.note), "")
+
+
+def test_columns_that_are_named_and_rows_without_names() -> None:
+    staff = "who,role,team\nAda,welder,north\nBen,fitter,north\n"
+    [ada, _] = rows(staff)
+    assert (ada.title, ada.blocks) == ("Ada", [(0, "role: welder; team: north")])
+    assert ada.metadata == {"role": "welder", "team": "north"}
+    [ada, _] = rows(staff, Options(text_columns=("team",), title_column="ROLE"))
+    assert (ada.title, ada.blocks, ada.metadata) == ("welder", [(0, "north")], {"who": "Ada"})
+    with pytest.raises(BadFileError, match="has no column 'x'; it has who, role, team"):
+        rows(staff, Options(title_column="x"))
+    bare = "Ada,welder,3\nBen,fitter,5\nCy,welder,7\n"
+    found = rows(bare)
+    assert [(one.title, one.blocks) for one in found[:2]] == [
+        ("Ada", [(0, "welder; 3")]),
+        ("Ben", [(0, "fitter; 5")]),
+    ]
+    assert "its first row is taken for data" in found[0].note
+    assert len(rows("city,2029,2030\nPorto,4,5\nPorto,6,7\n")) == 2, "years are names"
+    assert len(rows(staff + "who,role,team\nCy,cook,south\n")) == 3, "a header that is repeated"
+    assert len(rows(staff, Options(has_header=False))) == 3
+    assert len(rows("Ada,welder\nBen,fitter\nCy,welder\n", Options(has_header=True))) == 2
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "has no header"),
-        ("a,a\n1,2\n", "has no header"),
-        ("a,\n1,2\n", "has no header"),
         ("id,text\n1," + "x" * 10_001, "field larger"),
         (b"text\ncaf\xe9", "is not UTF-8: byte 8"),
     ],
-    ids=["nothing", "twice", "nameless", "long", "latin"],
+    ids=["nothing", "long", "latin"],
 )
 def test_what_is_no_table_is_refused(text: str | bytes, said: str) -> None:
     with pytest.raises(BadFileError, match=said):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import children, is_running, until
-from wye.backends.readers.drafts import BadFileError, Draft, Limits
+from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits
 from wye.backends.readers.extract import READERS, write
 from wye.backends.readers.sandbox import Sandbox
 
@@ -55,7 +55,7 @@ def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Pa
 def test_no_line_of_what_is_found_takes_long_to_parse(tmp_path: Path) -> None:
     page = b"<h1>a</h1><p>b</p>" * 10_000
     source, target = io.BytesIO(page), io.BytesIO()
-    for found in READERS[".html"][0](source, Limits()):
+    for found in READERS[".html"][0](source, Limits(), DEFAULT):
         write(target, found)
     assert max(map(len, target.getvalue().splitlines())) < 100_000
     path = tmp_path / "x"

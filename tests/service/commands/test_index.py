@@ -80,11 +80,11 @@ def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, 
     source.write_text("name,description,price\nZephyr,A light wind jacket,9\nBora,A warm one,8\n")
     code, out, err = wye("index", source, "--index", tmp_path / "i")
     assert (code, "2 added" in out) == (0, True)
-    assert err.count(f'{source}: text from "description", title from "name".\n') == 1
+    assert err.count(f'{source}: text from all columns, title from "name".\n') == 1
     for place in range(25):
         (tmp_path / f"{place}.csv").write_text("note,year\nA text,1894\n")
     _, _, err = wye("index", tmp_path, "--index", tmp_path / "i")
-    assert (err.count("note, year"), "Tables of other columns: 6 more." in err) == (20, True)
+    assert (err.count("text from all"), "Notes on files: 6 more." in err) == (20, True)
     _, out, _ = wye("search", "Zephyr", "--route", "lexical", "--index", tmp_path / "i", "-k", "1")
     assert "Zephyr  products.csv:2" in out
 
@@ -208,3 +208,21 @@ def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
     assert (code, err) == (2, f"Error: {folder / 'b.txt'} is a pipe, not a file.\n")
     assert wye("index", folder, "--index", tmp_path / "new", "--strict")[0] == 2
     assert not (tmp_path / "new").exists()
+
+
+def test_options_for_reading(tmp_path: Path, wye: Run) -> None:
+    source = tmp_path / "corpus"
+    source.mkdir()
+    (source / "a.conf").write_bytes("The café is on the quay.".encode("cp1252"))
+    (source / "b.txt").write_bytes("größte Brücke".encode("cp850"))
+    (source / "c.md").write_text("Die Brücke ist nicht alt, und der Turm steht auf dem Hügel.")
+    (source / "d.csv").write_text("Ada,welder\nBen,fitter\n")
+    given = ("index", source, "--index", tmp_path / "i")
+    options = ("--encoding", "cp850", "--as-text", ".conf", "--no-header")
+    _, out, _ = wye(*given, *options)
+    assert "5 added" in out
+    texts = {one.id: one.passages[0].text for one in list_documents(tmp_path / "i").documents}
+    assert (texts["b.txt"], texts["d.csv:1"]) == ("größte Brücke", "welder")
+    for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
+        code, _, err = wye(*given, *wrong)
+        assert (code, wrong[1] in err) == (2, True)

@@ -114,7 +114,8 @@ def test_names_that_are_too_long_or_of_no_kind(client: TestClient) -> None:
         ("a.pdf", b"", "is empty"),
         ("a.jsonl", b"", "is empty"),
         ("a.txt", b" \n ", "text is empty"),
-        ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.txt", b"\xff\xfe\x00", "is not UTF-16-LE: truncated data"),
+        ("a.txt", b"caf\xe9", "is not UTF-8: byte 3 is 0xe9"),
         ("a.pdf", b"\x00" * 100, "cannot be read as a PDF file"),
         ("a.pdf", b"%PDF-1.4 and nothing else", "cannot be read as a PDF file"),
         ("a.docx", b"PK\x03\x04 broken", "is not a DOCX file"),
@@ -218,7 +219,7 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
     for fields, says in [
         ({"nonsense": "1"}, "There is no field"),
         ({"metadata": "[1]"}, "flat JSON object"),
-        ({"metadata": '{"a": {"b": 1}}'}, "flat JSON object"),
+        ({"metadata": '{"a": [{"b": 1}]}'}, "flat JSON object"),
         ({"metadata": "{"}, "flat JSON object"),
         ({"chunk_words": "many"}, "whole number"),
         ({"chunk_words": "5"}, "whole number"),
@@ -305,7 +306,7 @@ def test_uploads_at_once_have_so_much_room_together(
 
 @pytest.mark.parametrize(
     "metadata",
-    [{"a": [1] * 257}, {"a": "é" * 9_000}, {str(n): 1 for n in range(65)}, {"a": {"b": 1}}],
+    [{"a": [1] * 257}, {"a": "é" * 9_000}, {str(n): 1 for n in range(65)}, {"a": [{"b": 1}]}],
 )
 def test_metadata_is_bounded_at_every_way_in(
     client: TestClient, metadata: dict[str, object]

@@ -1,0 +1,166 @@
+"""Readers of mails: a single one (.eml), and a mailbox of many (.mbox)."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import getaddresses, parsedate_to_datetime
+from typing import Any, BinaryIO, cast
+
+from wye.backends.readers.drafts import (
+    DEFAULT,
+    BadFileError,
+    Block,
+    Draft,
+    Limits,
+    Options,
+    document,
+    one_line,
+)
+from wye.backends.readers.markup import html_blocks
+
+_ESCAPED = re.compile(rb"^>(>*From )", re.M)
+_QUOTED = re.compile(r"\s?>")
+_INTRODUCTION = re.compile(r"\b(?:wrote|schrieb|écrit)\b[^:]{0,80}:\s*$")
+# What programs write above the whole mail that is answered.
+_ORIGINAL = re.compile(r"\s*-{2,}\s*(?:Original Message|Ursprüngliche Nachricht)\s*-{2,}\s*", re.I)
+_DEEPEST = 20
+_MOST_PEOPLE = 64
+
+
+def eml(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """One mail: its text, then what it quotes under a heading of its own."""
+    yield _mail(file.read(), limits, set())
+
+
+def mbox(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """A document per mail; what a mail quotes is left out if it answers one before it."""
+    known: set[str] = set()
+    for number, content in enumerate(_messages(file), 1):
+        try:
+            draft = _mail(content, limits, known)
+        except BadFileError as error:
+            yield Draft(line=number, error=str(error))
+            continue
+        id_ = str(draft.metadata.get("message_id", ""))
+        known.add(id_)
+        yield replace(draft, id=id_, line=number)
+
+
+def _messages(file: BinaryIO) -> Iterator[bytes]:
+    """The mails of a mailbox, without the lines between them."""
+    content = file.read().replace(b"\r\n", b"\n")
+    if not content.startswith(b"From "):
+        raise BadFileError("is no mailbox: its first line does not begin with 'From '")
+    for mail in re.split(rb"(?:\A|\n\n)From [^\n]*\n", content)[1:]:
+        yield _ESCAPED.sub(rb"\1", mail)
+
+
+def _mail(content: bytes, limits: Limits, known: set[str]) -> Draft:
+    message = message_from_bytes(content, policy=policy.default)
+    if not message.keys():
+        raise BadFileError("is no mail: it has no header, such as `From: jane@example.org`")
+    metadata = _headers(message)
+    files: list[str] = []
+    blocks = [(0, _from_and_to(metadata))]
+    blocks += _parts(message, files, str(metadata.get("in_reply_to", "")) in known)
+    if files:
+        metadata["attachments"] = files
+        blocks.append((0, f"Attachments: {', '.join(files)}"))
+    return document(blocks, limits, title=metadata.get("subject", "Mail"), metadata=metadata)
+
+
+def _headers(message: EmailMessage) -> dict[str, Any]:
+    """Metadata of a mail: who wrote it to whom, when, and in answer to what."""
+    metadata: dict[str, Any] = {}
+    for name in ("From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To"):
+        # A malformed header raises any of these, and is left out.
+        with suppress(ValueError, TypeError, IndexError, AttributeError, OverflowError):
+            value: Any = one_line(str(message.get(name, "")))
+            if name in ("From", "To", "Cc"):
+                pairs = getaddresses([value])[:_MOST_PEOPLE]
+                people = [f"{who} <{address}>" if who else address for who, address in pairs]
+                value = people[0] if name == "From" else [one for one in people if one]
+            elif name == "Date":
+                value = parsedate_to_datetime(value).isoformat()
+            elif name != "Subject":
+                value = value.strip("<>")
+            if value:
+                metadata[name.lower().replace("-", "_")] = value
+    return metadata
+
+
+def _from_and_to(metadata: dict[str, Any]) -> str:
+    """Who wrote to whom and when, as a text that can be searched."""
+    people = {
+        "From": [metadata.get("from", "")],
+        "To": metadata.get("to"),
+        "Cc": metadata.get("cc"),
+    }
+    lines = [f"{name}: {', '.join(people[name] or ())}" for name in people]
+    lines.append(f"Date: {metadata.get('date', '')[:10]}")
+    return "\n".join(line for line in lines if not line.endswith(": "))
+
+
+def _parts(
+    message: EmailMessage, files: list[str], is_quote_known: bool, depth: int = 0
+) -> Iterator[Block]:
+    """The text of a mail, of those that it forwards, and the names of attached files."""
+    if depth > _DEEPEST:
+        raise BadFileError("is nested too deeply")
+    body = message.get_body(("plain", "html"))
+    if body is not None:
+        yield from _body(cast("EmailMessage", body), is_quote_known)
+    for part in message.iter_attachments() if message.is_multipart() else ():
+        if part.get_content_type() == "message/rfc822":
+            for forwarded in cast("list[EmailMessage]", part.get_payload()):
+                metadata = _headers(forwarded)
+                yield 1, f"Forwarded: {metadata.get('subject', 'a mail')}"
+                yield 0, _from_and_to(metadata)
+                yield from _parts(forwarded, files, is_quote_known, depth + 1)
+        elif name := one_line(part.get_filename() or ""):
+            files.append(name)
+
+
+def _body(part: EmailMessage, is_quote_known: bool) -> Iterator[Block]:
+    try:
+        text = part.get_content()
+    except (LookupError, UnicodeError):  # an unknown charset
+        payload = part.get_payload(decode=True)
+        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
+    if part.get_content_subtype() == "html":
+        yield from html_blocks(text)
+        return
+    new, quoted = _without_quotes(text)
+    yield from ((0, paragraph) for paragraph in re.split(r"\n\s*\n", new) if paragraph.strip())
+    if quoted.strip() and not is_quote_known:
+        yield 1, "Quoted from an earlier mail"
+        yield from (
+            (0, paragraph) for paragraph in re.split(r"\n\s*\n", quoted) if paragraph.strip()
+        )
+
+
+def _without_quotes(text: str) -> tuple[str, str]:
+    """What a mail says itself, and what it quotes."""
+    new: list[str] = []
+    quoted: list[str] = []
+    lines = text.replace("\r\n", "\n").split("\n")
+    for number, line in enumerate(lines):
+        if _ORIGINAL.fullmatch(line):
+            quoted += lines[number + 1 :]
+            break
+        if line == "-- ":
+            continue  # a signature follows, which says who writes
+        if _QUOTED.match(line):
+            while new and not new[-1].strip():
+                new.pop()
+            if new and _INTRODUCTION.search(new[-1]):
+                is_broken = len(new) > 1 and new[-2].startswith(("On ", "Am "))
+                del new[-2 if is_broken and not new[-1].startswith(("On ", "Am ")) else -1 :]
+            new.append("")
+            quoted.append(line.lstrip("> "))
+        else:
+            new.append(line)
+    return "\n".join(new), "\n".join(quoted)

@@ -1,0 +1,299 @@
+"""Readers of tables, in which each row is a document: CSV files and Excel's sheets."""
+
+import csv as csv_module
+import datetime
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, BinaryIO
+
+from wye.backends.readers.decode import decoded
+from wye.backends.readers.drafts import (
+    DEFAULT,
+    BadFileError,
+    Draft,
+    Limits,
+    Options,
+    one_line,
+    scalar,
+)
+from wye.backends.readers.office import check_archive
+
+Row = tuple[int, list[str]]
+"""Number of a row in its file, from 1, and its cells."""
+
+# A line after the last one, to notice a quote that is still open there.
+_END = "\0end\0"
+_DELIMITERS = ",;\t|"
+
+TITLES = ("title", "name", "heading", "full name", "subject", "product", "item", "label", "term")
+"""Columns of a table that can be the title, the first that there is."""
+_NAMES = (("first name", "last name"), ("first name", "surname"), ("given name", "family name"))
+_QUESTIONS = ("question", "q", "frage", "faq")
+_ANSWERS = ("answer", "a", "antwort", "response", "reply")
+# A column of text has cells of so many characters on average, which is more than a name has.
+_LONG = 80
+_LONGEST_NAME = 60
+_MOST_METADATA = 60
+_LONGEST_VALUE = 240
+_YEARS = range(1900, 2101)
+
+
+def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """A CSV file with one document per row; see `documents_of_rows`.
+
+    Raises:
+        BadFileError: It has no rows, a field is too long, or a quote is never closed.
+    """
+    text, note = decoded(file.read(), options.encoding)
+    first = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=first.count)
+    csv_module.field_size_limit(limits.characters)
+    lines = chain(io.StringIO(text, newline=""), [_END])
+    rows: list[Row] = []
+    before = 0
+    reader = csv_module.reader(lines, delimiter=delimiter)
+    try:
+        for row in reader:
+            if row == [_END]:
+                break
+            if row and row[-1].endswith(_END):
+                raise BadFileError(f"is not CSV: a quote after line {before} is never closed")
+            if any(map(str.strip, row)):
+                rows.append((reader.line_num, [cell.strip() for cell in row]))
+            before = reader.line_num
+    except csv_module.Error as error:
+        raise BadFileError(f"is not CSV in line {reader.line_num}: {error}") from error
+    if not rows:
+        raise BadFileError("has no header: it is empty")
+    for draft in documents_of_rows(rows, options):
+        yield replace(draft, note="; ".join(filter(None, (note, draft.note)))) if note else draft
+        note = ""
+
+
+def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """An Excel file with one document per row of its sheets that are not hidden.
+
+    The value of a formula is the one that Excel computed last. Lines above a table with a single
+    cell are taken for its caption.
+
+    Raises:
+        BadFileError: It is no such file, or too large when decompressed.
+    """
+    check_archive(file, limits, "XLSX")
+    from openpyxl import load_workbook  # noqa: PLC0415
+
+    book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+    hidden = [sheet.title for sheet in book.worksheets if sheet.sheet_state != "visible"]
+    note = f"left out: {', '.join(hidden)}, hidden" if hidden else ""
+    for sheet in book.worksheets:
+        if sheet.title in hidden:
+            continue
+        rows = _cells(sheet)
+        captions: list[str] = []
+        while len(rows) > 1 and _filled(rows[0]) == 1 < max(map(_filled, rows)):
+            captions.append("".join(rows.pop(0)[1]))
+        caption = {"caption": one_line(" ".join(captions))} if captions else {}
+        for draft in documents_of_rows(rows, options) if rows else ():
+            yield replace(
+                draft,
+                id=f"{sheet.title}:{draft.id or draft.line}",
+                error=f"{draft.error} (sheet {sheet.title})" if draft.error else "",
+                metadata={**draft.metadata, "sheet": sheet.title, **caption},
+                note="; ".join(filter(None, (note, draft.note))),
+            )
+            note = ""
+    if note:
+        raise BadFileError("has no rows in sheets that are shown")
+
+
+def _filled(row: Row) -> int:
+    """How many cells of a row are not empty."""
+    return sum(map(bool, row[1]))
+
+
+def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
+    """The rows of a sheet that are not empty, without empty columns at the end."""
+    sheet.reset_dimensions()  # they may be stated wrongly
+    rows = []
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        cells = [_as_text(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            rows.append((number, cells))
+    return rows
+
+
+def _as_text(value: object) -> str:
+    """The value of a cell as it is read."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, datetime.datetime):
+        is_day = value.time() == datetime.time()
+        return value.date().isoformat() if is_day else value.isoformat(" ", "minutes")
+    return str(value).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Which columns of a table are what, by number."""
+
+    names: Sequence[str]  # "" for all if the table has no header
+    text: Sequence[int]  # as it is
+    others: Sequence[int]  # named in the text
+    title: Sequence[int]  # joined by a space
+    id: int  # -1 for none
+    metadata: Sequence[tuple[int, bool]]  # with whether all are numbers or booleans
+
+
+def documents_of_rows(rows: Sequence[Row], options: Options) -> Iterator[Draft]:
+    """A document for each row of a table, with all of its columns.
+
+    The title is a question if there are answers, or else the first of `TITLES`, or else the first
+    column with names, of which each occurs once. The text is the answer, or else a column of long
+    texts; other columns follow as "column: value". They are metadata too; numbers and booleans keep
+    their types where a whole column is of these.
+
+    Args:
+        rows: At least one; the first names the columns unless it looks like all others.
+
+    Raises:
+        BadFileError: A column that the options name is missing.
+    """
+    has_header = options.has_header
+    if has_header is None:
+        has_header = not _is_data(rows)
+    header, body = rows[0][1], rows[1:] if has_header else rows
+    names = _names(header) if has_header else [f"column {n + 1}" for n in range(len(header))]
+    body = [row for row in body if row[1] != header] if has_header else body
+    columns = _columns(names, body, options, has_header=has_header)
+    note = _note(names, columns, is_assumed=not has_header and options.has_header is None)
+    for line, row in body:
+        if len(row) > len(names) and any(row[len(names) :]):
+            error = f"has {len(row)} fields, but the header has {len(names)}"
+            draft = Draft(line=line, error=error)
+        else:
+            cells = row[: len(names)] + [""] * (len(names) - len(row))
+            draft = _document(line, cells, columns, has_header=has_header)
+        yield replace(draft, note=note)
+        note = ""
+
+
+def _is_data(rows: Sequence[Row]) -> bool:
+    """Whether the first row looks like those below: of numbers, or of values that recur there."""
+    header, body = rows[0][1], [row for _, row in rows[1:200] if row != rows[0][1]]
+    for column, name in enumerate(header):
+        below = [row[column] for row in body if column < len(row) and row[column]]
+        if not name or not below:
+            continue
+        value = scalar(name)
+        is_number = not isinstance(value, str) and value not in _YEARS
+        if is_number and all(not isinstance(scalar(cell), str) for cell in below):
+            return True
+        if name in below or ("@" in name and all("@" in cell for cell in below)):
+            return True
+    return False
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    """A name of its own for each column."""
+    names: list[str] = []
+    for column, cell in enumerate(header, 1):
+        name = one_line(cell) or f"column {column}"
+        names.append(f"{name} {column}" if name in names else name)
+    return names
+
+
+def _columns(
+    names: Sequence[str], rows: Sequence[Row], options: Options, *, has_header: bool
+) -> _Columns:
+    every = range(len(names))
+    folded = [name.casefold().replace("_", " ") for name in names]
+    cells = [[row[n] for _, row in rows if n < len(row) and row[n]] for n in every]
+    typed = [all(not isinstance(scalar(cell), str) for cell in cells[n]) for n in every]
+    lengths = [sum(map(len, cells[n])) / max(1, len(cells[n])) for n in every]
+
+    def first(wanted: Sequence[str]) -> list[int]:
+        return [folded.index(name) for name in wanted if name in folded][:1]
+
+    question, answer = first(_QUESTIONS), first(_ANSWERS)
+    id_ = first((" id", "id"))
+    # What names a row names no other.
+    distinct = [
+        n
+        for n in every
+        if not typed[n] and n not in id_ and lengths[n] <= _LONGEST_NAME and len(names) > 1
+        if len({*cells[n]}) == len(cells[n]) == len(rows)
+    ]
+    both = [[folded.index(part) for part in pair] for pair in _NAMES if {*pair} <= {*folded}]
+    if options.title_column:
+        title = [_named(options.title_column, names)]
+    elif question and answer:
+        title = question
+    else:
+        title = first(TITLES[:1]) or next(iter(both), []) or first(TITLES) or distinct[:1]
+    free = [n for n in every if n not in title]
+    if options.text_columns:
+        text = [_named(name, names) for name in options.text_columns]
+    elif question and answer:
+        text = answer
+    else:
+        long = max(free, key=lengths.__getitem__, default=-1)
+        is_text = long >= 0 and lengths[long] >= _LONG and not typed[long]
+        text = [n for n in first(("text",)) if n in free] or ([long] if is_text else [])
+    # A number counts rows, but a code may be asked for.
+    others = [n for n in free if n not in text and (n not in id_ or not typed[n])]
+    return _Columns(
+        names=names if has_header else [""] * len(names),
+        text=text,
+        others=[] if options.text_columns else others or ([] if text else title or id_),
+        title=title,
+        id=id_[0] if id_ else -1,
+        metadata=[(n, typed[n]) for n in others if lengths[n] <= _LONGEST_VALUE],
+    )
+
+
+def _named(name: str, names: Sequence[str]) -> int:
+    folded = [each.casefold() for each in names]
+    if name.casefold() not in folded:
+        raise BadFileError(f"has no column {name!r}; it has {', '.join(names)}")
+    return folded.index(name.casefold())
+
+
+def _note(names: Sequence[str], columns: _Columns, *, is_assumed: bool) -> str:
+    """Which columns are the title and the text, unless they are called so."""
+    title = " and ".join(f'"{names[n]:.40}"' for n in columns.title)
+    text = " and ".join(f'"{names[n]:.40}"' for n in columns.text) or "all columns"
+    if (title.casefold(), text.casefold()) == ('"title"', '"text"') and not is_assumed:
+        return ""
+    said = f"text from {text}, " + (f"title from {title}" if title else "no title")
+    return f"its first row is taken for data, not for names; {said}" if is_assumed else said
+
+
+def _document(line: int, cells: Sequence[str], columns: _Columns, *, has_header: bool) -> Draft:
+    title = " ".join(cells[n] for n in columns.title if cells[n])
+    blocks = [(0, cells[n]) for n in columns.text if cells[n]]
+    is_alone = len(columns.names) - (columns.id >= 0) == 1
+    others = [
+        f"{columns.names[n]}: {cells[n]}" if has_header and not is_alone else cells[n]
+        for n in columns.others
+        if cells[n]
+    ]
+    if others:
+        blocks.append((0, "; ".join(others)))
+    if not blocks and not title:
+        return Draft(line=line, error="text is empty")
+    metadata = {
+        columns.names[n] or f"column {n + 1}": scalar(cells[n]) if is_typed else cells[n]
+        for n, is_typed in columns.metadata[:_MOST_METADATA]
+        if cells[n] and len(cells[n]) <= _LONGEST_VALUE * 4
+    }
+    # A row without an id must not get that of another row.
+    id_ = (cells[columns.id] or f"line-{line}") if columns.id >= 0 else ""
+    return Draft(title, blocks or [(0, title)], metadata, id=id_, line=line)
