@@ -16,8 +16,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
 from benchmarks import harness
 from benchmarks.harness import Table
-from wye.backends.progress import Silent
-from wye.backends.types import Float64
+from wye.backends.types import Float64, Silent
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet

@@ -9,11 +9,10 @@ from threading import Lock
 from typing import Self
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.progress import Progress
 from wye.backends.store.documents import stored_files, waits
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
-from wye.backends.types import Passage
+from wye.backends.types import Passage, Progress
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
 from wye.router.batch import plan_of

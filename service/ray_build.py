@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
 
-from wye.backends.progress import Progress
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
@@ -37,7 +36,7 @@ from wye.backends.store.schema import (
     to_passages,
 )
 from wye.backends.store.versions import reading
-from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
+from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser, Progress
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.types import PassageAnalysis
 from wye.router.session import Session

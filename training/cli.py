@@ -26,7 +26,7 @@ from wye.training.train_cli import (
 )
 
 if TYPE_CHECKING:
-    from wye.backends.progress import Progress
+    from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.types import Route
     from wye.training.evaluation.answers import Judge, Writer

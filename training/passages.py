@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wye.backends.progress import Silent
-from wye.backends.types import Ranking
+from wye.backends.types import Ranking, Silent
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import fuse_text
 from wye.router.remote import RemoteList, ReturnedPassages, fuse_remote, passage_schema

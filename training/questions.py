@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import write_atomically
-from wye.backends.progress import Progress
+from wye.backends.types import Progress
 from wye.router.snapshot import Snapshot
 from wye.training.data.dataset import contains_any, words
 from wye.training.errors import DatasetError, TrainingError

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.progress import Progress
-from wye.backends.types import Float64
+from wye.backends.types import Float64, Progress
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model_files import TrainedRouter, load_router, save_router

@@ -13,7 +13,7 @@ import typer
 from wye.training.errors import FitError, TrainingError
 
 if TYPE_CHECKING:
-    from wye.backends.progress import Progress
+    from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.settings import Settings
     from wye.training.data.remote import RemoteAnswers

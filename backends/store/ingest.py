@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
-from wye.backends.progress import Progress, Silent
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
@@ -30,7 +29,7 @@ from wye.backends.store.source import IndexedPassage, IndexSource, stored_analys
 from wye.backends.store.versions import reading
 from wye.backends.store.writer import Writer
 from wye.backends.text import title_names
-from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser
+from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")
 

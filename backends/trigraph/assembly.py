@@ -8,8 +8,7 @@ import numpy as np
 from wye.backends.numerics import distinct, without
 from wye.backends.store.corpus import Corpus
 from wye.backends.strings import FurtherWords, Strings, Words, ascending, find_all
-from wye.backends.trigraph.graph import MentionGraph, TriGraph
-from wye.backends.trigraph.lists import PlainLists
+from wye.backends.trigraph.graph import MentionGraph, PlainLists, TriGraph
 from wye.backends.trigraph.names import (
     DisplayNames,
     NameTrie,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wye.backends.numerics import located, sums
-from wye.backends.trigraph.graph import MentionGraph
-from wye.backends.trigraph.lists import Numbers
+from wye.backends.trigraph.graph import MentionGraph, Numbers
 from wye.backends.types import Float32, Float64, Int64
 
 Similarity = Callable[[Int64], Float32]

@@ -17,8 +17,17 @@ import numpy as np
 
 from wye.backends.store.corpus import TwoCorpora
 from wye.backends.trigraph.assembly import assemble, wants_phrases
-from wye.backends.trigraph.graph import Keys, MentionGraph, TriGraph, counted
-from wye.backends.trigraph.lists import EntitiesOfRows, Lists, PlainLists, RowsOfEntities, plain
+from wye.backends.trigraph.graph import (
+    EntitiesOfRows,
+    Keys,
+    Lists,
+    MentionGraph,
+    PlainLists,
+    RowsOfEntities,
+    TriGraph,
+    counted,
+    plain,
+)
 from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int64

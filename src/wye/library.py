@@ -8,7 +8,6 @@ from typing import Self
 
 from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
-from wye.backends.progress import Progress
 from wye.backends.readers.drafts import Limits
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
@@ -16,7 +15,7 @@ from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import IngestReport
 from wye.backends.store.source import IndexSource
-from wye.backends.types import Metadata, Passage
+from wye.backends.types import Metadata, Passage, Progress
 from wye.featurizer.errors import FeaturizerError
 from wye.hits import Hit as Hit  # noqa: PLC0414 - `import wye` gives it
 from wye.hits import Hits, hits_of

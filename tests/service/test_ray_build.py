@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from wye.backends.progress import Silent
 from wye.backends.readers.records import refuse
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
+from wye.backends.types import Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Ask, Route

@@ -10,7 +10,7 @@ import pytest
 
 import wye
 from tests.fakes import LanguageModel, speaking
-from wye.backends.progress import Silent
+from wye.backends.types import Silent
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.training.data.dataset import read_dataset

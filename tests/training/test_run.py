@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.training.made import write_town
-from wye.backends.progress import Silent
+from wye.backends.types import Silent
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import schema_id
 from wye.router.settings import load_settings

@@ -14,8 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from wye.backends.progress import Progress
-from wye.backends.types import Query, RankedHit, Ranking
+from wye.backends.types import Progress, Query, RankedHit, Ranking
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.fusion import FusionSettings, fuse_text
 from wye.router.remote import (

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from wye.backends.progress import Progress, Silent
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore
-from wye.backends.types import Passage
+from wye.backends.types import Passage, Progress, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.steps import STEPS

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from wye.backends.progress import Progress
-from wye.backends.types import Float64
+from wye.backends.types import Float64, Progress
 from wye.router.answers import best_sentences
 from wye.router.relevance import ABSTAIN_BELOW, FIRST
 from wye.training.data.dataset import Question, contains_any, words

@@ -9,9 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from wye.backends.progress import Progress, Silent
 from wye.backends.text import is_blank
-from wye.backends.types import Float64, RankedHit
+from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import Ask, Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from wye.backends.progress import Progress
-from wye.backends.types import Float64, Int64, Mask
+from wye.backends.types import Float64, Int64, Mask, Progress
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.metrics import roc_auc_score
 
-from wye.backends.progress import Progress, Silent
-from wye.backends.types import Float64, Int64, Mask
+from wye.backends.types import Float64, Int64, Mask, Progress, Silent
 from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard, Trees
 from wye.training.errors import FitError
 from wye.training.evaluation.bootstrap import Interval, mean_interval

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from wye.backends.progress import Progress
-from wye.backends.types import Float64
+from wye.backends.types import Float64, Progress
 from wye.router.model_files import read_info, read_policy, save_policy
 from wye.router.policy import Policy, bands, routes
 from wye.router.session import Session

@@ -6,6 +6,8 @@ import { count } from "./text.js";
 
 const PAGE = 50;
 const AGAIN = 700;
+const TRIES = 20;
+const BUSY = [429, 503];
 const ENDED = ["done", "failed", "cancelled"];
 let page = 0;
 
@@ -116,6 +118,19 @@ async function send(file, { tell }) {
   return null;
 }
 
+// As `send`, but a server that is busy or limits the rate is asked again.
+async function sendPatiently(file, progress) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await send(file, progress);
+    } catch (error) {
+      if (!BUSY.includes(error.status) || tries === TRIES) throw error;
+      progress.tell(`waits: ${error.message}`);
+      await pause();
+    }
+  }
+}
+
 // Files go one after another, so that one that cannot be read does not keep the others out.
 async function add(files) {
   $("documents-problem").replaceChildren();
@@ -124,7 +139,7 @@ async function add(files) {
   let refused = 0;
   for (const [file, progress] of lines) {
     try {
-      const job = await send(file, progress);
+      const job = await sendPatiently(file, progress);
       if (job) jobs.push(follow(job, progress).catch(failed));
     } catch (error) {
       refused += 1;

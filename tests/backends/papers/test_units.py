@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.backends import reference
 from wye.backends.papers.units import FACTS, QUESTION, Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import MentionGraph
-from wye.backends.trigraph.lists import PlainLists
+from wye.backends.trigraph.graph import MentionGraph, PlainLists
 from wye.backends.types import Passage, Query
 
 SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)

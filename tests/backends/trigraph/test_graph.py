@@ -11,8 +11,7 @@ import pytest
 from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
-from wye.backends.trigraph.graph import TriGraph, counted
-from wye.backends.trigraph.lists import plain
+from wye.backends.trigraph.graph import TriGraph, counted, plain
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 

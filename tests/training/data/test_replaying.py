@@ -13,9 +13,9 @@ import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import CountingProgress, write_dataset
-from wye.backends.progress import Silent
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
+from wye.backends.types import Silent
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text
 from wye.router.gateway import Gateway
 from wye.router.session import Session

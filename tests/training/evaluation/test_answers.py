@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import LanguageModel, speaking
-from wye.backends.progress import Silent
-from wye.backends.types import RankedHit
+from wye.backends.types import RankedHit, Silent
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.answers import (
