@@ -4,11 +4,12 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wye.backends.documents import is_chunk_id
 from wye.training.errors import DatasetError
 
 Judgements = Mapping[str, Mapping[str, int]]
@@ -128,6 +129,18 @@ def _judgements_file(folder: Path, split: str) -> Path:
         names = ", ".join(splits) if splits else "none"
         raise DatasetError(f"'{folder}' has no split '{split}' ({path}); its splits: {names}.")
     return path
+
+
+def judged_id(passage: str, judged: Collection[str]) -> str:
+    """The id by which a passage is judged: its own, else its document's, else its file's.
+
+    `notes/a.md#0003` is a part of the document `notes/a.md`, and `staff.csv:12` a row of a file.
+    """
+    if passage in judged:
+        return passage
+    document = passage.rpartition("#")[0] if is_chunk_id(passage) else passage
+    file = document.rpartition(":")[0]
+    return next((id_ for id_ in (document, file) if id_ in judged), passage)
 
 
 def _read_judgements(

@@ -16,7 +16,7 @@ from wye.backends.types import Passage, Progress, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.steps import STEPS
-from wye.training.data.dataset import Dataset, Question, hurried, read_dataset
+from wye.training.data.dataset import Dataset, Question, hurried, judged_id, read_dataset
 from wye.training.data.remote import RemoteAnswers
 from wye.training.data.replay import (
     SCHEMA,
@@ -214,7 +214,7 @@ def lacking(dataset: Dataset, index: Path) -> str:
     judgements = dataset.judgements.values()
     relevant = {id_ for grades in judgements for id_, relevance in grades.items() if relevance > 0}
     stored = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
-    missing = sorted(relevant.difference(stored))
+    missing = sorted(relevant.difference(judged_id(id_, relevant) for id_ in stored))
     if not missing:
         return ""
     says = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from wye.backends.files import rounded_json
 from wye.backends.types import Float64, RankedHit
-from wye.training.data.dataset import Judgements
+from wye.training.data.dataset import Judgements, judged_id
 
 ALL_EVIDENCE = "all-evidence@5"
 MEASURES: tuple[str, ...] = (
@@ -32,14 +32,20 @@ Run = Mapping[str, Sequence[str]]
 def score(judgements: Judgements, run: Run) -> Float64:
     """Every measure of every judged question.
 
-    A question that is missing in the run, or has no passages there, scores 0.
+    A question that is missing in the run, or has no passages there, scores 0. Judgements may name
+    documents: the first passage of a document then has its place, and the others none.
 
     Args:
-        judgements: Question id -> passage id -> relevance.
+        judgements: Question id -> id of a passage or document -> relevance.
 
     Returns:
         (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.
     """
+    named = {id_ for grades in judgements.values() for id_ in grades}
+    run = {
+        id_: [*dict.fromkeys(judged_id(one, named) for one in run.get(id_, ()))]
+        for id_ in judgements
+    }
     row = {id_: position for position, id_ in enumerate(judgements)}
     column = {name: position for position, name in enumerate(MEASURES)}
     values = np.zeros((len(row), len(column)))
@@ -53,15 +59,13 @@ def score(judgements: Judgements, run: Run) -> Float64:
     docs = [
         ir_measures.ScoredDoc(question, passage, float(-position))
         for question in judgements
-        for position, passage in enumerate(run.get(question, ()))
+        for position, passage in enumerate(run[question])
     ]
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):
             values[row[metric.query_id], column[str(metric.measure)]] = metric.value
     for question, grades in judgements.items():
-        values[row[question], column[ALL_EVIDENCE]] = all_evidence(
-            grades, run.get(question, ()), cutoff=5
-        )
+        values[row[question], column[ALL_EVIDENCE]] = all_evidence(grades, run[question], cutoff=5)
     return values
 
 
