@@ -1,5 +1,6 @@
 """`/v1/documents`: stores, lists, reads and deletes documents."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Self
@@ -28,7 +29,7 @@ from wye.service.api.common import (
 from wye.service.api.jobs import JobValue, job_value
 from wye.service.http.auth import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import cut, documents_of, passage_of
+from wye.service.ingest.bodies import FileResult, cut, documents_of, passage_of
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
@@ -52,6 +53,9 @@ class WrittenReply(BaseModel):
     updated: int = Field(description="Number of passages whose content changed.")
     unchanged: int = Field(description="Number of passages that were already stored like this.")
     removed: int = Field(description="Number of former chunks that their documents no longer have.")
+    files: list[FileResult] = Field(
+        default_factory=list, description="Of an upload: what became of each file."
+    )
 
 
 class StoredPassage(BaseModel):
@@ -220,6 +224,8 @@ async def add(
 ) -> Response:
     """Stores new documents and replaces known ones: all documents of a request, or none.
 
+    Of an upload, all that can be read is stored, and `files` says what became of each file.
+
     Documents with few passages are committed before the reply, 201. More become a job, with the
     reply 202: the documents are then on the disk, and after a crash the job resumes. Unchanged
     documents are not written again, so you can repeat a request whose reply was lost.
@@ -233,7 +239,7 @@ async def add(
         target = service.collection(body.collection or collection)
         passages = cut(body.documents, body.chunk_words or chunk_words, settings)
         outcome = await service.writers[target.name].store(passages, partial(departure, request))
-    return _reply_to_write(service, target, outcome, 201)
+    return _reply_to_write(service, target, outcome, 201, body.files)
 
 
 @router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
@@ -385,19 +391,26 @@ async def delete_from(
 
 
 def _reply_to_write(
-    service: Service, target: Collection, outcome: WriteResult | Job, replaced: int
+    service: Service,
+    target: Collection,
+    outcome: WriteResult | Job,
+    replaced: int,
+    files: Sequence[FileResult] = (),
 ) -> Response:
     """The reply to stored documents: 202 for a job, 201 if all are new, else `replaced`."""
     if isinstance(outcome, Job):
         service.jobs.wake()
         headers = {"location": f"/v1/jobs/{outcome.id}"}
-        return JSONResponse(job_value(outcome).model_dump(mode="json"), 202, headers)
+        sent = {"files": [file.model_dump() for file in files]} if files else {}
+        value = job_value(outcome).model_dump(mode="json")
+        return JSONResponse({**value, **sent}, 202, headers)
     report = outcome.report
     reply = WrittenReply(
         **asdict(report),
         collection=target.name,
         index_version=report.version,
         documents=list(outcome.documents),
+        files=list(files),
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)

@@ -8,14 +8,14 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -40,6 +40,7 @@ from wye.service.http.middleware import MOST_VALUES, JsonValues
 from wye.service.http.problems import Problem, not_writable
 from wye.service.settings import DocumentSettings
 
+UNREADABLE = 422
 LONGEST_ID = 512
 LONGEST_NAME = 255
 UPLOAD = "wye-upload-"
@@ -146,8 +147,13 @@ class FileReader:
             _READERS + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
 
-    async def read(self, path: Path, name: str) -> Iterator[Passage]:
+    async def read(
+        self, path: Path, name: str, skipped: list[str] | None = None
+    ) -> Iterator[Passage]:
         """Read the documents in a file; one that is a single document has the file's name as id.
+
+        Args:
+            skipped: Where bad lines and rows are noted; without it, the first is a problem.
 
         Consume them in another thread: a document is cleaned when it is reached.
 
@@ -157,7 +163,7 @@ class FileReader:
         """
         suffix = suffix_of(name)
         if suffix in LINES:
-            return _lines(path, name)
+            return _lines(path, name, skipped)
         if not path.stat().st_size:
             raise bad_file(name, "is empty")
         if suffix in TEXTS:
@@ -170,7 +176,7 @@ class FileReader:
                         drafts = await asyncio.to_thread(sandbox.read, file, suffix)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
-        return _documents(drafts, name)
+        return _documents(drafts, name, skipped)
 
 
 def bad_file(name: str, reason: str) -> Problem:
@@ -186,24 +192,31 @@ def _text(path: Path, name: str) -> Iterator[Passage]:
         raise bad_file(name, str(error)) from error
 
 
-def _documents(drafts: Iterable[Draft], name: str) -> Iterator[Passage]:
+def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) -> Iterator[Passage]:
     """The documents that a reader of files drafted."""
-    row = ""
     try:
         for draft in drafts:
-            row = f"cannot be read: row {draft.line}: " if draft.line else ""
-            yield document_of(draft, name)
-    except SourceError as error:
-        raise bad_file(name, f"{row}{error}") from error
+            try:
+                document = document_of(draft, name)
+            except SourceError as error:
+                row = f"row {draft.line}: " if draft.line else ""
+                if skipped is None or not row:
+                    prefix = "cannot be read: " if row else ""
+                    raise bad_file(name, f"{prefix}{row}{error}") from error
+                skipped.append(f"{row}{error}")
+            else:
+                yield document
     except BadFileError as error:
         raise bad_file(name, str(error)) from error
 
 
-def _lines(path: Path, name: str) -> Iterator[Passage]:
+def _lines(path: Path, name: str, skipped: list[str] | None = None) -> Iterator[Passage]:
     """The documents of a file with a JSON object on each line."""
 
     def refuse(bad: BadLine) -> None:
-        raise bad_file(name, f"cannot be read: line {bad.line}: {bad.reason}")
+        if skipped is None:
+            raise bad_file(name, f"cannot be read: line {bad.line}: {bad.reason}")
+        skipped.append(f"line {bad.line}: {bad.reason}")
 
     def bounded() -> Iterator[bytes]:
         """The lines, each of which may be parsed."""
@@ -236,6 +249,17 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
         raise Problem(422, "bad-document", f"Document '{passage.id:.80}': {error}.") from error
 
 
+class FileResult(BaseModel):
+    """What became of an uploaded file."""
+
+    name: str
+    documents: int = Field(default=0, description="Number of documents that were read.")
+    error: str = Field(default="", description="Why no more of it could be read; empty if all was.")
+    skipped: list[str] = Field(
+        default_factory=list, description="Lines and rows that were left out, with the reason."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SentDocuments:
     """A request's documents, which can be read only while it is open, and its parameters."""
@@ -243,6 +267,7 @@ class SentDocuments:
     documents: Iterable[Passage]
     collection: str | None = None
     chunk_words: int | None = None
+    files: list[FileResult] = field(default_factory=list)
 
 
 class UploadSpace:
@@ -349,28 +374,53 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
             id_ = parse_record({"id": id_, "text": "any"}).id
         except SourceError as error:
             raise bad_file(names[0], f"cannot be stored under that id: {error}") from error
-    files: list[tuple[str, Iterator[Passage]]] = []
-    for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
-        if suffix_of(name) in TEXTS and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
-            raise bad_file(name, f"has more than {characters:,} characters; split it")
-        # Never under its own name, which the client chose.
-        path = folder / str(number)
-        await asyncio.to_thread(_copy, upload.file, path)
-        files.append((name, await reader.read(path, name)))
+    results = [FileResult(name=name) for name in names]
+    problems: list[Problem] = []
+    streams: list[Iterator[Passage]] = []
+    for number, (upload, result) in enumerate(zip(uploads, results, strict=True)):
+        try:
+            if suffix_of(result.name) in TEXTS and (upload.size or 0) > (
+                _BYTES_PER_CHARACTER * characters
+            ):
+                raise bad_file(result.name, f"has more than {characters:,} characters; split it")
+            # Never under its own name, which the client chose.
+            path = folder / str(number)
+            await asyncio.to_thread(_copy, upload.file, path)
+            streams.append(await reader.read(path, result.name, result.skipped))
+        except Problem as error:
+            if error.status != UNREADABLE:
+                raise
+            _note(error, result, problems)
+            streams.append(iter(()))
 
     def documents() -> Iterator[Passage]:
         ids = Ids()
-        for name, stream in files:
-            for document in stream:
-                named = document if id_ is None else replace(document, id=id_, document=id_)
-                try:
-                    ids.claim(named.id, name)
-                except SourceError as error:
-                    raise bad_file(name, f"cannot be stored: {error}") from error
-                yield with_metadata(named, metadata)
+        for result, stream in zip(results, streams, strict=True):
+            try:
+                for document in stream:
+                    named = document if id_ is None else replace(document, id=id_, document=id_)
+                    try:
+                        ids.claim(named.id, result.name)
+                    except SourceError as error:
+                        raise bad_file(result.name, f"cannot be stored: {error}") from error
+                    whole = with_metadata(named, metadata)
+                    result.documents += 1
+                    yield whole
+            except Problem as error:
+                _note(error, result, problems)
+            if result.skipped and not result.documents:
+                problems.append(bad_file(result.name, f"cannot be read: {result.skipped[0]}"))
+        if problems and not any(result.documents for result in results):
+            raise problems[0]
 
     chunk_words = _chunk_words(fields.get("chunk_words"))
-    return SentDocuments(documents(), fields.get("collection"), chunk_words)
+    return SentDocuments(documents(), fields.get("collection"), chunk_words, results)
+
+
+def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None:
+    """Note why a file is not read further; others are."""
+    problems.append(problem)
+    result.error = problem.detail
 
 
 def _copy(source: BinaryIO, path: Path) -> None:

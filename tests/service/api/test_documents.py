@@ -50,7 +50,7 @@ def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder
 
 def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -> None:
     before = PassageStore.open(folder).version
-    bad = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two.", "metadata": {"x": {"y": 1}}}]
+    bad = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two.", "metadata": {"x": [{"y": 1}]}}]
     reply = client.post("/v1/documents", json={"documents": bad})
     assert reply.status_code == 422
     assert "metadata 'x' holds an object" in reply.json()["detail"]

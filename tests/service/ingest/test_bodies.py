@@ -68,14 +68,23 @@ def test_rows_of_two_tables_are_two_sets(client: TestClient) -> None:
     assert (reply["added"], reply["updated"], reply["unchanged"]) == (0, 1, 3)
 
 
-def test_documents_of_two_files_with_one_id_are_refused_with_both_named(client: TestClient) -> None:
+def test_each_file_of_an_upload_has_a_result(client: TestClient) -> None:
+    line = b'{"_id": "7", "text": "A bridge."}'
     files = [
-        ("file", (name, b'{"_id": "7", "text": "A bridge."}')) for name in ("a.jsonl", "b.jsonl")
+        ("file", ("a.jsonl", line + b"\nnonsense\n")),
+        ("file", ("b.jsonl", line)),
+        ("file", ("c.pdf", b"nothing")),
+        ("file", ("d.txt", b"A gate.")),
+        ("file", ("e.csv", b"name,role\nAda,cook,1\nBen,smith\n")),
     ]
     reply = client.post("/v1/documents", files=files)
-    assert reply.status_code == 422
-    assert "'b.jsonl' cannot be stored: id '7' is in a.jsonl as well" in reply.json()["detail"]
-    assert client.get("/v1/documents").json()["total"] == 2
+    assert (reply.status_code, reply.json()["documents"]) == (201, ["7", "d.txt", "e.csv:3"])
+    a, b, c, d, e = reply.json()["files"]
+    assert (a["documents"], a["error"], "line 2: not JSON" in a["skipped"][0]) == (1, "", True)
+    assert "'b.jsonl' cannot be stored: id '7' is in a.jsonl as well" in b["error"]
+    assert "cannot be read as a PDF file" in c["error"]
+    assert d == {"name": "d.txt", "documents": 1, "error": "", "skipped": []}
+    assert e["skipped"] == ["row 2: has 3 fields, but the header has 2"]
 
 
 def test_a_file_can_be_given_an_id(client: TestClient) -> None:
