@@ -41,6 +41,10 @@ FIELDS: dict[str, str] = {
         "An arm's replies are no longer kept; put a caching proxy before its address.",
     ),
     "hedge_ms": "Slow calls are no longer made twice; set timeout_ms and retries.",
+    **dict.fromkeys(
+        ("price_per_token", "tokens"),
+        "Write as price what a call costs at most.",
+    ),
     "relevance": "The relevance of remote passages is not fitted; cut lists by k or depth.",
     "shadow": "Ask the arm offline instead: `wye train --arms` learns when it is worth its price.",
 }

@@ -20,7 +20,6 @@ from wye.router.session import ModelCache, Session
 from wye.service.api import (
     answer,
     chat,
-    common,
     dify,
     documents,
     feedback,
@@ -31,22 +30,20 @@ from wye.service.api import (
     retrieve,
     route,
     stats,
-    store_files,
     vector_stores,
 )
 from wye.service.arms.file import read_arms
-from wye.service.collections import IndexCollection
+from wye.service.collections import IndexCollection, remote_collections, served
 from wye.service.errors import ServiceError
 from wye.service.http import problems
-from wye.service.http.auth import KeyRing, refuse_open_server
+from wye.service.http.edge import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
+from wye.service.http.keys import KeyRing, refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
-from wye.service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
 from wye.service.http.openapi import DESCRIPTION, TAGS, describe
 from wye.service.http.tracing import NAME, provider
 from wye.service.logs import configure
-from wye.service.remote_collection import remote_collections, served
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, load_settings, router_settings
 
@@ -59,7 +56,6 @@ ROUTERS = (
     answer.router,
     chat.router,
     vector_stores.router,
-    store_files.router,
     files.router,
     dify.router,
     rerank.router,
@@ -75,6 +71,7 @@ ROUTERS = (
 _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
+_STRICT = [Depends(retrieve.refuse_unknown)]
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
@@ -159,10 +156,12 @@ def build(
     app.state.service = service
     app.state.models = models
     problems.install(app)
-    describe(app, [common.DocumentsRequest])
+    describe(app, [documents.DocumentsRequest])
     for router in ROUTERS:
         strict = not _STRICT_TAGS.isdisjoint(router.tags)
-        app.include_router(router, dependencies=[Depends(common.refuse_unknown)] if strict else [])
+        app.include_router(
+            router, dependencies=[Depends(retrieve.refuse_unknown)] if strict else []
+        )
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))

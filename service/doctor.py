@@ -27,11 +27,10 @@ from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
-from wye.service.collections import WARM_UP, check_router
+from wye.service.collections import WARM_UP, RemoteCollection, check_router, no_analyser, served
 from wye.service.errors import ServiceError
-from wye.service.http.auth import KeyRing, others_write, refuse_open_server
+from wye.service.http.keys import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
-from wye.service.remote_collection import RemoteCollection, no_analyser, served
 from wye.service.settings import ServeSettings, ServiceSettings, router_settings
 
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ def _access(settings: ServiceSettings) -> str:
     serve = settings.serve
     refuse_open_server(serve)
     ring = KeyRing(serve.keys, serve.keys_file)
-    if not ring:
+    if not ring.is_required:
         return f"No keys; only this machine is served ({serve.host})."
     path = serve.keys_file
     if path is not None and others_write(path):

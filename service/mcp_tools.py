@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from wye.backends.documents import is_chunk_id
 from wye.router.types import Route
-from wye.service.http import auth
+from wye.service.http.edge import ASKING, Scope
 
 LONGEST_DOCUMENT = 100_000
 """Most characters of a document that `fetch` returns to a language model."""
@@ -107,7 +107,7 @@ class NewDocument(BaseModel):
 class _Server(MCPServer[Any]):
     async def list_tools(self) -> list[Tool]:
         """The tools that the asking key may use."""
-        may_write = auth.ASKING.get().may(auth.Scope.WRITE)
+        may_write = ASKING.get().may(Scope.WRITE)
         return [
             tool
             for tool in await super().list_tools()
@@ -245,7 +245,7 @@ def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
     server.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        # `wye.service.http.auth` checks the request's host.
+        # `wye.service.http.edge` checks the request's host.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager

@@ -1,11 +1,12 @@
 """What commands print: decisions, explanations and hits, for people and as JSON."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -17,25 +18,40 @@ from wye.featurizer.plan import Plan
 from wye.router.policy import bands
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
-from wye.service.terminal import excerpt, passage_line
 
 GAUGE = 40
 SHOWN_FEATURES = 10
 SHOWN_ENTITIES = 15
 SHOWN_NAMES = 5
+EXCERPT = 240
+INDENT = 14
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow", Route.STEPS: "green"}
 SIMPLE_STYLE = "cyan"
+Cell = str | Text
 
 
 def show_decision(console: Console, decision: Decision) -> None:
     """Print a decision: the score on the scale of the thresholds and, if asked for, why."""
-    console.print(_headline(decision))
+    line = Text("route ", style="dim")
+    line.append(str(decision.route), style=f"bold {STYLES.get(decision.route, SIMPLE_STYLE)}")
+    if decision.score is not None:
+        line.append(f"  score {decision.score:.3f}")
+    if decision.reason != "score":
+        line.append(f"  {decision.reason}", style="yellow")
+    if decision.model:
+        line.append(f"  {decision.model}", style="dim")
+    console.print(line)
     if decision.summary:
         console.print(Text(decision.summary))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
-    if decision.nearest_change is not None:
-        console.print(Text(change_of(decision), style="dim"))
+    if change := decision.nearest_change:
+        direction = "higher" if change.score > 0 else "lower"
+        sentence = (
+            f"A score {abs(change.score):.3f} {direction}, at {change.threshold:.3f}, would make "
+            f"it {change.route}."
+        )
+        console.print(Text(sentence, style="dim"))
     if decision.contributions:
         console.print(_contributions(decision.contributions))
 
@@ -46,30 +62,6 @@ def show_plan(console: Console, question: str, plan: Plan) -> None:
         for step in steps:
             phrase, facts = question[slice(*step.span)], f"  {step.wanted}, {step.kind}"
             console.print(Text.assemble((f"step {level}  ", "dim"), phrase, (facts, "dim")))
-
-
-def change_of(decision: Decision) -> str:
-    """A sentence on the smallest change of the score that changes the route; "" for none."""
-    change = decision.nearest_change
-    if change is None:
-        return ""
-    direction = "higher" if change.score > 0 else "lower"
-    return (
-        f"A score {abs(change.score):.3f} {direction}, at {change.threshold:.3f}, "
-        f"would make it {change.route}."
-    )
-
-
-def _headline(decision: Decision) -> Text:
-    line = Text("route ", style="dim")
-    line.append(str(decision.route), style=f"bold {STYLES.get(decision.route, SIMPLE_STYLE)}")
-    if decision.score is not None:
-        line.append(f"  score {decision.score:.3f}")
-    if decision.reason != "score":
-        line.append(f"  {decision.reason}", style="yellow")
-    if decision.model:
-        line.append(f"  {decision.model}", style="dim")
-    return line
 
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
@@ -86,68 +78,63 @@ def _gauge(score: float, thresholds: Thresholds) -> Text:
 
 def _contributions(contributions: tuple[Contribution, ...]) -> Table:
     baseline, *features = contributions
-    others = features[SHOWN_FEATURES:]
-    columns = ("feature", _right("value"), _right("logit"))
-    table = _table("Why: what each feature adds to the score's logit", *columns)
-    table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
+    rows: list[tuple[Cell, ...]] = [(baseline.name, "", f"{baseline.logit:+.3f}")]
     for each in features[:SHOWN_FEATURES]:
         value = "" if each.value is None else f"{each.value:.4g}"
-        table.add_row(each.name, value, f"{each.logit:+.3f}")
-    if others:
-        total = sum(each.logit for each in others)
-        table.add_row(Text(f"({len(others)} more)", style="dim"), "", f"{total:+.3f}")
-    total = sum(each.logit for each in contributions)
-    table.add_row(Text("sum", style="bold"), "", f"{total:+.3f}", style="bold")
-    return table
+        rows.append((each.name, value, f"{each.logit:+.3f}"))
+    if others := features[SHOWN_FEATURES:]:
+        rows.append((f"({len(others)} more)", "", f"{sum(each.logit for each in others):+.3f}"))
+    rows.append(("sum", "", f"{sum(each.logit for each in contributions):+.3f}"))
+    title = "Why: what each feature adds to the score's logit"
+    return _table(title, ("feature", ">value", ">logit"), rows)
 
 
 def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
     """Print each phrase that was resolved, with the names found for it and their sentences."""
-    table = _table(
-        "Steps: names put in the place of phrases",
-        *(_right("level"), "searched for", "name", _right("confidence")),
-        Column("found in", overflow="fold"),
-    )
+    rows: list[tuple[Cell, ...]] = []
     for step in chain:
-        cells: tuple[str | Text, str | Text] = (str(step.level), Text(step.asked))
+        cells: tuple[Cell, Cell] = (str(step.level), Text(step.asked))
         for name in step.candidates[:SHOWN_NAMES]:
-            source = Text(f"{name.passage}: {name.sentence}" if name.sentence else name.passage)
-            table.add_row(*cells, Text(name.name), f"{name.confidence:.2f}", source)
+            source = f"{name.passage}: {name.sentence}" if name.sentence else name.passage
+            rows.append((*cells, Text(name.name), f"{name.confidence:.2f}", Text(source)))
             cells = "", ""
         if not step.candidates:
-            table.add_row(*cells, Text("nothing", style="yellow"))
-    console.print(table)
+            rows.append((*cells, Text("nothing", style="yellow")))
+    columns = (">level", "searched for", "name", ">confidence", "found in")
+    console.print(_table("Steps: names put in the place of phrases", columns, rows))
 
 
 def show_explanation(console: Console, explanation: Explanation) -> None:
     """Print the seeds, the activated entities with their bridges, and the passages' shares."""
-    console.print(_seeds(explanation))
+    seeds: list[tuple[Cell, ...]] = [
+        (Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
+        for seed in explanation.seeds
+    ]
+    seeds = seeds or [(Text("nothing that the graph knows", style="yellow"),)]
+    columns = ("question", "entity", "found by", ">value")
+    console.print(_table("Seeds: what the question names", columns, seeds))
     if explanation.entities:
-        console.print(_entities(explanation))
-    console.print(_passages(explanation))
-
-
-def _seeds(explanation: Explanation) -> Table:
-    columns = ("question", "entity", "found by", _right("value"))
-    table = _table("Seeds: what the question names", *columns)
-    for seed in explanation.seeds:
-        table.add_row(Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
-    if not explanation.seeds:
-        table.add_row(Text("nothing that the graph knows", style="yellow"))
-    return table
-
-
-def _entities(explanation: Explanation) -> Table:
-    entities = explanation.entities[:SHOWN_ENTITIES]
-    more = len(explanation.entities) - len(entities)
-    table = _table(
-        "Entities: what became active" + (f" (and {more} more)" if more else ""),
-        *(_right("level"), "entity", _right("value"), Column("reached over", overflow="fold")),
-    )
-    for entity in entities:
-        name, value = Text(entity.entity), f"{entity.value:.2f}"
-        table.add_row(str(entity.level), name, value, _bridge(entity))
-    return table
+        entities = explanation.entities[:SHOWN_ENTITIES]
+        more = len(explanation.entities) - len(entities)
+        title = "Entities: what became active" + (f" (and {more} more)" if more else "")
+        reached: list[tuple[Cell, ...]] = [
+            (str(each.level), Text(each.entity), f"{each.value:.2f}", _bridge(each))
+            for each in entities
+        ]
+        console.print(_table(title, (">level", "entity", ">value", "reached over"), reached))
+    shares: list[tuple[Cell, ...]] = [
+        (
+            Text(each.id),
+            f"{each.prior:.2%}",
+            f"{each.pagerank:.2%}",
+            Text(each.named_in),
+            Text(", ".join(each.entities)),
+        )
+        for each in explanation.passages
+    ]
+    shown = ("passage", ">prior", ">PageRank", "named in", "active entities in it")
+    title = "Passages: shares of the mass before and after the walk"
+    console.print(_table(title, shown, shares))
 
 
 def _bridge(entity: EntityNote) -> Text:
@@ -159,25 +146,19 @@ def _bridge(entity: EntityNote) -> Text:
     return Text.assemble((source, "dim"), " ".join(bridge.sentence.split()))
 
 
-def _passages(explanation: Explanation) -> Table:
-    entities = Column("active entities in it", overflow="fold")
-    columns = ("passage", _right("prior"), _right("PageRank"), "named in", entities)
-    table = _table("Passages: shares of the mass before and after the walk", *columns)
-    for passage in explanation.passages:
-        shares = f"{passage.prior:.2%}", f"{passage.pagerank:.2%}"
-        named_in, names = Text(passage.named_in), Text(", ".join(passage.entities))
-        table.add_row(Text(passage.id), *shares, named_in, names)
-    return table
-
-
-def _table(title: str, *columns: str | Column) -> Table:
-    return Table(
-        *columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """A table; columns that begin with > are numbers, and the last one may be folded."""
+    headings = [
+        Column(name.removeprefix(">"), justify="right" if name[0] == ">" else "left")
+        for name in columns
+    ]
+    headings[-1].overflow = "fold"
+    table = Table(
+        *headings, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
     )
-
-
-def _right(heading: str) -> Column:
-    return Column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
@@ -188,7 +169,9 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
         show_plan(console, hits.question, hits.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked))
-        console.print(excerpt(hit.text))
+        text = _flat(hit.text)
+        excerpt = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " ..."
+        console.print(Padding(Text(excerpt), (0, 0, 0, INDENT)))
     if explain and hits.reply.chain:
         show_chain(console, hits.reply.chain)
     if hits.explanation is not None:
@@ -198,8 +181,8 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
 
 def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
     """Print the route and one line for each hit; hits in `gold` are marked."""
-    chosen = f"{Route.AUTO}, which takes {hits.route}" if hits.decision else str(hits.route)
-    console.print(Text(chosen, style="bold cyan"), _facts(hits, route=False))
+    route = f"{Route.AUTO}, which takes {hits.route}" if hits.decision else str(hits.route)
+    console.print(Text(route, style="bold cyan"), _facts(hits, route=False))
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked, marked=hit.id in gold))
 
@@ -218,24 +201,33 @@ def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
 def _facts(hits: Hits, *, route: bool = True) -> Text:
     total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
     facts = Text(f"{hits.route}, {total}" if route else total, style="dim")
-    if hits.degraded:
-        facts.append(f"\n  note: {hits.degraded}", style="yellow not dim")
+    notes = [f"note: {hits.degraded}"] if hits.degraded else []
     if hits.answerability is not None and hits.answerability < ABSTAIN_BELOW:
-        facts.append(
-            f"\n  probably not in this corpus (probability of an answer {hits.answerability:.2f})",
-            style="yellow not dim",
-        )
+        chance = f"(probability of an answer {hits.answerability:.2f})"
+        notes.append(f"probably not in this corpus {chance}")
     if not hits:
-        facts.append("\n  nothing found", style="yellow not dim")
+        notes.append("nothing found")
+    for note in notes:
+        facts.append(f"\n  {note}", style="yellow not dim")
     return facts
 
 
 def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
-    line = passage_line(hit.rank, hit.score, hit.title, hit.id, hit.relevance, marked=marked)
+    line = Text(f"{hit.rank:>3}  ")
+    line.append(f"{hit.score:.4f} ", style="cyan")
+    line.append("* " if marked else "  ", style="bold green")
+    line.append(_flat(hit.title or hit.id), style="bold green" if marked else "bold")
+    line.append(f"  {_flat(hit.id)}", style="dim")
+    if hit.relevance is not None:
+        line.append(f"  relevance {hit.relevance:.2f}", style="dim")
     if isinstance(ranked, FusedHit):
         ranks = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
         line.append(f"  ({ranks})", style="dim")
     return line
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
@@ -259,15 +251,9 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
 
 
 def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
-    value: dict[str, object] = {
-        "id": hit.id,
-        "rank": hit.rank,
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "title": hit.title,
-        "text": hit.text,
-        "metadata": dict(hit.metadata),
-    }
+    names = ("id", "rank", "score", "relevance", "title", "text")
+    value: dict[str, object] = {name: getattr(hit, name) for name in names}
+    value["metadata"] = dict(hit.metadata)
     if isinstance(ranked, FusedHit):
         value["sources"] = [plain(source) for source in ranked.sources]
     return value

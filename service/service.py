@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
+from pydantic import BaseModel, Field
 
 from wye.backends.files import plain
 from wye.featurizer.analyser import token_count
@@ -20,14 +21,13 @@ from wye.router.remote import ReturnedPassages
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
-from wye.service.api.common import RecentQuestion
-from wye.service.arms import gate, without_index
-from wye.service.arms.arm import RemoteArm, RemoteOutcome
-from wye.service.arms.breaker import BreakerState
+from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
+from wye.service.arms.gate import Gate
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Refresher
-from wye.service.http.auth import ASKING, KeyRing
+from wye.service.collections import Refresher, RemoteCollection
+from wye.service.http.edge import ASKING
+from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, Problem
 from wye.service.http.tracing import record_retrieval
@@ -35,7 +35,6 @@ from wye.service.ingest.bodies import FileReader, UploadSpace
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
-from wye.service.remote_collection import RemoteCollection
 from wye.service.search import (
     STEPS_WEIGHT,
     Collection,
@@ -55,6 +54,19 @@ RERANKS = 16
 """Requests to rerank that may be in progress at once; each holds its texts in memory."""
 REMEMBERED = 1000
 """How many of the latest answers `/v1/stats` covers."""
+
+
+class RecentQuestion(BaseModel):
+    """One of the last questions."""
+
+    time: float = Field(description="Time of the answer, in seconds since 1970.")
+    question: str
+    collection: str
+    asked: Route
+    route: Route
+    score: float | None
+    ms: float
+    degraded: str = Field(description="Kind of degradation; empty if there was none.")
 
 
 class Service:
@@ -127,8 +139,11 @@ class Service:
         indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = open_ledger(settings, ring.keys) if self.arms else None
-        for name, collection_arms in self.arms.items():
-            for arm in collection_arms:
+        by_scores = settings.fusion.method != "rrf"
+        self._gates: dict[str, Gate] = {}
+        for name, group in self.arms.items():
+            self._gates[name] = Gate(group, by_scores=by_scores, decide=self._by_passages)
+            for arm in group:
                 arm.use(partial(self._encode, name))
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
@@ -228,10 +243,10 @@ class Service:
                 request that cannot be answered, 499 if the client left.
         """
         params, seconds = self._admit(params, deadline_ms)
-        remote_arms = self.arms.get(params.collection, ())
-        arms = gate.suitable_arms(remote_arms, params) if remote_arms else []
-        remote = arms or not self._collections[params.collection].has_index
-        ask = partial(self._with_arms, arms) if remote else self._submit
+        gate = self._gates.get(params.collection)
+        ask = self._submit
+        if gate is not None and (gate.simple is not None or gate.suitable(params)):
+            ask = partial(self._with_arms, gate)
         id_ = request_id_of(request)
         work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
         replies = await unless_gone(departure(request), _run_all(work))
@@ -246,10 +261,12 @@ class Service:
         """Decide which route a question would take; problems are those of `search`."""
         params, seconds = self._admit(params, deadline_ms)
         item = QueuedQuestion(question, request_id_of(request))
-        if self._collections[params.collection].has_index:
-            work: Awaitable[object] = self._submit(params, item, seconds)
+        gate = self._gates.get(params.collection)
+        work: Awaitable[object]
+        if gate is not None and gate.simple is not None:
+            work = self._decide_without(gate, params, item, seconds)
         else:
-            work = self._decide_without(params, item, seconds)
+            work = self._submit(params, item, seconds)
         return cast("Decision", await unless_gone(departure(request), work))
 
     def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
@@ -295,48 +312,23 @@ class Service:
         return cast("Sequence[float]", vector.tolist())
 
     async def _with_arms(
-        self, arms: Sequence[RemoteArm], params: SearchParams, item: QueuedQuestion, seconds: float
+        self, gate: Gate, params: SearchParams, item: QueuedQuestion, seconds: float
     ) -> SearchResult:
         """Search as `_submit` does, with remote arms."""
-        if not self._collections[params.collection].has_index:
-            simple = self._simple(params.collection)
-            others = [arm for arm in arms if not arm.is_simple]
-            return await without_index.search(
-                simple, others, params, item, seconds, decide=self._by_passages, budget=self.budget
-            )
+        if gate.simple is not None:
+            return await gate.search(params, item, seconds, budget=self.budget)
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
             return cast("SearchResult", await self._submit(params, item, seconds))
 
         version = self._collections[params.collection].session.version
-        by_scores = self.settings.fusion.method != "rrf"
-        return await gate.search(
-            arms,
-            params,
-            item,
-            seconds,
-            find,
-            version=version,
-            by_scores=by_scores,
-            budget=self.budget,
-        )
-
-    def _simple(self, collection: str) -> RemoteArm:
-        """The remote arm that replaces our text arms in a collection without an index."""
-        return next(arm for arm in self.arms[collection] if arm.is_simple)
+        return await gate.search(params, item, seconds, find, version=version, budget=self.budget)
 
     async def _decide_without(
-        self, params: SearchParams, item: QueuedQuestion, seconds: float
+        self, gate: Gate, params: SearchParams, item: QueuedQuestion, seconds: float
     ) -> Decision:
         """Decide which route a question would take in a collection without an index."""
-        decision, remote = await without_index.route(
-            self._simple(params.collection),
-            params,
-            item,
-            seconds,
-            decide=self._by_passages,
-            budget=self.budget,
-        )
+        decision, remote = await gate.decide(params, item, seconds, self.budget)
         self._count_arms(params.collection, remote)
         return decision
 

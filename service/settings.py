@@ -17,6 +17,8 @@ from wye.router.errors import SettingsError
 from wye.router.settings import RoutingSettings, Settings, load, markdown
 from wye.service.errors import ServiceError
 
+LONGEST_QUESTION = 4_096
+"""Most characters of a question."""
 LONGEST_DEADLINE_MS = 60_000
 """The most time that a request may ask for."""
 Positive = Annotated[int, Field(ge=1)]

@@ -5,29 +5,23 @@ from datetime import timedelta
 from time import monotonic
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.text import Text
 
 from wye.backends.files import VISIBLE
 
-EXCERPT = 240
-INDENT = 14
-# Width of lines in a file or a pipe.
 FILE_WIDTH = 120
-# Seconds between two lines of progress there.
+"""Width of lines in a file or a pipe."""
 LINE_SECONDS = 5.0
+"""Seconds between two lines of progress there."""
 
 
 def output() -> Console:
@@ -38,31 +32,6 @@ def output() -> Console:
 def messages() -> Console:
     """The console for everything but results, on standard error."""
     return _console(stderr=True)
-
-
-def passage_line(
-    rank: int, score: float, title: str, id_: str, relevance: float | None, *, marked: bool = False
-) -> Text:
-    """One line for a passage that was found."""
-    line = Text(f"{rank:>3}  ")
-    line.append(f"{score:.4f} ", style="cyan")
-    line.append("* " if marked else "  ", style="bold green")
-    line.append(_flat(title or id_), style="bold green" if marked else "bold")
-    line.append(f"  {_flat(id_)}", style="dim")
-    if relevance is not None:
-        line.append(f"  relevance {relevance:.2f}", style="dim")
-    return line
-
-
-def excerpt(text: str) -> Padding:
-    """The beginning of a passage, to print below its line."""
-    flat = _flat(text)
-    beginning = flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
-    return Padding(Text(beginning), (0, 0, 0, INDENT))
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def say(message: str) -> None:
@@ -91,7 +60,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 class Bar:
-    """Progress as a bar with rate and time left, or as lines where there is no terminal."""
+    """Progress as a bar with the time left, or as lines where there is no terminal."""
 
     def __init__(self, expected: Callable[[], int] | int | None = None) -> None:
         """Nothing is drawn before `start`.
@@ -113,7 +82,6 @@ class Bar:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            _Rate(),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True, elapsed_when_finished=False),
             console=self._console,
@@ -149,12 +117,3 @@ class Bar:
 
     def _estimate(self) -> int | None:
         return self._expected() if callable(self._expected) else self._expected
-
-
-class _Rate(ProgressColumn):
-    """A column with the steps per second."""
-
-    def render(self, task: Task) -> Text:
-        """The rate so far, or nothing before the first step."""
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f}/s" if speed else "")

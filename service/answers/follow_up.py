@@ -7,7 +7,7 @@ from wye.backends.text import content_terms
 from wye.featurizer.question import words
 from wye.router.answers import names_in
 from wye.service.answers.answer import Message
-from wye.service.api.common import LONGEST_QUESTION
+from wye.service.settings import LONGEST_QUESTION
 
 LONGEST = 512
 """Most characters of a question that a language model rewrote."""

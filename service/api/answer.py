@@ -12,12 +12,25 @@ from wye.backends.types import Passage
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
-from wye.service.api.common import AbstainBelow, Exact, SearchRequest, params_of
-from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
-from wye.service.http.auth import READ
+from wye.service.api.replies import RetrieveReply
+from wye.service.api.retrieve import Exact, SearchRequest, headers, retrieve_reply
+from wye.service.http.edge import READ
 from wye.service.search import SearchResult
 from wye.service.service import Served, Service
 
+AbstainBelow = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "If `answerability` is lower, the reply says that the collection probably has no "
+            "answer, and no language model is called. With 0, or if answerability is unknown, the "
+            "question is always answered."
+        ),
+    ),
+    Exact,
+]
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 
 
@@ -29,26 +42,19 @@ class Turn(BaseModel):
 
 
 class AnswerRequest(SearchRequest):
-    """A question to be answered from passages."""
+    """A question to be answered from passages.
 
-    stream: bool = Field(
-        default=False,
-        strict=True,
-        description=(
-            "Send server-sent events: `retrieval` with the passages, a `delta` for each piece of "
-            "text, `error` if the language model breaks off, and `done` with the whole answer."
-        ),
-    )
+    Attributes:
+        stream: Send server-sent events: `retrieval` with the passages, a `delta` for each piece of
+            text, `error` if the language model breaks off, and `done` with the whole answer.
+        history: Earlier turns of the conversation, oldest first.
+        max_tokens: Longest answer of a language model, in tokens.
+    """
+
+    stream: bool = Field(default=False, strict=True)
     abstain_below: AbstainBelow = ABSTAIN_BELOW
-    history: Annotated[
-        list[Turn],
-        Field(max_length=50, description="Earlier turns of the conversation, oldest first."),
-    ] = Field(default_factory=list)
-    max_tokens: Annotated[
-        int | None,
-        Field(ge=1, le=32_768, description="Longest answer of a language model, in tokens."),
-        Exact,
-    ] = None
+    history: Annotated[list[Turn], Field(max_length=50)] = Field(default_factory=list)
+    max_tokens: Annotated[int | None, Field(ge=1, le=32768), Exact] = None
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -133,7 +139,7 @@ async def answer(
     Without a language model, or if it fails, the answer quotes the sentences that bear most on the
     question, and `note` says why.
     """
-    params = params_of(service.collection(body.collection).name, body.route, body)
+    params = body.params(service.collection(body.collection).name, body.route)
     history = [Message(turn.role, turn.content) for turn in body.history]
     question = await service.generator.standalone(body.question, history)
     (result,) = await service.search(request, params, [question], body.deadline_ms)

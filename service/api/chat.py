@@ -12,15 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 from starlette.responses import JSONResponse
 
 from wye.backends.text import is_blank
+from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.types import Route
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams
-from wye.service.api.answer import answer_value, event_stream, passages_of
-from wye.service.api.common import LONGEST_QUESTION, Exact, WyeOptions, params_of
-from wye.service.api.retrieve import RetrieveReply, headers, retrieve_reply
-from wye.service.http.auth import READ
+from wye.service.api.answer import AbstainBelow, answer_value, event_stream, passages_of
+from wye.service.api.replies import RetrieveReply
+from wye.service.api.retrieve import Exact, SearchOptions, headers, retrieve_reply
+from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served, Service, request_id_of
+from wye.service.settings import LONGEST_QUESTION
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
@@ -70,6 +72,12 @@ class StreamOptions(BaseModel):
     """What a stream contains besides the answer."""
 
     include_usage: StrictBool = False
+
+
+class WyeOptions(SearchOptions):
+    """Options beyond OpenAI's protocol; its Python client sends `extra_body={"wye": {...}}`."""
+
+    abstain_below: AbstainBelow = ABSTAIN_BELOW
 
 
 class ChatRequest(BaseModel):
@@ -187,7 +195,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
         last_words = answering.question.strip()[-LONGEST_QUESTION:]
         question = await service.generator.standalone(last_words, answering.history)
         options = body.wye
-        params = params_of(collection, route, options)
+        params = options.params(collection, route)
         (result,) = await service.search(request, params, [question], options.deadline_ms)
         retrieval = retrieve_reply(result)
         answering = replace(

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
-from wye.service.api.common import DEFAULT_ROUTE, LONGEST_QUESTION, Exact, Passages
-from wye.service.api.retrieve import headers, retrieve_reply
-from wye.service.http.auth import READ
+from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, headers, retrieve_reply
+from wye.service.http.edge import READ
 from wye.service.search import SearchParams
 from wye.service.service import Served
+from wye.service.settings import LONGEST_QUESTION
 
 _COMPARISONS = {
     "is": "eq",
@@ -72,16 +72,15 @@ class MetadataCondition(BaseModel):
 
 
 class DifyRequest(BaseModel):
-    """A request of Dify for external knowledge; unknown fields are ignored."""
+    """A request of Dify for external knowledge; unknown fields are ignored.
 
-    knowledge_id: Annotated[str, Field(description="Name of a collection.", max_length=64)]
-    query: Annotated[
-        str,
-        Field(
-            max_length=LONGEST_QUESTION,
-            description="The question; empty when Dify tests the connection.",
-        ),
-    ]
+    Attributes:
+        knowledge_id: Name of a collection.
+        query: The question; empty when Dify tests the connection.
+    """
+
+    knowledge_id: Annotated[str, Field(max_length=64)]
+    query: Annotated[str, Field(max_length=LONGEST_QUESTION)]
     retrieval_setting: RetrievalSetting = Field(default_factory=RetrievalSetting)
     metadata_condition: MetadataCondition | None = None
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from starlette.responses import JSONResponse
 
 from wye.backends.sources import SUFFIXES
@@ -18,27 +19,124 @@ from wye.backends.store.documents import (
     read_document,
 )
 from wye.backends.types import Metadata
-from wye.service.api.common import (
-    ChunkWords,
-    CollectionName,
-    DocumentBody,
-    DocumentId,
-    Filter,
-    Strict,
-)
 from wye.service.api.jobs import JobValue, job_value
-from wye.service.http.auth import ASKING, READ, WRITE
+from wye.service.api.retrieve import CollectionName, Exact, Filter, Strict
+from wye.service.http.edge import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import FileResult, cut, documents_of, passage_of
+from wye.service.ingest.bodies import FileResult, SentDocuments, cut, documents_of, passage_of
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import WriteResult
 from wye.service.search import Collection
 from wye.service.service import Served, Service, departure
 
-MOST_NAMED = 1_000
+MOST_NAMED = SHOWN_IDS = 1_000
 StoredId = Annotated[
     str, Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too.")
 ]
+
+
+MOST_DOCUMENTS = 10_000
+DocumentId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        description="Unique in its collection. Storing a document under a known id replaces it.",
+    ),
+]
+Title = Annotated[str, Field(max_length=1_024)]
+MetadataField = Annotated[
+    dict[str, Any],
+    Field(
+        default_factory=dict,
+        max_length=64,
+        description=(
+            "Values to filter by, copied to every passage of the document: strings, numbers, "
+            "booleans, null, or lists of at most 256 of them. At most 16 kB as JSON."
+        ),
+    ),
+]
+Text = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="The text; cut between sentences into passages of up to `chunk_words` words.",
+    ),
+]
+ChunkWords = Annotated[
+    int | None, Field(ge=20, le=2_000, description="Longest passage, in words. Default: 200.")
+]
+_STARI_MOST: dict[str, JsonValue] = {
+    "title": "Stari Most",
+    "text": "The Old Bridge spans the Neretva in Mostar.",
+}
+_TOWER_BRIDGE: dict[str, JsonValue] = {
+    "title": "Tower Bridge",
+    "text": "Tower Bridge crosses the Thames in London.",
+    "metadata": {"year": 1894, "kinds": ["bascule", "suspension"]},
+}
+
+
+class DocumentBody(Strict):
+    """A document without its id."""
+
+    title: Title = ""
+    text: Text
+    metadata: MetadataField
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STARI_MOST, _TOWER_BRIDGE]})
+
+
+class DocumentValue(DocumentBody):
+    """A document to store."""
+
+    id: DocumentId
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "mostar", **_STARI_MOST}]})
+
+
+class DocumentsRequest(Strict):
+    """One document, or several as `documents`."""
+
+    documents: Annotated[
+        list[DocumentValue] | None,
+        Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True),
+    ] = None
+    id: DocumentId | None = None
+    title: Title = ""
+    text: Text | None = None
+    metadata: MetadataField
+    collection: CollectionName = None
+    chunk_words: Annotated[ChunkWords, Exact] = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
+                {
+                    "documents": [
+                        {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
+                        {"id": "thames", "text": "The Thames flows through London."},
+                    ],
+                    "chunk_words": 120,
+                },
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> Self:
+        single = (self.id, self.text)
+        if self.documents is None and None in single:
+            raise ValueError("send `id` and `text` of a document, or `documents`")
+        if self.documents is not None and single != (None, None):
+            raise ValueError("send either `documents` or one document's `id` and `text`, not both")
+        return self
+
+    def values(self) -> list[DocumentValue]:
+        """The documents of the request, one or several."""
+        document = self.model_dump(include={*DocumentValue.model_fields})
+        return self.documents or [DocumentValue.model_validate(document)]
 
 
 class WrittenReply(BaseModel):
@@ -97,28 +195,18 @@ class DocumentPage(BaseModel):
 
 
 class DeleteRequest(Strict):
-    """What to delete: every passage that `filter`, `documents` or `ids` selects."""
+    """What to delete: every passage that `filter`, `documents` or `ids` selects.
+
+    Attributes:
+        documents: Ids of documents to delete with all their passages.
+        ids: Ids of single passages to delete.
+        dry_run: Say what would be deleted, but change nothing.
+    """
 
     filter: Filter = None
-    documents: Annotated[
-        list[StoredId],
-        Field(
-            default_factory=list,
-            max_length=MOST_NAMED,
-            description="Ids of documents to delete with all their passages.",
-        ),
-    ]
-    ids: Annotated[
-        list[StoredId],
-        Field(
-            default_factory=list,
-            max_length=MOST_NAMED,
-            description="Ids of single passages to delete.",
-        ),
-    ]
-    dry_run: Annotated[
-        bool, Field(strict=True, description="Say what would be deleted, but change nothing.")
-    ] = False
+    documents: Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
+    ids: Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
+    dry_run: Annotated[bool, Field(strict=True)] = False
     collection: CollectionName = None
 
     model_config = ConfigDict(
@@ -149,8 +237,6 @@ class DeletedReply(BaseModel):
     ids: list[str] = Field(description="Ids of the first thousand of these passages, ascending.")
 
 
-SHOWN_IDS = 1_000
-
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 Named = Annotated[CollectionName, Query()]
@@ -160,50 +246,35 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
     409: {"description": "A job or another process is writing the document."},
 }
+_FORM = {
+    "file": {
+        "type": "array",
+        "x-endings": list(SUFFIXES),
+        "items": {"type": "string", "format": "binary"},
+        "description": (
+            f"Files that end in {', '.join(SUFFIXES)}. The last part of a file's name becomes the "
+            "id of its document; ids of CSV rows begin with it, as in `rooms.csv:1`."
+        ),
+    },
+    "id": {"type": "string", "description": "Id of the document, instead of the file's name."},
+    "metadata": {"type": "string", "description": "A JSON object: metadata for every document."},
+    "collection": {"type": "string"},
+    "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
+}
 _BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsRequest"}},
-            "application/x-ndjson": {
-                "schema": {
-                    "type": "string",
-                    "description": (
-                        "One document per line, with `_id` or `id`, `title`, `text` and "
-                        "`metadata`, as in BEIR's `corpus.jsonl`."
-                    ),
-                }
-            },
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {
-                            "type": "array",
-                            "x-endings": list(SUFFIXES),
-                            "items": {"type": "string", "format": "binary"},
-                            "description": (
-                                f"Files that end in {', '.join(SUFFIXES)}. The last part "
-                                "of a file's name becomes the id of its document; ids of CSV rows "
-                                "begin with it, as in `rooms.csv:1`."
-                            ),
-                        },
-                        "id": {
-                            "type": "string",
-                            "description": "Id of the document, instead of the file's name.",
-                        },
-                        "metadata": {
-                            "type": "string",
-                            "description": "A JSON object: metadata for every document.",
-                        },
-                        "collection": {"type": "string"},
-                        "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
-                    },
-                }
-            },
-        },
-    }
+    "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsRequest"}},
+    "application/x-ndjson": {
+        "schema": {
+            "type": "string",
+            "description": (
+                "One document per line, with `_id` or `id`, `title`, `text` and `metadata`, as in "
+                "BEIR's `corpus.jsonl`."
+            ),
+        }
+    },
+    "multipart/form-data": {
+        "schema": {"type": "object", "required": ["file"], "properties": _FORM}
+    },
 }
 
 
@@ -214,7 +285,7 @@ _BODY: dict[str, Any] = {
     summary="Store documents",
     operation_id="add_documents",
     responses=_ACCEPTED,
-    openapi_extra=_BODY,
+    openapi_extra={"requestBody": {"required": True, "content": _BODY}},
 )
 async def add(
     request: Request,
@@ -235,7 +306,8 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.reader, service.uploads) as body:
+    sent = documents_of(request, settings, service.reader, service.uploads, _sent)
+    async with sent as body:
         target = service.collection(body.collection or collection)
         passages = cut(body.documents, body.chunk_words or chunk_words, settings)
         outcome = await service.writers[target.name].store(passages, partial(departure, request))
@@ -310,7 +382,8 @@ async def put(
 ) -> Response:
     """Stores a document under an id: 200 if it replaces one, 201 if it is new."""
     target = service.collection(collection)
-    passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
+    sent = passage_of(document, **body.model_dump())
+    passages = cut([sent], chunk_words, service.settings.documents)
     outcome = await service.writers[target.name].store(passages, partial(departure, request))
     return _reply_to_write(service, target, outcome, 200)
 
@@ -342,6 +415,17 @@ async def delete(document: KnownId, service: Served, collection: Named = None) -
     second.
     """
     return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
+
+
+def _sent(body: bytes) -> SentDocuments:
+    """The documents of a JSON body, or a `RequestValidationError`."""
+    try:
+        request = DocumentsRequest.model_validate_json(body)
+    except ValidationError as error:
+        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
+    passages = (passage_of(**value.model_dump()) for value in request.values())
+    return SentDocuments(passages, request.collection, request.chunk_words)
 
 
 async def page_of(

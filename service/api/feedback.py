@@ -6,29 +6,27 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from wye.router.request_log import FEEDBACK
-from wye.service.api.common import Strict
-from wye.service.http.auth import READ
+from wye.service.api.retrieve import Strict
+from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served
 
 
 class FeedbackRequest(Strict):
-    """A rating of a reply; the last one replaces all earlier ones."""
+    """A rating of a reply; the last one replaces all earlier ones.
 
-    request_id: Annotated[
-        str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="Request id of the rated reply.")
-    ]
-    rating: Annotated[
-        Literal["good", "bad", "none"], Field(description="The rating; `none` withdraws it.")
-    ]
+    Attributes:
+        request_id: Request id of the rated reply.
+        rating: The rating; `none` withdraws it.
+        passages: Ids of passages that answer the question, returned or not; `wye tune --from-log`
+            learns from them.
+    """
+
+    request_id: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    rating: Literal["good", "bad", "none"]
     passages: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=512)]],
-        Field(
-            default_factory=list,
-            max_length=100,
-            description="Ids of passages that answer the question, returned or not; "
-            "`wye tune --from-log` learns from them.",
-        ),
+        Field(default_factory=list, max_length=100),
     ]
     comment: Annotated[str, Field(max_length=4_096)] = ""
 

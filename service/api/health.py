@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from wye.service.http.auth import ASKING, READ, Scope, unbound
+from wye.service.http.edge import ASKING, READ, Scope, unbound
 from wye.service.service import Served, Service
 
 router = APIRouter(tags=["operations"])

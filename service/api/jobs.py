@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from wye.service.api.common import CollectionName
-from wye.service.http.auth import READ, WRITE
+from wye.service.api.retrieve import CollectionName
+from wye.service.http.edge import READ, WRITE
 from wye.service.ingest.jobs import Job, State
 from wye.service.service import Served
 

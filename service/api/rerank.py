@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from wye.backends.types import Passage
 from wye.router.rerank import RankedText, Reranker
 from wye.router.types import Route
-from wye.service.api.common import CollectionName, DeadlineMs, Exact, QuestionText
+from wye.service.api.retrieve import CollectionName, DeadlineMs, Exact, QuestionText
 from wye.service.batching import unless_gone
-from wye.service.http.auth import READ
+from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.ingest.writer import InterleavedAnalyser
 from wye.service.service import Served, Service, departure, request_id_of
@@ -30,24 +30,18 @@ class RerankText(BaseModel):
 
 
 class RerankRequest(BaseModel):
-    """A request to a reranker; unknown fields are ignored."""
+    """A request to a reranker; unknown fields are ignored.
 
-    model: Annotated[
-        str, Field(max_length=256, description="Any name; `wye-hybrid` is used in any case.")
-    ] = ""
+    Attributes:
+        model: Any name; `wye-hybrid` is used in any case.
+        documents: Texts to rank. The encoder reads the beginning of each, BM25 all of it.
+        top_n: How many results to return; default: all.
+    """
+
+    model: Annotated[str, Field(max_length=256)] = ""
     query: QuestionText
-    documents: Annotated[
-        list[Text | RerankText],
-        Field(
-            min_length=1,
-            max_length=MOST_TEXTS,
-            description="Texts to rank. The encoder reads the beginning of each, BM25 all of it.",
-        ),
-    ]
-    top_n: Annotated[
-        Annotated[int, Field(ge=1), Exact] | None,
-        Field(description="How many results to return; default: all."),
-    ] = None
+    documents: Annotated[list[Text | RerankText], Field(min_length=1, max_length=MOST_TEXTS)]
+    top_n: Annotated[int, Field(ge=1), Exact] | None = None
     return_documents: StrictBool = False
     deadline_ms: DeadlineMs = None
 

@@ -1,25 +1,282 @@
-"""`/v1/retrieve`: passages for a question."""
+"""`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from operator import is_
-from typing import Any, Literal
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from wye.backends.trigraph.explanation import Explanation
+from wye.backends.errors import suggestion
+from wye.backends.filters import parse_filter
+from wye.backends.text import is_blank
 from wye.backends.types import Ranking
+from wye.router.errors import QuestionError
 from wye.router.policy import FORCED
-from wye.router.types import ChainStep, Change, Contribution, Decision, FusedHit, Route
-from wye.service.api.common import SearchRequest, params_of
-from wye.service.http.auth import READ
-from wye.service.search import SearchResult
+from wye.router.removed import FIELDS
+from wye.router.types import Decision, FusedHit, Route, route_named
+from wye.service.api.replies import (
+    ArmHitValue,
+    ArmValue,
+    IndexValue,
+    MissingArm,
+    PassageValue,
+    RemoteValue,
+    RetrieveReply,
+    RouteValue,
+    SourceValue,
+)
+from wye.service.http.edge import READ
+from wye.service.http.problems import Problem
+from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served
+from wye.service.settings import LONGEST_QUESTION
 
-_is_none = partial(is_, None)
+_MOST_FIELDS = 64
+MOST_PASSAGES = 100
+ROUTES = frozenset(route.value for route in Route)
+DEFAULT_ROUTE = Route.AUTO
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+
+
+class Strict(BaseModel):
+    """A request that refuses unknown fields, since they are most often misspelt."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # Each unknown field would be an error of its own, and a body may have thousands.
+        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
+        try:
+            return validate(value)
+        except ValidationError as error:
+            faults = [_with_suggestion(fault, cls.model_fields) for fault in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+
+def _with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
+    """The same fault; for an unknown field it suggests the fields that may have been meant."""
+    message = fault["msg"]
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        name, listing = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
+        hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or listing
+        message = f"There is no such field.{hint}"
+    kind = PydanticCustomError(fault["type"], message)
+    return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
+
+
+async def refuse_unknown(request: Request) -> None:
+    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
+    names = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in names:
+            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
+            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
+            message, path = f"There is no such parameter.{hint}", f"query.{name:.60}"
+            errors = [{"at": path, "says": message}]
+            raise Problem(422, "validation", f"{path}: {message}", errors=errors)
+
+
+def _parse_route(value: object) -> object:
+    if not isinstance(value, str) or value in ROUTES:
+        return value
+    try:
+        return route_named(value)
+    except QuestionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _exact(value: object) -> object:
+    """Refuse "5" and true, which pydantic would convert to numbers."""
+    if isinstance(value, str | bool):
+        raise ValueError("send a number, without quotes")  # noqa: TRY004 - pydantic's word
+    return value
+
+
+Exact = BeforeValidator(_exact)
+"""Accepts a number of JSON only: no string and no boolean."""
+
+
+def _check_words(text: str) -> str:
+    if is_blank(text):
+        raise ValueError("ask with at least one word")
+    return text
+
+
+def _check_filter(value: object) -> object:
+    """Check a filter here, so that a bad one is refused before the request waits in a queue."""
+    if value is not None:
+        parse_filter(value)
+    return value
+
+
+QuestionText = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_QUESTION, description="What to ask, in plain words."),
+    AfterValidator(_check_words),
+]
+Passages = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MOST_PASSAGES,
+        description="How many passages to return; fewer if no more are found.",
+    ),
+    Exact,
+]
+Filter = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_check_filter),
+    Field(
+        description=(
+            "A metadata filter as in OpenAI's vector stores: a comparison with `type` (eq, ne, gt, "
+            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`. Every arm "
+            "applies it exactly: a passage that it keeps out is neither returned nor used to find "
+            "another."
+        ),
+        examples=[{"type": "gte", "key": "year", "value": 1850}],
+    ),
+]
+CollectionName = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Name of a collection; default: the first. `GET /v1/vector_stores` lists them.",
+    ),
+]
+DeadlineMs = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=3_600_000,
+        description=(
+            "Time for finding passages, in milliseconds. If the requested route would take longer, "
+            "dense search answers instead, and `degraded` says so. The route `steps` starts no "
+            "further step after half of the time, and `degraded` says so. If nothing is found in "
+            "time, the reply is 504."
+        ),
+    ),
+    Exact,
+]
+RouteChoice = Annotated[
+    Route,
+    BeforeValidator(_parse_route),
+    Field(
+        description=(
+            "How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, "
+            "`clue` and `zoom` are single arms. `hybrid` fuses dense and lexical, and `fusion` the "
+            "arms in the settings. `steps` runs fusion for a question and for its parts, one after "
+            "another."
+        )
+    ),
+]
+MaxLatencyMs = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=3_600_000,
+        description=(
+            "Time limit, in milliseconds, for the router's choice: if the route that the score "
+            "asks for usually takes longer, it takes a cheaper one, and `route.reason` says "
+            "`budget`. The route `steps` starts no further step after this time, and `degraded` "
+            "says so."
+        ),
+    ),
+    Exact,
+]
+MaxCost = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        description=(
+            "Most that calls of remote arms may cost for this question, in the currency of their "
+            "prices. An arm that would cost more is not called, and `missing` says so."
+        ),
+    ),
+    Exact,
+]
+MinRelevance = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Leaves out passages whose `relevance` is lower, so fewer than `k` may be returned. "
+            "The reply is 422 if relevance is unknown."
+        ),
+    ),
+    Exact,
+]
+OperatingPoint = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description=(
+            "Thresholds for `auto`, by operating point: `quality`, `balanced` or `fast`; empty for "
+            "those in use."
+        ),
+    ),
+]
+
+
+class SearchOptions(Strict):
+    """Which passages to find, and how."""
+
+    k: Passages = 5
+    filter: Filter = None
+    explain: StrictBool = False
+    max_latency_ms: MaxLatencyMs = None
+    max_cost: MaxCost = None
+    min_relevance: MinRelevance = 0.0
+    point: OperatingPoint = ""
+    deadline_ms: DeadlineMs = None
+
+    def params(self, collection: str, route: Route) -> SearchParams:
+        """The search parameters of the request."""
+        return SearchParams(
+            route,
+            self.k,
+            self.filter,
+            self.explain,
+            self.max_latency_ms,
+            self.min_relevance,
+            self.point,
+            max_cost=self.max_cost,
+            collection=collection,
+        )
+
+
+class SearchRequest(SearchOptions):
+    """A question and how to find passages for it."""
+
+    question: QuestionText
+    route: RouteChoice = DEFAULT_ROUTE
+    collection: CollectionName = None
+    explain: StrictBool = Field(
+        default=False,
+        description=(
+            "Also return why the question took its route (`route.summary`), what each feature "
+            "added to the score (`route.contributions`), the question's syntax (`route.trees`), "
+            "what each arm would have returned (`arms.*.hits`), how the graph came to its ranking "
+            "(`explanation`) and which names replaced phrases (`steps`). This takes a few more "
+            "milliseconds."
+        ),
+    )
 
 
 class RetrieveRequest(SearchRequest):
@@ -38,229 +295,6 @@ class RetrieveRequest(SearchRequest):
                 },
             ]
         }
-    )
-
-
-class SourceValue(BaseModel):
-    """The rank and score of a passage in one arm's list."""
-
-    arm: str = Field(
-        description=(
-            "Name of the arm, such as `dense` or that of a remote arm. `steps` stands for all "
-            "searches with names found by steps; the rank is the best in any of them."
-        )
-    )
-    rank: int = Field(description="Rank in the arm's list, from 1.")
-    score: float = Field(
-        description=(
-            "The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two "
-            "arms are not comparable; fusion by scores first brings them to a common scale."
-        )
-    )
-    share: float | None = Field(
-        default=None,
-        description=(
-            "What the list added to the passage's score, which is the sum of all shares. In fusion "
-            "by scores, the default, it is the list's weight times the difference between the "
-            "score, on a common scale, and the last score of the list. In fusion by ranks (`rrf`) "
-            "it is weight / (rrf_k + rank). Null if nothing was fused."
-        ),
-    )
-
-
-class PassageValue(BaseModel):
-    """A passage that was found."""
-
-    id: str
-    rank: int = Field(description="Rank in the reply, from 1.")
-    score: float = Field(description="Higher is better; comparable within one reply only.")
-    relevance: float | None = Field(
-        default=None,
-        description=(
-            "Probability that the passage is relevant, 0 to 1, comparable between replies and "
-            "routes. Null if unknown: it was fitted for the default models and settings."
-        ),
-    )
-    title: str
-    text: str
-    metadata: dict[str, Any]
-    document: str = Field(
-        description="Id of its document; equal to `id` if the passage is a whole document."
-    )
-    sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
-
-
-class RouteValue(BaseModel):
-    """The route that a question took, and why."""
-
-    path: Route = Field(description="The route that answered.")
-    asked: Route = Field(description="The route that was requested.")
-    reason: str = Field(
-        description=(
-            "What decided: `score`; `plan: …` if the question can be taken apart; `forced` if the "
-            "request named the route; `unfamiliar: …` if the router learned from no question like "
-            "it; `budget: …` for a limit on time or cost; `degraded: …` if something failed or was "
-            "late."
-        )
-    )
-    score: float | None = Field(
-        default=None,
-        description="Complexity of the question, from 0 to 1; null if it was not scored.",
-    )
-    summary: str = Field(
-        default="", description="The reason in a sentence or two; with `explain` only."
-    )
-    simple: Route | None = Field(
-        default=None,
-        description="The route for scores up to `low`; null if the question was not scored.",
-    )
-    thresholds: dict[str, float] | None = Field(
-        default=None,
-        description=(
-            "A question whose score is at most `low` takes the simple route, one with at least "
-            "`high` the graph. One with a plan that is not surely simple goes in steps if the "
-            "first passages are about a smaller share of what it needs than `steps`. These are the "
-            "collection's thresholds at the time of scoring."
-        ),
-    )
-    model: str = Field(default="", description="Name and version of the router's model.")
-    contributions: list[Contribution] | None = Field(
-        default=None, description="What each feature added to the logit; with `explain` only."
-    )
-    nearest_change: Change | None = Field(
-        default=None,
-        description="The smallest move of the score that changes the route; with `explain` only.",
-    )
-    without: list[str] | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description=(
-            "Features that the router lacked because this server has no index; omitted if it has "
-            "one."
-        ),
-    )
-    trees: list[str] | None = Field(
-        default=None,
-        description=(
-            "Constituency trees in brackets, one for each sentence of a question that was scored; "
-            "with `explain` only."
-        ),
-    )
-
-
-class ArmHitValue(BaseModel):
-    """A passage in one arm's list."""
-
-    id: str
-    title: str
-    rank: int = Field(description="Rank in the arm's list, from 1.")
-    score: float = Field(description="The arm's own score; comparable within its list only.")
-
-
-class RemoteValue(BaseModel):
-    """How a call of a remote arm went."""
-
-    kind: str = Field(description="Kind of service, such as `http`.")
-    state: Literal["closed", "open", "half-open"] = Field(
-        description=(
-            "State of its circuit breaker: `open` while it is not called after failures, "
-            "`half-open` while a single call tests whether it has recovered."
-        )
-    )
-    calls: int = Field(description="How many calls with a price were made for this question.")
-    ms: float = Field(description="Milliseconds that the calls took, retries included.")
-    spent: float = Field(description="What the calls cost.")
-
-
-class MissingArm(BaseModel):
-    """A remote arm that returned nothing."""
-
-    arm: str
-    reason: str = Field(description="The reason in words; `budget: …` if a limit kept an arm out.")
-
-
-class ArmValue(BaseModel):
-    """What one arm contributed."""
-
-    candidates: int = Field(description="How many passages it could have returned, after filters.")
-    returned: int
-    note: str = Field(
-        default="",
-        description="What the arm lacked; not a fault if other arms were searched as well.",
-    )
-    hits: list[ArmHitValue] | None = Field(
-        default=None, description="The arm's first `k` hits, best first; with `explain` only."
-    )
-    remote: RemoteValue | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="How the call of a remote arm went; omitted for the server's own arms.",
-    )
-
-
-class IndexValue(BaseModel):
-    """The collection and version that were searched."""
-
-    collection: str
-    version: int = Field(description="Version of the index; it grows with every write.")
-
-
-class RetrieveReply(BaseModel):
-    """Passages and how they were found."""
-
-    request_id: str = Field(description="Id to give in feedback and when you report a problem.")
-    question: str
-    passages: list[PassageValue] = Field(description="The passages, best first.")
-    answerability: float | None = Field(
-        default=None,
-        description=(
-            "Probability that the collection has an answer, 0 to 1; null if unknown or if nothing "
-            "was found."
-        ),
-    )
-    relevance_note: str | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="Why the relevance of these passages is unknown; omitted otherwise.",
-    )
-    route: RouteValue
-    arms: dict[str, ArmValue] = Field(description="The arms that were searched, by name.")
-    timings_ms: dict[str, float] = Field(
-        description=(
-            "Milliseconds by stage. `queue` is the time spent waiting. Questions of one batch get "
-            "equal shares of its time. `total` is the time that really passed."
-        )
-    )
-    batch: int = Field(description="Number of questions in the batch.")
-    index: IndexValue
-    degraded: str = Field(
-        default="", description="Why this is not what was asked for; empty if it is."
-    )
-    missing: list[MissingArm] | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description=(
-            "Remote arms that the route wanted and that returned nothing. Omitted if the route has "
-            "no remote arm, and so are `spent` and `saved`."
-        ),
-    )
-    spent: float | None = Field(
-        default=None, exclude_if=_is_none, description="What this question's remote calls cost."
-    )
-    saved: float | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="What the calls that the router avoided would have cost.",
-    )
-    explanation: Explanation | None = Field(
-        default=None, description="How the graph arm came to its ranking; with `explain` only."
-    )
-    steps: tuple[ChainStep, ...] | None = Field(
-        default=None,
-        description=(
-            "Phrases of the question that were resolved first, innermost first, with the names "
-            "found for them; only for the route `steps` with `explain`."
-        ),
     )
 
 
@@ -286,7 +320,7 @@ async def retrieve(
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
     """
-    params = params_of(service.collection(body.collection).name, body.route, body)
+    params = body.params(service.collection(body.collection).name, body.route)
     (result,) = await service.search(request, params, [body.question], body.deadline_ms)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))

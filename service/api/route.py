@@ -8,7 +8,8 @@ from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
 from wye.router.remote import INDEX_SIGNALS, PASSAGE_COLUMNS, PASSAGE_MEANINGS
 from wye.router.types import Route
-from wye.service.api.common import (
+from wye.service.api.replies import RouteValue
+from wye.service.api.retrieve import (
     CollectionName,
     DeadlineMs,
     Filter,
@@ -16,9 +17,9 @@ from wye.service.api.common import (
     OperatingPoint,
     QuestionText,
     Strict,
+    route_value,
 )
-from wye.service.api.retrieve import RouteValue, route_value
-from wye.service.http.auth import READ
+from wye.service.http.edge import READ
 from wye.service.search import SearchParams
 from wye.service.service import Served, request_id_of
 

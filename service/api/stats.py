@@ -17,10 +17,9 @@ from pydantic import BaseModel, Field
 from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER
 from wye.router.types import Route
-from wye.service.api.common import RecentQuestion
-from wye.service.http.auth import ASKING, READ, Scope
+from wye.service.http.edge import ASKING, READ, Scope
 from wye.service.search import Collection
-from wye.service.service import Served
+from wye.service.service import RecentQuestion, Served
 
 
 class RouteTimesValue(BaseModel):
@@ -33,62 +32,50 @@ class RouteTimesValue(BaseModel):
 
 
 class FilesValue(BaseModel):
-    """Files of an index."""
+    """Files of an index.
 
-    fragments: dict[str, int] = Field(
-        description="Fragments of the searched version: `count`, `rows`, `deleted rows` of these."
-    )
-    derived: dict[str, int] = Field(
-        description=(
-            "Derived files, which every process that opens the index maps: `of version` is the "
-            "version they belong to, `bytes` their size, and the rest the size of each part. Empty "
-            "if none are kept."
-        )
-    )
-    mapped_bytes: int | None = Field(
-        description=(
-            "Bytes of derived files that this server maps, and shares with other processes. Null "
-            "if the system does not tell."
-        )
-    )
-    waits: dict[str, str] = Field(
-        description="What a new `base`, a `merge` of fragments and a `write` wait for, in words."
-    )
+    Attributes:
+        fragments: Fragments of the searched version: `count`, `rows`, `deleted rows` of these.
+        derived: Derived files, which every process that opens the index maps: `of version` is the
+            version they belong to, `bytes` their size, and the rest the size of each part. Empty if
+            none are kept.
+        mapped_bytes: Bytes of derived files that this server maps, and shares with other processes.
+            Null if the system does not tell.
+        waits: What a new `base`, a `merge` of fragments and a `write` wait for, in words.
+    """
+
+    fragments: dict[str, int]
+    derived: dict[str, int]
+    mapped_bytes: int | None
+    waits: dict[str, str]
 
 
 class ScoresValue(BaseModel):
-    """Routes, scores and thresholds of one collection."""
+    """Routes, scores and thresholds of one collection.
+
+    Attributes:
+        router: Name and version of its model; empty without a router.
+        routes: The collection's remembered answers, by the route that answered.
+        scores: Scores of the remembered answers, oldest first.
+        thresholds: The present `low`, `high` and `steps`; they change when the thresholds file
+            does. Null without a router.
+        simple: The route for scores up to `low`; null without a router.
+        latency_ms: Milliseconds that each route takes according to the thresholds file;
+            `max_latency_ms` is compared with them.
+        files: Files of the index; null if this server has no index, or the key a filter.
+        error: What is wrong with the newest index or thresholds file, so that the former one stays
+            in use; empty if nothing is wrong.
+    """
 
     collection: str
-    router: str = Field(description="Name and version of its model; empty without a router.")
-    routes: dict[Route, RouteTimesValue] = Field(
-        description="The collection's remembered answers, by the route that answered."
-    )
-    scores: list[float] = Field(description="Scores of the remembered answers, oldest first.")
-    thresholds: dict[str, float] | None = Field(
-        description=(
-            "The present `low`, `high` and `steps`; they change when the thresholds file does. "
-            "Null without a router."
-        )
-    )
-    simple: Route | None = Field(
-        description="The route for scores up to `low`; null without a router."
-    )
-    latency_ms: dict[str, float] = Field(
-        description=(
-            "Milliseconds that each route takes according to the thresholds file; "
-            "`max_latency_ms` is compared with them."
-        )
-    )
-    files: FilesValue | None = Field(
-        description="Files of the index; null if this server has no index, or the key a filter."
-    )
-    error: str = Field(
-        description=(
-            "What is wrong with the newest index or thresholds file, so that the former one stays "
-            "in use; empty if nothing is wrong."
-        )
-    )
+    router: str
+    routes: dict[Route, RouteTimesValue]
+    scores: list[float]
+    thresholds: dict[str, float] | None
+    simple: Route | None
+    latency_ms: dict[str, float]
+    files: FilesValue | None
+    error: str
 
 
 class RemoteArmValue(BaseModel):
@@ -107,57 +94,48 @@ class RemoteArmValue(BaseModel):
 
 
 class StatsReply(BaseModel):
-    """Figures of the server that answers this request, and of no other."""
+    """Figures of the server that answers this request, and of no other.
 
-    worker: int = Field(description="Process id of this server.")
-    own_bytes: int | None = Field(
-        description=(
-            "Bytes of memory that this server shares with no other process: models, and arrays "
-            "that are not mapped. Null if the system does not tell."
-        )
-    )
+    Attributes:
+        worker: Process id of this server.
+        own_bytes: Bytes of memory that this server shares with no other process: models, and arrays
+            that are not mapped. Null if the system does not tell.
+        answered: Questions that this server answered since it started.
+        remembered: Number of latest answers, at most a thousand, that routes and scores cover.
+        last_minute: Remembered answers of the last minute.
+        queue_depth: Questions that are waiting.
+        routes: Remembered answers, by the route that answered.
+        degraded: Remembered answers that were not what was asked for, by kind: `failed`, `late`, or
+            `arm` for any other, such as one of a single arm that had nothing to go by.
+        remote_arms: Remote arms in the arms file.
+        spent: What this worker's calls of remote arms cost since it started.
+        saved: What the calls of remote arms that the router avoided would have cost.
+        max_cost_per_day: Most that the asking key may spend on remote arms in a day; null if
+            unlimited.
+        spent_today: What the asking key has spent with all servers since midnight UTC; null if it
+            is unlimited or if the file of budgets cannot be read.
+        keys_error: What is wrong with the keys file, so that some keys do not work; or empty.
+        questions: The last questions, newest first. Null unless the server keeps a request log and
+            the key has the scope `admin` or no keys are needed.
+    """
+
+    worker: int
+    own_bytes: int | None
     uptime_seconds: int
-    answered: int = Field(description="Questions that this server answered since it started.")
-    remembered: int = Field(
-        description="Number of latest answers, at most a thousand, that routes and scores cover."
-    )
-    last_minute: int = Field(description="Remembered answers of the last minute.")
-    queue_depth: int = Field(description="Questions that are waiting.")
-    routes: dict[Route, RouteTimesValue] = Field(
-        description="Remembered answers, by the route that answered."
-    )
-    degraded: dict[str, int] = Field(
-        description=(
-            "Remembered answers that were not what was asked for, by kind: `failed`, `late`, or "
-            "`arm` for any other, such as one of a single arm that had nothing to go by."
-        )
-    )
+    answered: int
+    remembered: int
+    last_minute: int
+    queue_depth: int
+    routes: dict[Route, RouteTimesValue]
+    degraded: dict[str, int]
     collections: list[ScoresValue]
-    remote_arms: list[RemoteArmValue] = Field(description="Remote arms in the arms file.")
-    spent: float = Field(
-        description="What this worker's calls of remote arms cost since it started."
-    )
-    saved: float = Field(
-        description="What the calls of remote arms that the router avoided would have cost."
-    )
-    max_cost_per_day: float | None = Field(
-        description="Most that the asking key may spend on remote arms in a day; null if unlimited."
-    )
-    spent_today: float | None = Field(
-        description=(
-            "What the asking key has spent with all servers since midnight UTC; null if it is "
-            "unlimited or if the file of budgets cannot be read."
-        )
-    )
-    keys_error: str = Field(
-        description="What is wrong with the keys file, so that some keys do not work; or empty."
-    )
-    questions: list[RecentQuestion] | None = Field(
-        description=(
-            "The last questions, newest first. Null unless the server keeps a request log and the "
-            "key has the scope `admin` or no keys are needed."
-        )
-    )
+    remote_arms: list[RemoteArmValue]
+    spent: float
+    saved: float
+    max_cost_per_day: float | None
+    spent_today: float | None
+    keys_error: str
+    questions: list[RecentQuestion] | None
 
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)

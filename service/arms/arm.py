@@ -3,17 +3,17 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.router.types import Route
-from wye.service.arms.breaker import Breaker, BreakerState
-from wye.service.arms.types import ArmConfig, ArmError, Encode, Kind, RemoteHit, RemoteHits
+from wye.service.arms.kind import ArmConfig, ArmError, Encode, Kind, RemoteHit, RemoteHits
 from wye.service.logs import LOG
 
 RESERVE = 0.15
@@ -27,6 +27,73 @@ _EXACT = 1e-9  # tolerance for sums of prices
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
 _BY_LIST = _BY_GRAPH - {Route.GRAPH}
 _BY_SIMPLE = _BY_LIST | {Route.HYBRID}
+
+
+class BreakerState(StrEnum):
+    """State of a breaker: it admits all calls, none, or a single one as a trial."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+class Breaker:
+    """Counts failures in a row; used by one event loop.
+
+    Attributes:
+        failures: Failures in a row until now.
+    """
+
+    def __init__(
+        self, failures: int, seconds: float, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """Begin closed.
+
+        Args:
+            failures: Failures in a row that open it.
+            seconds: How long it stays open.
+        """
+        self.failures = 0
+        self._limit = failures
+        self._seconds = seconds
+        self._clock = clock
+        self._opened: float | None = None
+        self._trying = False
+
+    @property
+    def state(self) -> BreakerState:
+        """The present state."""
+        if self._opened is None:
+            return BreakerState.CLOSED
+        waited = self._clock() - self._opened >= self._seconds
+        return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
+
+    def admits(self) -> bool:
+        """Whether a call may begin; `enter` begins it."""
+        return self.state == BreakerState.CLOSED or (
+            self.state == BreakerState.HALF_OPEN and not self._trying
+        )
+
+    def enter(self) -> bool:
+        """Note that a call begins, and return whether it is the trial; `leave` ends it."""
+        is_trial = self.state == BreakerState.HALF_OPEN
+        self._trying = self._trying or is_trial
+        return is_trial
+
+    def succeed(self) -> None:
+        """Note that a call was answered."""
+        self.failures, self._opened = 0, None
+
+    def fail(self) -> None:
+        """Note that a call failed through the service's fault."""
+        self.failures += 1
+        if self.failures >= self._limit or self.state == BreakerState.HALF_OPEN:
+            self._opened = self._clock()
+
+    def leave(self, *, is_trial: bool) -> None:
+        """Note that a call ended, whatever its outcome; one that began earlier ends no trial."""
+        if is_trial:
+            self._trying = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +204,6 @@ class RemoteArm:
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._recent_seconds: deque[float] = deque(maxlen=_RECENT_CALLS)
-        self._costs: deque[float] = deque(maxlen=_RECENT_CALLS)
         self.prefix = "" if self.config.same_ids or self.is_simple else f"{name}:"
         self.spent = 0.0
         self.saved = 0.0
@@ -156,11 +222,6 @@ class RemoteArm:
     def usual_ms(self) -> float:
         """Median time of its last answers, in milliseconds; 0 before the first."""
         return 1000 * median(self._recent_seconds) if self._recent_seconds else 0.0
-
-    @property
-    def usual_cost(self) -> float:
-        """Median cost of its last answers; the price before the first."""
-        return median(self._costs) if self._costs else self.config.price
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder, for an arm that compares vectors and names no other."""
@@ -249,12 +310,12 @@ class RemoteArm:
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
         started = perf_counter()
-        calls = _Calls(started + seconds)
+        calls = _Calls(started + seconds, max_cost)
         reason, outcome, answer = "", "ok", RemoteHits(())
         try:
             async with asyncio.timeout(seconds), self._slots:
                 calls.is_begun = True
-                answer = await self._call_with_retries(question, k, filter_, calls, max_cost)
+                answer = _filter_hits(await self._try(question, k, filter_, calls), filter_)
         except TimeoutError:
             limit = f"{1000 * seconds:.0f} ms"
             if calls.is_begun:
@@ -274,61 +335,32 @@ class RemoteArm:
             self.breaker.succeed()
         finally:
             self.breaker.leave(is_trial=is_trial)
-        duration = perf_counter() - started
+        duration, state = perf_counter() - started, self.breaker.state
         if reason:
-            extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
+            extra = {"arm": self.name, "reason": reason, "state": str(state)}
             LOG.warning("remote arm failed", extra=extra)
         else:
             self._recent_seconds.append(duration)
-        return ArmCall(
-            self.name,
-            self.config.kind,
-            self.breaker.state,
-            answer.hits,
-            reason,
-            outcome,
-            answer.note,
-            calls.count,
-            duration,
-            calls.cost,
-        )
+        spent = calls.count * self.config.price
+        outcomes = reason, outcome, answer.note, calls.count, duration, spent
+        return ArmCall(self.name, self.config.kind, state, answer.hits, *outcomes)
 
-    async def _call_with_retries(
-        self,
-        question: str,
-        k: int,
-        filter_: object | None,
-        calls: "_Calls",
-        max_cost: float | None,
+    async def _try(
+        self, question: str, k: int, filter_: object | None, calls: "_Calls"
     ) -> RemoteHits:
         """Call it, with as many retries as are safe and allowed."""
-
-        async def call() -> RemoteHits:
-            price = self.config.price
+        for attempt in range(self.config.retries + 1):
             calls.count += 1
-            calls.cost += price
             try:
-                answer = await self._kind.search(question, k, filter_)
+                return await self._kind.search(question, k, filter_)
             except ArmError as error:
                 calls.count -= not error.charged
-                calls.cost -= 0.0 if error.charged else price
-                raise
-            cost = price if answer.cost is None else answer.cost
-            calls.cost += cost - price
-            self._costs.append(cost)
-            return answer
-
-        def affords() -> bool:
-            cost = calls.cost + self.config.price
-            return max_cost is None or cost <= max_cost + _EXACT
-
-        for attempt in range(self.config.retries + 1):
-            try:
-                return _filter_hits(await call(), filter_)
-            except ArmError as error:
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
-                in_time = perf_counter() + wait < calls.end
-                if not (error.retry and in_time and affords()) or attempt == self.config.retries:
+                cost = (calls.count + 1) * self.config.price
+                is_affordable = calls.max_cost is None or cost <= calls.max_cost + _EXACT
+                is_in_time = perf_counter() + wait < calls.end
+                is_last = attempt == self.config.retries
+                if is_last or not (error.retry and is_in_time and is_affordable):
                     raise
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
@@ -340,11 +372,11 @@ class RemoteArm:
 
 @dataclass(slots=True)
 class _Calls:
-    """The calls for one question: their deadline, number and cost, and whether any began."""
+    """The calls for one question, with their limits; `end` is in `perf_counter` seconds."""
 
     end: float
+    max_cost: float | None
     count: int = 0
-    cost: float = 0.0
     is_begun: bool = False
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wye.service.errors import ServiceError
-from wye.service.http.auth import Key
+from wye.service.http.edge import Key
 from wye.service.logs import LOG
 from wye.service.settings import ServiceSettings
 

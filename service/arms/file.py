@@ -2,7 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ from wye.backends.errors import suggestion
 from wye.router import removed
 from wye.router.types import Route
 from wye.service.arms.arm import RemoteArm
-from wye.service.arms.kinds import KINDS, kind_named
+from wye.service.arms.kind import Kind
 from wye.service.errors import ServiceError
 from wye.service.settings import COLLECTION, DEFAULT, ServiceSettings, load_settings
 
+KINDS: Mapping[str, str] = {
+    "http": "HttpKind",
+    "mcp": "McpKind",
+    "pgvector": "PgVectorKind",
+    "python": "PythonKind",
+}
+"""The class of each kind by its name in the arms file, which is also its file's name here."""
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
 
@@ -94,6 +102,12 @@ def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str,
                 f"'{collection}'; use letters, digits, dots and dashes."
             )
     return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
+
+
+def kind_named(name: str) -> type[Kind[Any]]:
+    """The class of a kind in `KINDS`; its libraries are loaded when an arms file names it first."""
+    kind: type[Kind[Any]] = getattr(import_module(f"wye.service.arms.{name}"), KINDS[name])
+    return kind
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -22,19 +22,19 @@ from wye.router.remote import (
 from wye.router.session import ModelCache
 from wye.router.settings import Settings
 from wye.router.types import Decision, Route, route_named
-from wye.service.arms import gate, without_index
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
-from wye.service.arms.types import ArmConfig
+from wye.service.arms.gate import Gate
+from wye.service.arms.kind import ArmConfig
+from wye.service.collections import ROUTES, read_passage_router
 from wye.service.errors import ServiceError
-from wye.service.remote_collection import ROUTES, read_passage_router
 from wye.service.search import QueuedQuestion, SearchParams
 from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, load_settings
 
-_ROUTES = ", ".join(ROUTES)
+_SECONDS = LONGEST_DEADLINE_MS / 1000
 _POLL_SECONDS = 0.1
 # Keys of an arm's table that do not affect its answers.
-_CALL_KEYS = {*ArmConfig.model_fields, "price_per_token", "tokens"} - {"kind"}
+_CALL_KEYS = {*ArmConfig.model_fields} - {"kind"}
 
 
 def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
@@ -48,11 +48,7 @@ def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "
         ServiceError: The file is invalid or has no arms for this collection.
     """
     name = collection or DEFAULT
-    return LocalArms(_read(path, name, has_index=has_index)[name])
-
-
-def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteArm, ...]]:
-    arms = read_arms(path, [name] if has_index else [], LONGEST_DEADLINE_MS / 1000)
+    arms = read_arms(path, [name] if has_index else [], _SECONDS)
     if name not in arms:
         named = ", ".join(arms) or "none"
         raise ServiceError(
@@ -63,15 +59,27 @@ def _read(path: Path, name: str, *, has_index: bool) -> dict[str, tuple[RemoteAr
             f"{path} has no simple arm for '{name}': name an index, or declare one with the role "
             '"simple".'
         )
+    return LocalArms(arms[name])
+
+
+def open_search(path: Path, settings: Settings | None = None) -> "LocalArms":
+    """Open the arms of a collection without an index, with the router that decides between them.
+
+    Raises:
+        ServiceError: The file is invalid or has no simple arm.
+        ModelFileError: The router is missing, or was made for an index.
+    """
+    settings = settings or load_settings()
+    model = read_passage_router(settings.router)
+    arms = open_arms(path)
+    arms.model = model
     return arms
 
 
-def arm_facts(arm: RemoteArm) -> ArmFacts:
+def _facts(arm: RemoteArm) -> ArmFacts:
     """Facts about an arm, known without asking it."""
     config = arm.config
-    settings = {
-        key: value for key, value in config.model_dump(mode="json").items() if key not in _CALL_KEYS
-    }
+    settings = config.model_dump(mode="json", exclude=_CALL_KEYS)
     content = json.dumps(settings, sort_keys=True).encode()
     return ArmFacts(
         arm.name,
@@ -88,15 +96,20 @@ def arm_facts(arm: RemoteArm) -> ArmFacts:
 class LocalArms:
     """Arms with an event loop of their own; used by one thread.
 
+    `search` and `route` are for a collection without an index.
+
     Attributes:
         arms: Facts about each arm.
+        model: A router that decides by returned passages, if there is no index.
     """
 
     def __init__(self, arms: Sequence[RemoteArm]) -> None:
+        self.model: RoutingModel | None = None
         self._arms = {arm.name: arm for arm in arms}
+        self._gate = Gate(arms, decide=self._decide)
         self._runner = asyncio.Runner()
         self._models = ModelCache()
-        self.arms: Sequence[ArmFacts] = tuple(map(arm_facts, arms))
+        self.arms: Sequence[ArmFacts] = tuple(map(_facts, arms))
         for arm in arms:
             arm.use(self._encode)
 
@@ -138,9 +151,7 @@ class LocalArms:
         while arm.refusal() and patience > 0:
             await asyncio.sleep(_POLL_SECONDS)
             patience -= _POLL_SECONDS
-        call = await arm.search(
-            question.text, config.depth, question.filter, LONGEST_DEADLINE_MS / 1000
-        )
+        call = await arm.search(question.text, config.depth, question.filter, _SECONDS)
         hits = tuple(ArmHit(hit.id, hit.title, hit.text, hit.score) for hit in call.hits)
         return position, ArmAnswer(hits, 1000 * call.seconds, call.spent, call.reason)
 
@@ -152,21 +163,6 @@ class LocalArms:
     async def _close(self) -> None:
         for arm in self._arms.values():
             await arm.close()
-
-
-class LocalSearch(LocalArms):
-    """Searches a collection without an index, and without a server; used by one thread."""
-
-    def __init__(self, arms: Sequence[RemoteArm], model: RoutingModel) -> None:
-        """Keep the parts.
-
-        Args:
-            arms: One of them is simple.
-            model: A router that decides by returned passages.
-        """
-        super().__init__(arms)
-        self._simple = next(arm for arm in arms if arm.is_simple)
-        self._model = model
 
     def search(
         self,
@@ -190,25 +186,16 @@ class LocalSearch(LocalArms):
         chosen = route_named(route)
         if chosen not in ROUTES:
             raise ServiceError(
-                f"Route '{chosen}' needs an index, and there is none here; use one of {_ROUTES}."
+                f"Route '{chosen}' needs an index, and there is none here; use one of "
+                f"{', '.join(ROUTES)}."
             )
         params = SearchParams(
             chosen, k, filter, explain, max_latency_ms, point=point, collection=""
         )
-        suitable = gate.suitable_arms(list(self._arms.values()), params)
-        others = [arm for arm in suitable if not arm.is_simple]
-        if chosen == Route.GRAPH and not others:
+        if chosen == Route.GRAPH and not self._gate.suitable(params):
             raise ServiceError("No arm has the role graph.")
-        result = self._runner.run(
-            without_index.search(
-                self._simple,
-                others,
-                params,
-                QueuedQuestion(question, ""),
-                LONGEST_DEADLINE_MS / 1000,
-                decide=self._decide,
-            )
-        )
+        item = QueuedQuestion(question, "")
+        result = self._runner.run(self._gate.search(params, item, _SECONDS))
         reply = replace(
             result.reply, ranking=replace(result.reply.ranking, degraded=result.degraded)
         )
@@ -224,24 +211,10 @@ class LocalSearch(LocalArms):
         check([question], 1)
         params = SearchParams(k=1, explain=explain, point=point, only_route=True, collection="")
         item = QueuedQuestion(question, "")
-        seconds = LONGEST_DEADLINE_MS / 1000
-        decision, _ = self._runner.run(
-            without_index.route(self._simple, params, item, seconds, decide=self._decide)
-        )
+        decision, _ = self._runner.run(self._gate.decide(params, item, _SECONDS, None))
         return decision
 
     async def _decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
-        return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
-
-
-def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
-    """Open the arms of a collection without an index, with the router that decides between them.
-
-    Raises:
-        ServiceError: The file is invalid or has no simple arm.
-        ModelFileError: The router is missing, or was made for an index.
-    """
-    settings = settings or load_settings()
-    model = read_passage_router(settings.router)
-    arms = _read(path, DEFAULT, has_index=False)
-    return LocalSearch(arms[DEFAULT], model)
+        if self.model is None:
+            raise ServiceError("No router was opened; use open_search.")
+        return decide_by_passages(self.model, returned, explain=params.explain, point=params.point)

@@ -9,7 +9,7 @@ from wye.service.errors import ServiceError
 from wye.service.terminal import say
 
 if TYPE_CHECKING:
-    from wye.service.http.auth import Scope
+    from wye.service.http.edge import Scope
 
 keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
@@ -52,7 +52,7 @@ def new(
     To revoke a key, remove its line from the file; a running server follows.
     """
     from wye.service.commands.options import parse_filter_option
-    from wye.service.http.auth import append_key, new_key
+    from wye.service.http.keys import append_key, new_key
 
     bound = collections or (), parse_filter_option(filter), max_cost_per_day
     secret, key = new_key(name, _scopes(scopes), *bound)
@@ -65,7 +65,7 @@ def new(
 
 
 def _scopes(text: str) -> list["Scope"]:
-    from wye.service.http.auth import Scope
+    from wye.service.http.edge import Scope
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in {*map(str, Scope)}]

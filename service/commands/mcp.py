@@ -59,8 +59,8 @@ async def _of_index(index: Path | None) -> None:
 
     from wye.backends.store.index import PassageStore
     from wye.service.app import build
+    from wye.service.collections import served
     from wye.service.mcp_tools import inside, run_stdio
-    from wye.service.remote_collection import served
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index)

@@ -180,7 +180,7 @@ def _hits_of(address: str, value: object) -> "wye.Hits":
     from wye import Hit, Hits
     from wye.backends.types import RankedHit, Ranking, Source
     from wye.router.types import Decision, FusedHit, Reply, Route, Thresholds
-    from wye.service.api.retrieve import RetrieveReply
+    from wye.service.api.replies import RetrieveReply
 
     try:
         body = RetrieveReply.model_validate(value)

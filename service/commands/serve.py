@@ -46,7 +46,7 @@ def serve(
     from wye.service.arms.file import read_arms, settings_with_arms
     from wye.service.collections import check_router
     from wye.service.doctor import refuse_taken_address
-    from wye.service.http.auth import KeyRing, refuse_open_server
+    from wye.service.http.keys import KeyRing, refuse_open_server
     from wye.service.logs import configure
     from wye.service.settings import router_settings
 

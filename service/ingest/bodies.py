@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -34,9 +33,8 @@ from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
 from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXTS
 from wye.backends.types import Passage
-from wye.service.api.common import DocumentBody, DocumentsRequest
 from wye.service.batching import Room
-from wye.service.http.middleware import MOST_VALUES, JsonValues
+from wye.service.http.edge import MOST_VALUES, JsonValues
 from wye.service.http.problems import Problem, not_writable
 from wye.service.settings import DocumentSettings
 
@@ -298,9 +296,16 @@ class UploadSpace:
 
 @asynccontextmanager
 async def documents_of(
-    request: Request, settings: DocumentSettings, reader: FileReader, space: UploadSpace
+    request: Request,
+    settings: DocumentSettings,
+    reader: FileReader,
+    space: UploadSpace,
+    parse: Callable[[bytes], SentDocuments],
 ) -> AsyncIterator[SentDocuments]:
     """Read the documents of a body of any kind; its temporary files go at the end of the block.
+
+    Args:
+        parse: Reads a JSON body.
 
     Raises:
         Problem: 415 for another content type, 422 for bad content, 503 if there is no room.
@@ -309,7 +314,7 @@ async def documents_of(
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        yield await _json(request)
+        yield parse(await request.body())
         return
     with ExitStack() as stack:
         try:
@@ -336,23 +341,12 @@ async def documents_of(
         yield documents
 
 
-def passage_of(id_: str, body: DocumentBody) -> Passage:
+def passage_of(id: str, **record: object) -> Passage:  # noqa: A002 - the word of the API
     """A document sent as JSON, cleaned; a `Problem` 422 for what its schema does not rule out."""
-    record = {"id": id_, "title": body.title, "text": body.text, "metadata": body.metadata}
     try:
-        return parse_record(record)
+        return parse_record({"id": id, **record})
     except SourceError as error:
-        raise Problem(422, "bad-document", f"Document '{id_:.80}': {error}.") from error
-
-
-async def _json(request: Request) -> SentDocuments:
-    try:
-        body = DocumentsRequest.model_validate_json(await request.body())
-    except ValidationError as error:
-        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
-        raise RequestValidationError(faults) from error
-    passages = (passage_of(value.id, value) for value in body.values())
-    return SentDocuments(passages, body.collection, body.chunk_words)
+        raise Problem(422, "bad-document", f"Document '{id:.80}': {error}.") from error
 
 
 async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> SentDocuments:
@@ -445,12 +439,9 @@ def _metadata(text: str) -> Mapping[str, object]:
 def _chunk_words(text: str | None) -> int | None:
     if text is None:
         return None
-    try:
-        return DocumentsRequest(id="x", text="x", metadata={}, chunk_words=int(text)).chunk_words
-    except ValueError as error:
-        raise Problem(
-            422, "form", "The field `chunk_words` must be a whole number from 20 to 2000."
-        ) from error
+    if text.isdecimal() and len(text) <= 4 and 20 <= int(text) <= 2_000:
+        return int(text)
+    raise Problem(422, "form", "The field `chunk_words` must be a whole number from 20 to 2000.")
 
 
 def cut(

@@ -17,7 +17,7 @@ from wye.backends.store.ingest import whole_documents
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.service.errors import ServiceError
-from wye.service.http.auth import ASKING
+from wye.service.http.edge import ASKING
 from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, reason_of
 from wye.service.ingest.jobs import Job, JobStore, State

@@ -18,7 +18,8 @@ from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.service.app import build
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 BRIDGES = (

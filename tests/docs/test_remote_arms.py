@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from tests.docs.examples import ROOT, blocks
-from wye.service.arms.kinds import KINDS, kind_named
+from wye.service.arms.file import KINDS, kind_named
 
 GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
 RECIPES = ROOT / "deploy" / "arms" / "recipes.toml"

@@ -22,7 +22,8 @@ from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
 from wye.service.collections import IndexCollection, check_router
 from wye.service.errors import ServiceError
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
 from wye.service.search import BASE, INDEX, THRESHOLDS, Collection

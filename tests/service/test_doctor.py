@@ -18,7 +18,8 @@ from wye.router.settings import load_settings as load_routers
 from wye.router.types import Thresholds
 from wye.service.cli import run
 from wye.service.doctor import Finding, Health, examine
-from wye.service.http.auth import Scope, append_key, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import append_key, new_key
 from wye.service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests.service.fakes import Library, Serve
 from wye.router import removed
 from wye.router.settings import variables
-from wye.service.arms.kinds import KINDS
+from wye.service.arms.file import KINDS
 from wye.service.cli import build
 from wye.service.settings import ServiceSettings
 

@@ -20,7 +20,6 @@ from wye.router.types import (
 from wye.service.render import (
     SHOWN_FEATURES,
     SHOWN_NAMES,
-    change_of,
     list_hits,
     show_chain,
     show_decision,
@@ -82,7 +81,6 @@ def test_what_is_left_out_is_summed_so_that_the_table_adds_up() -> None:
 def test_without_a_score_there_is_only_the_route_and_the_reason() -> None:
     decision = Decision(Route.DENSE, None, None, None, "degraded: the index is empty")
     assert printed(decision) == "route dense  degraded: the index is empty\n"
-    assert change_of(decision) == ""
 
 
 def test_the_words_stand_right_below_the_route() -> None:

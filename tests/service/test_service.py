@@ -54,7 +54,7 @@ class Way:
             return
         place = Path(code.co_filename).relative_to(HERE).as_posix()
         self.begun = self.begun or (place, code.co_name) == ("api/retrieve.py", "retrieve")
-        if self.begun and not place.startswith(("ingest/", "refresh.py", "http/middleware.py")):
+        if self.begun and not place.startswith(("ingest/", "refresh.py", "http/edge.py")):
             self.functions[f"{place}:{code.co_qualname}"] = None
 
 

@@ -6,7 +6,7 @@ from wye.router.answers import names_in
 from wye.service.answers import follow_up
 from wye.service.answers.answer import Message
 from wye.service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
-from wye.service.api.common import LONGEST_QUESTION
+from wye.service.settings import LONGEST_QUESTION
 
 TALK = [
     Message("user", "Which river does Stari Most cross?"),

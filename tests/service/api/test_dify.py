@@ -7,7 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 
 QUESTION = "Which bridge is in Mostar?"
 

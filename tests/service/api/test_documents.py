@@ -15,7 +15,8 @@ from tests.stored import fetch
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Passage
 from wye.router.session import Session
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
 
 

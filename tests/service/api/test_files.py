@@ -18,7 +18,8 @@ from tests.service.fakes import Serve
 from wye.backends.documents import HeadedDocument, document_of
 from wye.service.api.files import MOST_FILES
 from wye.service.collections import IndexCollection
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.ingest import bodies
 from wye.service.ingest.jobs import State
 from wye.service.settings import ServeSettings

@@ -10,7 +10,8 @@ from tests.service.fakes import Library, Serve
 from wye.backends.store.repair import repair
 from wye.backends.store.versions import manifest_name
 from wye.router.types import Route
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 
 RIVER = {"question": "What river is it?", "route": "dense"}
 

@@ -17,7 +17,8 @@ from openai import OpenAI
 from tests.live import PATIENCE, listening
 from tests.service.fakes import Endpoint, Library
 from wye.service.app import build
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
 HISTORY = "USER: Which bridge is in Mostar?\nASSISTANT: Stari Most, the Old Bridge [1]."

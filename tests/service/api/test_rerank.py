@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
 from wye.service.api.rerank import LONGEST_TEXT, MOST_TEXTS
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.service import RERANKS
 from wye.service.settings import ServeSettings
 

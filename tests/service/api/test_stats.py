@@ -8,10 +8,10 @@ from starlette.testclient import TestClient
 import wye.service.api.stats
 from tests.service.fakes import Library, Serve
 from wye.router.types import Route, Thresholds
-from wye.service.api.common import RecentQuestion
 from wye.service.api.stats import RouteTimesValue, mapped_bytes, own_bytes, route_times
-from wye.service.http.auth import Scope, append_key, new_key
-from wye.service.service import REMEMBERED, Service
+from wye.service.http.edge import Scope
+from wye.service.http.keys import append_key, new_key
+from wye.service.service import REMEMBERED, RecentQuestion, Service
 
 QUESTION = "Into which sea does the river beneath the bridge flow?"
 PAGES = 64 * mmap.PAGESIZE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wye.service.arms.breaker import Breaker, BreakerState
+from wye.service.arms.arm import Breaker, BreakerState
 
 
 class Clock:

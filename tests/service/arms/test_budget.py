@@ -25,9 +25,10 @@ from wye.router.types import Route
 from wye.service.arms import gate
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.budget import Budget, Ledger
-from wye.service.arms.types import ArmConfig, ArmError, Kind, RemoteHits
+from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHits
 from wye.service.errors import ServiceError
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.search import QueuedQuestion, SearchParams
 
 COSTLY = "In which of the towns by the river Neretva is it?"

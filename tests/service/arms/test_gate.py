@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 from tests.service.arms.fakes import SECRET, Remote, arms_file, table
 from tests.service.fakes import Library
 from wye.router.types import Route
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 
 SIMPLE = "What river?"
 COSTLY = "In which of the towns by the river Neretva is it?"

@@ -23,7 +23,8 @@ from wye.backends.filters import Fixed
 from wye.router import removed
 from wye.router.types import Route
 from wye.service.app import build
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
 
 RIVER = "Which river is the Neretva?"

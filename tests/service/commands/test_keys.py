@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from wye.service.cli import run
-from wye.service.http.auth import KeyRing, Scope
+from wye.service.http.edge import Scope
+from wye.service.http.keys import KeyRing
 
 
 def test_a_new_key_is_printed_once_and_stored_as_a_hash(

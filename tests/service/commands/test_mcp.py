@@ -14,7 +14,8 @@ from tests.service.fakes import Library
 from wye.service.app import build
 from wye.service.cli import run
 from wye.service.commands.index import BadLines, ingest_files
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings, load_settings
 
 

@@ -28,7 +28,8 @@ from wye.router.types import Thresholds
 from wye.service.cli import run
 from wye.service.commands.index import BadLines, ingest_files
 from wye.service.commands.serve import clear_away
-from wye.service.http.auth import Scope, append_key, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import append_key, new_key
 from wye.service.settings import load_settings
 
 ROWS = [

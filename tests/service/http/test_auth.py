@@ -21,7 +21,8 @@ from wye.router.session import Session
 from wye.router.settings import RoutingSettings
 from wye.service.app import build
 from wye.service.errors import ServiceError
-from wye.service.http.auth import Scope, new_key, refuse_open_server
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key, refuse_open_server
 from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 PUBLIC: dict[str, object] = {"type": "eq", "key": "acl", "value": "public"}

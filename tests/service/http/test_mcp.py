@@ -16,7 +16,8 @@ from tests.live import listening
 from tests.service.fakes import Library
 from wye.router.session import Session
 from wye.service.app import build
-from wye.service.http.auth import Scope, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.anyio

@@ -12,14 +12,15 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
 from wye.service.errors import ServiceError
-from wye.service.http.auth import Scope, new_key
-from wye.service.http.middleware import (
+from wye.service.http.edge import (
     LONGEST_BODY,
     MOST_VALUES,
     JsonValues,
     RateLimit,
     RefusalPace,
+    Scope,
 )
+from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import JsonLines, TextLines
 

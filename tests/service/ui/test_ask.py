@@ -10,7 +10,8 @@ from selenium.webdriver.common.keys import Keys
 from tests.service.fakes import Library
 from wye.backends.types import Passage
 from wye.router.types import Reply, Route, Thresholds
-from wye.service.http.auth import Scope, append_key, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import append_key, new_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from selenium.webdriver.common.keys import Keys
 from tests.service.fakes import Library, Shelf, stored
 from wye.backends.sources import SUFFIXES
 from wye.backends.types import Passage
-from wye.service.http.auth import Scope, append_key, new_key
+from wye.service.http.edge import Scope
+from wye.service.http.keys import append_key, new_key
 from wye.service.settings import DocumentSettings
 
 if TYPE_CHECKING:

@@ -1,15 +1,31 @@
-"""HTTP requests to an address from the arms file, and to no other; endpoints for embeddings."""
+"""Any search over HTTP: a template makes the request, and JSON pointers read the reply.
+
+Requests go to an address from the arms file, and to no other.
+"""
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import httpx2
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from wye.service.arms.pointers import at
-from wye.service.arms.types import ArmConfig, ArmError, Encode, Garbled, parse_json
+from wye.backends.errors import FilterError
+from wye.service.arms.kind import (
+    MISSING,
+    ArmConfig,
+    ArmError,
+    Encode,
+    Garbled,
+    HitConfig,
+    Kind,
+    RemoteHits,
+    at,
+    fill,
+    names_in,
+    parse_json,
+)
 from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
@@ -241,3 +257,81 @@ class Embedder:
         """Close its connections."""
         if self._web is not None:
             await self._web.close()
+
+
+QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
+
+
+class HttpConfig(WebConfig, HitConfig, VectorConfig):
+    """A search over HTTP.
+
+    Attributes:
+        method: "POST" sends the template as JSON, "GET" as parameters.
+        request: Template, with "{question}", "{vector}", "{k}" and "{filter}" as placeholders.
+    """
+
+    method: Literal["POST", "GET"] = "POST"
+    request: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = names_in(self.request)
+        if names.isdisjoint((QUESTION, VECTOR)):
+            raise ValueError('request: put "{question}" or "{vector}" where the question goes')
+        if self.embeddings and VECTOR not in names:
+            raise ValueError('embeddings: put "{vector}" into request, or leave them out')
+        if self.method == "GET" and not all(
+            isinstance(value, str | int | float) for value in self.request.values()
+        ):
+            raise ValueError("request: parameters are single values; use method = POST for more")
+        if self.method == "GET" and not names.isdisjoint((FILTER, VECTOR)):
+            raise ValueError(
+                'request: "{filter}" and "{vector}" are no single values; use method = POST'
+            )
+        if FILTER in names and not self.metadata:
+            raise ValueError(
+                'metadata: say where it is, since request has "{filter}" and what comes back is '
+                "held against it"
+            )
+        return self
+
+
+class HttpKind(Kind[HttpConfig]):
+    """Fills in the template, and reads the reply by pointers."""
+
+    Config = HttpConfig
+
+    def __init__(self, config: HttpConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+        self._names = names_in(config.request)
+        self._vectors = Embedder(config)
+
+    def translate(self, filter_: object) -> object:
+        """Pass a filter on, if the template has `{filter}`."""
+        if FILTER not in self._names:
+            raise FilterError('its request has no place for a filter ("{filter}")')
+        return filter_
+
+    def use(self, encode: Encode) -> None:
+        """Set the collection's encoder, for vectors that no endpoint of the arm's own makes."""
+        self._vectors.encode = encode
+
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+        """Find at most k hits, in the reply's order."""
+        config = self.config
+        values: dict[str, object] = {QUESTION: question, K: k}
+        values[FILTER] = MISSING if filter_ is None else filter_
+        if VECTOR in self._names:
+            values[VECTOR] = await self._vectors.vector(question)
+        request: Any = fill(config.request, values)
+        if config.method == "GET":
+            reply = await self._web.ask(method="GET", query=request)
+        else:
+            reply = await self._web.ask(body=request)
+        return RemoteHits(config.read(reply, k))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._vectors.close()
+        await self._web.close()

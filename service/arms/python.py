@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from wye.service.arms.types import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.arms.kind import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from wye.service.errors import ServiceError
 
 _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")

@@ -7,10 +7,17 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, model_validator
 
-from wye.service.arms.kinds.http import QUESTION, K
-from wye.service.arms.pointers import HitConfig, Pointer, fill, names_in
-from wye.service.arms.types import ArmError, Kind, RemoteHits, parse_json
-from wye.service.arms.web import WebConfig, headers_of
+from wye.service.arms.http import QUESTION, K, WebConfig, headers_of
+from wye.service.arms.kind import (
+    ArmError,
+    HitConfig,
+    Kind,
+    Pointer,
+    RemoteHits,
+    fill,
+    names_in,
+    parse_json,
+)
 
 
 class McpConfig(WebConfig, HitConfig):

@@ -1,13 +1,15 @@
-"""The base of every kind of remote arm: its settings, its hits and its errors."""
+"""The base of every kind of remote arm: its settings, and how hits are read from a reply."""
 
+import hashlib
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wye.backends.errors import FilterError
 from wye.backends.types import Metadata
@@ -25,13 +27,12 @@ class ArmConfig(BaseModel):
     """A table `[arms.NAME]`: the settings that arms of every kind have.
 
     Attributes:
-        kind: A name in `wye.service.arms.kinds.KINDS`.
+        kind: A name in `wye.service.arms.KINDS`.
         role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
             arms in a collection without an index.
         collection: The collection it belongs to; by default the first.
         timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
-        price: Price of a call, in any currency; the greatest possible one if replies tell the
-            actual cost.
+        price: Price of a call, in any currency; the greatest if calls differ.
         max_concurrency: Most concurrent calls of each worker.
         retries: Most further attempts after errors that make another one safe.
         scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
@@ -83,12 +84,10 @@ class RemoteHits:
     Attributes:
         hits: Best first.
         note: What it had to do without, or "".
-        cost: Cost of the call, if the arm reports it; None for the price.
     """
 
     hits: tuple[RemoteHit, ...]
     note: str = ""
-    cost: float | None = None
 
 
 class ArmError(ServiceError):
@@ -243,3 +242,118 @@ def _clean_value(value: object) -> object:
 def _clean(text: str) -> str:
     """Replace halves of surrogate pairs, which JSON may hold but UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+MISSING = object()
+"""Result of a pointer that leads nowhere."""
+_POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
+
+
+def check_pointer(pointer: str) -> str:
+    """Return the pointer if it is valid, else raise a `ValueError`."""
+    if not _POINTER.fullmatch(pointer):
+        raise ValueError("write a JSON pointer, such as /data/hits; empty for the whole reply")
+    return pointer
+
+
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
+def at(value: object, pointer: str) -> object:
+    """The value at a pointer in parsed JSON; `MISSING` if there is none."""
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = value.get(name, MISSING)
+        elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]*", name):
+            value = value[int(name)] if int(name) < len(value) else MISSING
+        else:
+            return MISSING
+    return value
+
+
+def value_at(value: object, pointer: str) -> object:
+    """The value at an optional pointer; None if it is missing or the pointer is empty."""
+    target = at(value, pointer) if pointer else None
+    return None if target is MISSING else target
+
+
+def list_at(value: object, pointer: str) -> list[object]:
+    """The list at a pointer, or `Garbled` if there is none."""
+    hits = at(value, pointer)
+    if not isinstance(hits, list):
+        raise Garbled(f"there is no list at {pointer or 'its top'}")
+    return hits
+
+
+def names_in(template: object) -> set[str]:
+    """All strings in a template, also those in lists and tables."""
+    if isinstance(template, str):
+        return {template}
+    if isinstance(template, Mapping):
+        return set().union(*map(names_in, template.values()))
+    if isinstance(template, list):
+        return set().union(*map(names_in, template))
+    return set()
+
+
+def fill(template: object, values: Mapping[str, object]) -> object:
+    """Fill a template: values replace strings such as "{question}".
+
+    Only whole strings are replaced, and only once, so that text in a question is not taken for
+    part of a template. Entries with the value `MISSING` are left out.
+    """
+    if isinstance(template, str):
+        return values.get(template, template)
+    if isinstance(template, Mapping):
+        entries = ((key, fill(value, values)) for key, value in template.items())
+        return {key: value for key, value in entries if value is not MISSING}
+    if isinstance(template, list):
+        items = (fill(value, values) for value in template)
+        return [value for value in items if value is not MISSING]
+    return template
+
+
+_RANK = re.compile(r"/\*(?=/|$)")
+
+
+class HitConfig(ArmConfig):
+    """An arm whose reply has a list of hits; pointers say where the list and its parts are.
+
+    Attributes:
+        hits: The list, in the reply.
+        empty: What only replies without a list have, where nothing was found; empty for none.
+        id: The id, in a hit; as for all below. Empty to make one of the text. A pointer with "/*"
+            leads from the reply instead, with the number of the hit, from 0, for the star.
+        text: The passage's text.
+        title: Its title; empty for none, as for all below.
+        score: Its score, where higher is better; without one, only the order counts.
+        metadata: A flat object; needed for filters.
+    """
+
+    hits: Pointer
+    empty: Pointer = ""
+    id: Pointer
+    text: Pointer
+    title: Pointer = ""
+    score: Pointer = ""
+    metadata: Pointer = ""
+
+    def read(self, reply: object, k: int) -> tuple[RemoteHit, ...]:
+        """Read at most k hits of a reply; `Garbled` without a list, or a hit's id or text."""
+        if self.empty and at(reply, self.empty) is not MISSING:
+            return ()
+        return tuple(
+            self._hit(reply, hit, rank) for rank, hit in enumerate(list_at(reply, self.hits)[:k])
+        )
+
+    def _hit(self, reply: object, hit: object, rank: int) -> RemoteHit:
+        def field(pointer: str) -> object:
+            from_reply, count = _RANK.subn(f"/{rank}", pointer)
+            return value_at(reply, from_reply) if count else value_at(hit, pointer)
+
+        text = field(self.text) if self.text else hit
+        id_ = field(self.id)
+        if not self.id and isinstance(text, str):
+            id_ = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        return remote_hit(id_, text, *map(field, (self.title, self.score, self.metadata)))

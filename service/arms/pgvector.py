@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 from wye.backends.errors import FilterError
 from wye.backends.filters import Combination, Comparison, Filter, parse_filter
 from wye.featurizer.errors import how_to_install
-from wye.service.arms.types import ArmError, Encode, Kind, RemoteHit, RemoteHits, remote_hit
-from wye.service.arms.web import Embedder, VectorConfig, secret_of
+from wye.service.arms.http import Embedder, VectorConfig, secret_of
+from wye.service.arms.kind import ArmError, Encode, Kind, RemoteHit, RemoteHits, remote_hit
 from wye.service.errors import ServiceError
 
 if TYPE_CHECKING:

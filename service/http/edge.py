@@ -1,21 +1,227 @@
-"""The outermost middleware: keys, limits, request ids, security headers and the access log."""
+"""The edge of the server: who asks, limits, request ids, security headers and the access log."""
 
 import asyncio
+import ipaddress
+import json
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
 from time import monotonic, perf_counter
-from urllib.parse import unquote_to_bytes
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote_to_bytes
 
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
-from wye.service.http.auth import ASKING, PROTECTED, KeyRing, identify
+from wye.backends.filters import Fixed
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, NOTED_PROBLEM, Problem, answer, closing
 from wye.service.logs import LOG
+
+if TYPE_CHECKING:
+    from wye.service.http.keys import KeyRing
+
+
+# Characters of JSON that need no quoting in a line: no blanks, and no commas, since these separate
+# the entries of WYE_SERVE__KEYS.
+_PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
+
+
+class Scope(StrEnum):
+    """What a key may do; each scope includes those before it."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key as it is stored.
+
+    A secret has 256 random bits, so it cannot be guessed and one round of SHA-256 is enough.
+
+    Attributes:
+        name: Name for logs and rate limits.
+        digest: SHA-256 as 64 hexadecimal digits.
+        collections: The collections that it may see; empty for all.
+        filter: JSON of a metadata filter on all that it reads, or "".
+        max_cost_per_day: Most that its calls of remote arms may cost in a day; None if its line
+            does not say.
+    """
+
+    name: str
+    scopes: frozenset[Scope]
+    digest: str
+    collections: tuple[str, ...] = ()
+    filter: str = ""
+    max_cost_per_day: float | None = None
+
+    def __str__(self) -> str:
+        """The key as a line of a keys file."""
+        scopes = "+".join(scope for scope in Scope if scope in self.scopes)
+        line = f"{self.name} {scopes} sha256:{self.digest}"
+        if self.collections:
+            line += f" collections={'+'.join(self.collections)}"
+        if self.filter:
+            line += f" filter={quote(self.filter, safe=_PLAIN)}"
+        if self.max_cost_per_day is not None:
+            line += f" max_cost_per_day={Decimal(str(self.max_cost_per_day)):f}"
+        return line
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is limited to some collections or by a filter."""
+        return bool(self.collections or self.filter)
+
+    def sees(self, collection: str) -> bool:
+        """Whether it may see a collection, or the part that its filter lets through."""
+        return not self.collections or collection in self.collections
+
+    def within(self, filter_: object | None) -> object | None:
+        """The request's filter combined with the key's; None if there is neither."""
+        if not self.filter:
+            return filter_
+        fixed = json.loads(self.filter)
+        return Fixed(fixed) if filter_ is None else Fixed(fixed, filter_)
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it has a scope, or one that includes it."""
+        order = list(Scope)
+        return max(map(order.index, self.scopes), default=-1) >= order.index(scope)
+
+
+# The key of every request to a server without keys, which only this machine can reach.
+ANYBODY = Key("local", frozenset({Scope.ADMIN}), "")
+ASKING: ContextVar[Key] = ContextVar("ASKING", default=ANYBODY)
+"""The key of the request being handled; outside of any request, one that may do everything."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# Paths that need a key if the server has keys. Health, the schema and the console's files do not.
+PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")
+_NO_KEY = Key("", frozenset(), "")
+_CHALLENGE = {"www-authenticate": "Bearer"}
+_IN_SCHEMA = HTTPBearer(
+    auto_error=False, description="A key of `wye keys new`; `x-api-key` is accepted as well."
+)
+
+
+def identify(ring: "KeyRing", headers: Headers, path: str) -> Key:
+    """The key that a request is sent with.
+
+    A server without keys serves anybody on this machine. The request's host must then be this
+    machine, so that no web page can reach the server by DNS rebinding.
+
+    Raises:
+        Problem: 401 without a known key, 421 for a foreign host name.
+    """
+    if not ring.is_required:
+        _check_host(headers.get("host", ""))
+        return ANYBODY
+    secret = _secret(headers)
+    if not path.startswith(PROTECTED):
+        return (ring.find(secret) if secret else None) or _NO_KEY
+    if secret is None:
+        raise Problem(
+            401,
+            "no-key",
+            "Send an API key, as in `Authorization: Bearer wye_…`.",
+            headers=_CHALLENGE,
+        )
+    key = ring.find(secret)
+    if key is None:
+        raise Problem(
+            401,
+            "unknown-key",
+            "This API key is unknown or was withdrawn; ask whoever runs the server for another.",
+            headers=_CHALLENGE,
+        )
+    return key
+
+
+def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
+    """A dependency that refuses (403) keys without a scope."""
+
+    async def check(_schema: object = Security(_IN_SCHEMA)) -> None:
+        if not ASKING.get().may(scope):
+            raise Problem(
+                403,
+                "scope",
+                f"This needs a key with the scope '{scope}'; make one with `wye keys new --scopes "
+                f"{scope}`.",
+            )
+
+    return check
+
+
+async def unbound() -> None:
+    """A dependency that refuses (403) keys bound to collections or to a filter."""
+    if ASKING.get().is_bound:
+        raise Problem(403, "bound", "This covers all collections, but the key is limited to some.")
+
+
+async def from_our_pages(request: Request) -> None:
+    """A dependency that refuses requests from foreign web pages.
+
+    A browser sends a page's forms to any server without asking, and a server without keys could not
+    tell them from its user's requests.
+
+    Raises:
+        Problem: 403.
+    """
+    origin = request.headers.get("origin")
+    if origin is None or origin.partition("://")[2] == request.headers.get("host"):
+        return
+    allowed = request.app.state.service.settings.serve.cors_origins
+    if origin not in allowed and "*" not in allowed:
+        raise Problem(
+            403,
+            "foreign-page",
+            f"Pages of '{origin:.80}' may not change documents here. Allow them with "
+            "WYE_SERVE__CORS_ORIGINS.",
+        )
+
+
+READ = [Depends(needs(Scope.READ))]
+"""Dependencies of addresses that only read."""
+WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
+"""Dependencies of addresses that change something."""
+
+
+def _secret(headers: Headers) -> str | None:
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    return headers.get("x-api-key") or None
+
+
+def _check_host(host: str) -> None:
+    name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
+    if is_loopback(name.strip("[]")):
+        return
+    raise Problem(
+        421,
+        "host",
+        "A server without API keys answers to localhost only. Ask http://localhost, or give the "
+        "server keys.",
+    )
 
 
 class RateLimit:
@@ -95,7 +301,7 @@ class BodyLimit:
         self._parsed = parsed
         self._uploads = uploads
 
-    def counting(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    def counting(self, scope: AsgiScope, headers: Headers, receive: Receive) -> Receive:
         """Wrap the stream of a body, so that reading raises 413 once it is too long.
 
         Raises:
@@ -134,7 +340,7 @@ def _refuse_beyond(limit: int, length: int) -> None:
         )
 
 
-def _refuse_other_encodings(scope: Scope) -> None:
+def _refuse_other_encodings(scope: AsgiScope) -> None:
     """Refuse a path whose bytes are no UTF-8; the server decodes all such to one character."""
     if "\ufffd" in scope["path"]:
         try:
@@ -188,7 +394,7 @@ class Edge:
     """ASGI middleware around the whole app."""
 
     def __init__(
-        self, app: ASGIApp, *, ring: KeyRing, rate: RateLimit, bodies: BodyLimit, metrics: Metrics
+        self, app: ASGIApp, *, ring: "KeyRing", rate: RateLimit, bodies: BodyLimit, metrics: Metrics
     ) -> None:
         self._app = app
         self._ring = ring
@@ -197,7 +403,7 @@ class Edge:
         self._metrics = metrics
         self._pace = RefusalPace()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -225,7 +431,7 @@ class Edge:
 class _Visit:
     """One request and its reply."""
 
-    def __init__(self, scope: Scope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
+    def __init__(self, scope: AsgiScope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
         self.headers = Headers(scope=scope)
         self.key = ""
         sent_id = self.headers.get(REQUEST_ID, "")

@@ -1,0 +1,190 @@
+"""What replies with passages have: of each passage, the route, the arms and the index."""
+
+from functools import partial
+from operator import is_
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from wye.backends.trigraph.explanation import Explanation
+from wye.router.types import ChainStep, Change, Contribution, Route
+
+_is_none = partial(is_, None)
+
+
+class SourceValue(BaseModel):
+    """The rank and score of a passage in one arm's list.
+
+    Attributes:
+        arm: Name of the arm, such as `dense` or that of a remote arm. `steps` stands for all
+            searches with names found by steps; the rank is the best in any of them.
+        rank: Rank in the arm's list, from 1.
+        score: The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two
+            arms are not comparable; fusion by scores first brings them to a common scale.
+        share: What the list added to the passage's score, which is the sum of all shares. In fusion
+            by scores, the default, it is the list's weight times the difference between the score,
+            on a common scale, and the last score of the list. In fusion by ranks (`rrf`) it is
+            weight / (rrf_k + rank). Null if nothing was fused.
+    """
+
+    arm: str
+    rank: int
+    score: float
+    share: float | None = None
+
+
+class PassageValue(BaseModel):
+    """A passage that was found."""
+
+    id: str
+    rank: int = Field(description="Rank in the reply, from 1.")
+    score: float = Field(description="Higher is better; comparable within one reply only.")
+    relevance: float | None = Field(
+        default=None,
+        description=(
+            "Probability that the passage is relevant, 0 to 1, comparable between replies and "
+            "routes. Null if unknown: it was fitted for the default models and settings."
+        ),
+    )
+    title: str
+    text: str
+    metadata: dict[str, Any]
+    document: str = Field(
+        description="Id of its document; equal to `id` if the passage is a whole document."
+    )
+    sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
+
+
+class RouteValue(BaseModel):
+    """The route that a question took, and why.
+
+    Attributes:
+        path: The route that answered.
+        asked: The route that was requested.
+        reason: What decided: `score`; `plan: …` if the question can be taken apart; `forced` if the
+            request named the route; `unfamiliar: …` if the router learned from no question like it;
+            `budget: …` for a limit on time or cost; `degraded: …` if something failed or was late.
+        score: Complexity of the question, from 0 to 1; null if it was not scored.
+        summary: The reason in a sentence or two; with `explain` only.
+        simple: The route for scores up to `low`; null if the question was not scored.
+        thresholds: A question whose score is at most `low` takes the simple route, one with at
+            least `high` the graph. One with a plan that is not surely simple goes in steps if the
+            first passages are about a smaller share of what it needs than `steps`. These are the
+            collection's thresholds at the time of scoring.
+        model: Name and version of the router's model.
+        contributions: What each feature added to the logit; with `explain` only.
+        nearest_change: The smallest move of the score that changes the route; with `explain` only.
+        without: Features that the router lacked because this server has no index; omitted if it has
+            one.
+        trees: Constituency trees in brackets, one for each sentence of a question that was scored;
+            with `explain` only.
+    """
+
+    path: Route
+    asked: Route
+    reason: str
+    score: float | None = None
+    summary: str = ""
+    simple: Route | None = None
+    thresholds: dict[str, float] | None = None
+    model: str = ""
+    contributions: list[Contribution] | None = None
+    nearest_change: Change | None = None
+    without: list[str] | None = Field(default=None, exclude_if=_is_none)
+    trees: list[str] | None = None
+
+
+class ArmHitValue(BaseModel):
+    """A passage in one arm's list."""
+
+    id: str
+    title: str
+    rank: int = Field(description="Rank in the arm's list, from 1.")
+    score: float = Field(description="The arm's own score; comparable within its list only.")
+
+
+class RemoteValue(BaseModel):
+    """How a call of a remote arm went."""
+
+    kind: str = Field(description="Kind of service, such as `http`.")
+    state: Literal["closed", "open", "half-open"] = Field(
+        description=(
+            "State of its circuit breaker: `open` while it is not called after failures, "
+            "`half-open` while a single call tests whether it has recovered."
+        )
+    )
+    calls: int = Field(description="How many calls with a price were made for this question.")
+    ms: float = Field(description="Milliseconds that the calls took, retries included.")
+    spent: float = Field(description="What the calls cost.")
+
+
+class MissingArm(BaseModel):
+    """A remote arm that returned nothing."""
+
+    arm: str
+    reason: str = Field(description="The reason in words; `budget: …` if a limit kept an arm out.")
+
+
+class ArmValue(BaseModel):
+    """What one arm contributed.
+
+    Attributes:
+        candidates: How many passages it could have returned, after filters.
+        note: What the arm lacked; not a fault if other arms were searched as well.
+        hits: The arm's first `k` hits, best first; with `explain` only.
+        remote: How the call of a remote arm went; omitted for the server's own arms.
+    """
+
+    candidates: int
+    returned: int
+    note: str = ""
+    hits: list[ArmHitValue] | None = None
+    remote: RemoteValue | None = Field(default=None, exclude_if=_is_none)
+
+
+class IndexValue(BaseModel):
+    """The collection and version that were searched."""
+
+    collection: str
+    version: int = Field(description="Version of the index; it grows with every write.")
+
+
+class RetrieveReply(BaseModel):
+    """Passages and how they were found.
+
+    Attributes:
+        request_id: Id to give in feedback and when you report a problem.
+        passages: The passages, best first.
+        answerability: Probability that the collection has an answer, 0 to 1; null if unknown or if
+            nothing was found.
+        relevance_note: Why the relevance of these passages is unknown; omitted otherwise.
+        arms: The arms that were searched, by name.
+        timings_ms: Milliseconds by stage. `queue` is the time spent waiting. Questions of one batch
+            get equal shares of its time. `total` is the time that really passed.
+        batch: Number of questions in the batch.
+        degraded: Why this is not what was asked for; empty if it is.
+        missing: Remote arms that the route wanted and that returned nothing. Omitted if the route
+            has no remote arm, and so are `spent` and `saved`.
+        spent: What this question's remote calls cost.
+        saved: What the calls that the router avoided would have cost.
+        explanation: How the graph arm came to its ranking; with `explain` only.
+        steps: Phrases of the question that were resolved first, innermost first, with the names
+            found for them; only for the route `steps` with `explain`.
+    """
+
+    request_id: str
+    question: str
+    passages: list[PassageValue]
+    answerability: float | None = None
+    relevance_note: str | None = Field(default=None, exclude_if=_is_none)
+    route: RouteValue
+    arms: dict[str, ArmValue]
+    timings_ms: dict[str, float]
+    batch: int
+    index: IndexValue
+    degraded: str = ""
+    missing: list[MissingArm] | None = Field(default=None, exclude_if=_is_none)
+    spent: float | None = Field(default=None, exclude_if=_is_none)
+    saved: float | None = Field(default=None, exclude_if=_is_none)
+    explanation: Explanation | None = None
+    steps: tuple[ChainStep, ...] | None = None

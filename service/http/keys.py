@@ -1,0 +1,240 @@
+"""API keys as lines of a file: random secrets, stored as hashes."""
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
+from wye.backends.errors import FilterError
+from wye.backends.filters import parse_filter
+from wye.service.errors import ServiceError
+from wye.service.http.edge import Key, Scope, is_loopback
+from wye.service.settings import ServeSettings
+
+PREFIX = "wye_"
+MADE_BY = "make lines with `wye keys new`"
+_LINE = re.compile(
+    r"(?P<name>[\w.-]{1,64}) (?P<scopes>[a-z+]+) sha256:(?P<digest>[0-9a-f]{64})"
+    r"(?: collections=(?P<collections>[\w.+-]+))?(?: filter=(?P<filter>\S+))?"
+    r"(?: max_cost_per_day=(?P<cost>\d+(?:\.\d+)?))?"
+)
+
+
+def new_key(
+    name: str,
+    scopes: Iterable[Scope],
+    collections: Iterable[str] = (),
+    filter_: object | None = None,
+    max_cost_per_day: float | None = None,
+) -> tuple[str, Key]:
+    """Make a key.
+
+    Returns:
+        The secret to hand out, and the key to store.
+
+    Raises:
+        ServiceError: A name does not fit in a line, the cost is negative or infinite, there is no
+            scope, or a key with a filter could write.
+        FilterError: The filter is not well formed.
+    """
+    secret = PREFIX + secrets.token_urlsafe(32)
+    if filter_ is not None:
+        parse_filter(filter_)
+    text = "" if filter_ is None else json.dumps(filter_, separators=(",", ":"))
+    bounds = tuple(collections), text, max_cost_per_day
+    key = Key(name, frozenset(scopes), _digest(secret), *bounds)
+    if not key.scopes:
+        raise ServiceError(f"A key needs a scope; use some of {', '.join(Scope)}.")
+    if not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
+        raise ServiceError(
+            f"A key cannot be called '{name}'; use letters, digits, dots and dashes, at most 64."
+        )
+    if max_cost_per_day is not None and not 0 <= max_cost_per_day < math.inf:
+        raise ServiceError("A key's daily limit must be 0 or more.")
+    if not _LINE.fullmatch(str(key)):
+        raise ServiceError(
+            f"A collection cannot be called '{key.collections[0]}'; name one of the server's."
+        )
+    if key.filter and key.scopes != {Scope.READ}:
+        raise ServiceError(
+            "A key with a filter can only read, since its writes could replace documents that it "
+            "cannot see. Give it --scopes read, or a collection of its own."
+        )
+    return secret, key
+
+
+def parse_key(line: str, where: str) -> Key:
+    """The key that a line describes.
+
+    Raises:
+        ServiceError: It describes none. The message does not repeat the line, which may be a
+            secret.
+    """
+    match = _LINE.fullmatch(line.strip())
+    scopes = match["scopes"].split("+") if match else []
+    if match is None or not set(scopes) <= set(Scope):
+        raise ServiceError(f"{where} is not a hashed API key; {MADE_BY}.")
+    filter_ = unquote(match["filter"] or "")
+    try:
+        if filter_:
+            parse_filter(json.loads(filter_))
+    except (ValueError, RecursionError, FilterError):
+        raise ServiceError(f"{where} has a filter that cannot be read; {MADE_BY}.") from None
+    if filter_ and set(scopes) != {Scope.READ}:
+        raise ServiceError(f"{where} has a filter, so its only scope can be read; {MADE_BY}.")
+    collections = tuple(match["collections"].split("+")) if match["collections"] else ()
+    limit = None if match["cost"] is None else float(match["cost"])
+    bounds = collections, filter_, limit
+    return Key(match["name"], frozenset(map(Scope, scopes)), match["digest"], *bounds)
+
+
+def append_key(path: Path, key: Key) -> None:
+    """Add a key to a file; a new file is readable by its owner only.
+
+    Raises:
+        ServiceError: The file cannot be written or has a bad line, others can write it, or it has a
+            key of that name.
+    """
+    try:
+        if path.exists():
+            keys, faults = read_keys(path)
+            if faults:
+                raise ServiceError(f"{path}: {faults[0]}")
+            if others_write(path):
+                raise ServiceError(
+                    f"Others on this machine can write {path}, so it may contain a key of theirs. "
+                    f"Check it, then `chmod 600 {path}`."
+                )
+            if key.name in {other.name for other in keys}:
+                raise ServiceError(
+                    f"{path} already has a key called '{key.name}'; choose another name."
+                )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(f"{key}\n")
+    except OSError as error:
+        raise ServiceError(f"{path} cannot be written ({error.strerror}); give another.") from None
+
+
+def others_write(path: Path) -> bool:
+    """Whether users other than the file's owner can write it."""
+    return bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def read_keys(path: Path) -> tuple[list[Key], list[str]]:
+    """Read a keys file. Empty lines and lines that begin with # are ignored.
+
+    Returns:
+        Its keys, none if the file is missing or unreadable, and a sentence for each fault.
+    """
+    keys: list[Key] = []
+    try:
+        lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [
+            f"The keys file cannot be read ({error.strerror}), so its keys are not accepted."
+        ]
+    faults = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            try:
+                keys.append(parse_key(line, f"Line {number} of the keys file"))
+            except ServiceError as error:
+                faults.append(str(error))
+    return keys, faults
+
+
+def refuse_open_server(serve: ServeSettings) -> None:
+    """Refuse (`ServiceError`) to serve other machines, or any web page, without API keys."""
+    if "*" in serve.cors_origins and not serve.has_keys:
+        raise ServiceError(
+            "WYE_SERVE__CORS_ORIGINS=* lets any web page that somebody here opens read and delete, "
+            "and there is no API key. Name the origins of your pages, or make a key with "
+            "`wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt."
+        )
+    if not is_loopback(serve.host) and not serve.has_keys:
+        raise ServiceError(
+            f"{serve.host} can be reached from other machines, and there is no API key. Make one "
+            "with `wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt, or listen "
+            "on 127.0.0.1."
+        )
+
+
+class KeyRing:
+    """The API keys that this server accepts.
+
+    Attributes:
+        is_required: Whether requests need a key.
+    """
+
+    def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
+        """Parse hashed keys, as `wye keys new` prints them, and read a file with more.
+
+        Raises:
+            ServiceError: A line is no key, or there are no other keys and the file has none.
+        """
+        self._fixed = [
+            parse_key(line, f"Entry {number} of WYE_SERVE__KEYS")
+            for number, line in enumerate(lines, start=1)
+        ]
+        self._path = path
+        self.is_required = path is not None or bool(self._fixed)
+        self._stamp = (0, 0, 0)
+        self._read: list[Key] = []
+        self._faults: list[str] = []
+        self.reload()
+        if path is not None and not self._fixed and not self._read:
+            why = f" ({self._faults[0].removesuffix('.')})" if self._faults else ""
+            raise ServiceError(
+                f"{path} contains no API key{why}; make one with `wye keys new --file {path}`."
+            )
+
+    @property
+    def keys(self) -> list[Key]:
+        """All keys, those of the settings first."""
+        return [*self._fixed, *self._read]
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the file, so that some keys do not work; "" if nothing is."""
+        more = f" {len(self._faults)} lines are like that." if len(self._faults) > 1 else ""
+        return self._faults[0] + more if self._faults else ""
+
+    def reload(self) -> None:
+        """Read the file again if it has changed.
+
+        A key that was removed stops working even if other lines are bad: they are ignored.
+        """
+        if self._path is None:
+            return
+        try:
+            status = self._path.stat()
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+        except OSError:
+            stamp = (-1, 0, 0)
+        if stamp != self._stamp:
+            self._read, self._faults = read_keys(self._path)
+            self._stamp = stamp
+
+    def find(self, secret: str) -> Key | None:
+        """The key with this secret, or None; takes the same time in every case."""
+        digest = _digest(secret)
+        match = None
+        for key in self.keys:
+            if hmac.compare_digest(key.digest, digest):
+                match = key
+        return match
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
