@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from wye.service.http.problems import Problem, closing
 
 Key = TypeVar("Key", bound=Hashable)
-Key_co = TypeVar("Key_co", bound=Hashable, covariant=True)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
@@ -52,25 +51,29 @@ class Entry(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Later(Generic[Key_co]):
+class Later:
     """Returned instead of a result: the entry is queued again, ahead of its owner's others.
 
     Attributes:
-        key: Its new key.
+        finish: Processes it, together with others that have the same function.
         weight: Its new weight.
     """
 
-    key: Key_co
+    finish: Callable[[Sequence[Entry[Any]]], Sequence[Any]]
     weight: int
 
 
 # Processes a batch off the event loop, and returns a result or an error for each entry, in order.
-Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later[Key] | Exception]]
+Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later | Exception]]
 
 
 @dataclass(eq=False, slots=True)
 class _Waiting(Generic[Key, Item, Result]):
-    """An entry in the queue since `since`; `cost`, if it returns, is its batch's in `_recent`."""
+    """An entry in the queue since `since`.
+
+    Attributes:
+        finish: Set if it returned, as is `cost`, which is its batch's in `_recent`.
+    """
 
     key: Key
     owner: str
@@ -78,6 +81,7 @@ class _Waiting(Generic[Key, Item, Result]):
     entry: Entry[Item]
     since: float
     future: "asyncio.Future[Result]" = field(repr=False)
+    finish: Callable[[Sequence[Entry[Item]]], Sequence[Result | Later | Exception]] | None = None
     cost: list[float] | None = None
 
 
@@ -255,13 +259,15 @@ class Batcher(Generic[Key, Item, Result]):
                 waiting.entry.size = waiting.entry.size or len(batch)
             self._running = len(batch)
             entries = [waiting.entry for waiting in batch]
-            results: Sequence[Result | Later[Key] | Exception]
-            if self._begin is not None and (following := self._next()):
+            results: Sequence[Result | Later | Exception]
+            work = batch[0].finish or partial(self._work, batch[0].key)
+            following = self._next() if self._begin is not None else []
+            if self._begin is not None and following and following[0].finish is None:
                 next_entries = [waiting.entry for waiting in following]
                 loop.run_in_executor(self._thread, self._begin, following[0].key, next_entries)
             try:
                 results = await loop.run_in_executor(
-                    self._thread, self._timed, partial(self._work, batch[0].key, entries)
+                    self._thread, self._timed, partial(work, entries)
                 )
             except Exception as error:  # noqa: BLE001 - passed on to those who wait
                 results = [error] * len(batch)
@@ -279,7 +285,7 @@ class Batcher(Generic[Key, Item, Result]):
                 if isinstance(result, Exception):
                     waiting.future.set_exception(result)
                 elif isinstance(result, Later):
-                    waiting.key, waiting.weight = result.key, result.weight
+                    waiting.finish, waiting.weight = result.finish, result.weight
                     waiting.since, waiting.cost = now, cost
                     later.append(waiting)
                 else:
@@ -304,12 +310,13 @@ class Batcher(Generic[Key, Item, Result]):
             turns.append((turn_counts[owner], self._served.get(owner, 0), waiting))
             turn_counts[owner] += 1
         turns.sort(key=lambda turn: turn[:2])  # stable, so ties go by arrival
-        key = turns[0][2].key
+        first = turns[0][2]
         batch: list[_Waiting[Key, Item, Result]] = []
         room = self._weight
         for _, _, waiting in turns:
             fits = waiting.weight <= room or not batch
-            if waiting.key == key and fits and len(batch) < self._batch:
+            is_alike = waiting.key == first.key and waiting.finish == first.finish
+            if is_alike and fits and len(batch) < self._batch:
                 batch.append(waiting)
                 room -= waiting.weight
         return batch

@@ -14,15 +14,13 @@ from wye.backends.errors import BackendError
 from wye.featurizer.errors import FeaturizerError
 from wye.router import removed
 from wye.router.errors import RouterError
-from wye.service.commands.delete import delete
+from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
 from wye.service.commands.doctor import doctor
 from wye.service.commands.features import features
 from wye.service.commands.index import index
-from wye.service.commands.info import info
 from wye.service.commands.keys import keys
 from wye.service.commands.mcp import mcp
-from wye.service.commands.repair import repair
 from wye.service.commands.route import route
 from wye.service.commands.search import search
 from wye.service.commands.serve import serve

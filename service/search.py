@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
 from typing import TypeVar
@@ -187,7 +188,7 @@ class QueuedQuestion:
 
 
 @dataclass(eq=False, slots=True)
-class Rest:
+class _Rest:
     """The questions of a batch that go in steps and are not answered yet; see `Later`.
 
     Attributes:
@@ -258,16 +259,14 @@ class Searcher:
         self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
     def work(
-        self, params: SearchParams | Rest, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> Sequence[SearchResult | Decision | Later[Rest] | Exception]:
+        self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> Sequence[SearchResult | Decision | Later | Exception]:
         """Answer a batch, with one result or error for each entry, in order.
 
         Entries that would probably miss their deadline go first, and over the dense route. A batch
         uses one version of the index and of the thresholds. Questions that the router sends in
         steps are returned as `Later`.
         """
-        if isinstance(params, Rest):
-            return self._finish(params, entries)
         session = self._collections[params.collection].session
         if params.only_route:
             return self._decide(session, params, [entry.item.text for entry in entries])
@@ -282,9 +281,9 @@ class Searcher:
         result_by_entry = dict(zip([*urgent, *others], results, strict=True))
         return [result_by_entry[entry] for entry in entries]
 
-    def begin(self, params: SearchParams | Rest, entries: Sequence[Entry[QueuedQuestion]]) -> None:
+    def begin(self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]) -> None:
         """Start to encode the questions of the next batch while this one is processed."""
-        if not isinstance(params, Rest) and params.route != Route.LEXICAL:
+        if params.route != Route.LEXICAL:
             # Errors are reported when the batch itself is processed.
             with suppress(Exception):
                 session = self._collections[params.collection].session
@@ -333,7 +332,7 @@ class Searcher:
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
-    ) -> list[SearchResult | Later[Rest] | Exception]:
+    ) -> list[SearchResult | Later | Exception]:
         """Search over the requested route, or over dense if `fallback` says why.
 
         A question that fails does not affect the others, and is answered by dense search if
@@ -371,17 +370,18 @@ class Searcher:
         if not positions:
             self._paces[params.collection, route].learn(seconds / len(entries), self._clock())
             return [results[entry] for entry in entries]
-        rest = Rest(params, session, seconds, len(entries), positions)
+        rest = _Rest(params, session, seconds, len(entries), positions)
+        finish = partial(self._finish, rest)
         return [
             results[entry]
             if entry in results
-            else Later(rest, STEPS_WEIGHT * token_count(entry.item.text))
+            else Later(finish, STEPS_WEIGHT * token_count(entry.item.text))
             for entry in entries
         ]
 
     def _finish(
-        self, rest: Rest, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> list[SearchResult | Later[Rest] | Exception]:
+        self, rest: _Rest, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> list[SearchResult | Later | Exception]:
         """Answer some of the questions of a batch that go in steps."""
         started = perf_counter()
         entries_by_part: dict[Begun, dict[int, Entry[QueuedQuestion]]] = {}
@@ -436,7 +436,7 @@ class Searcher:
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str,
         error: Exception,
-    ) -> list[SearchResult | Later[Rest] | Exception]:
+    ) -> list[SearchResult | Later | Exception]:
         """Retry after an error: each half by itself, and a single question over dense."""
         route = Route.DENSE if fallback else params.route
         is_request_fault = isinstance(error, FilterError | QuestionError)

@@ -39,7 +39,6 @@ from wye.service.search import (
     STEPS_WEIGHT,
     Collection,
     QueuedQuestion,
-    Rest,
     Searcher,
     SearchParams,
     SearchResult,
@@ -105,14 +104,12 @@ class Service:
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
-        self.batcher: Batcher[SearchParams | Rest, QueuedQuestion, SearchResult | Decision] = (
-            Batcher(
-                searcher.work,
-                batch=serve.batch,
-                queue=serve.queue,
-                weight=QUESTION_TOKENS,
-                begin=searcher.begin,
-            )
+        self.batcher: Batcher[SearchParams, QueuedQuestion, SearchResult | Decision] = Batcher(
+            searcher.work,
+            batch=serve.batch,
+            queue=serve.queue,
+            weight=QUESTION_TOKENS,
+            begin=searcher.begin,
         )
         self.refresher = Refresher(
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded

@@ -2,6 +2,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,9 +55,7 @@ class Desk:
         assert threading.current_thread() is not threading.main_thread()
         self.told.append((key, [entry.item for entry in entries]))
 
-    def work(
-        self, key: str, entries: Sequence[Entry[str]]
-    ) -> Sequence[str | Later[str] | Exception]:
+    def work(self, key: str, entries: Sequence[Entry[str]]) -> Sequence[str | Later | Exception]:
         self.begun.set()
         self.gate.wait(10)
         time.sleep(self.seconds)
@@ -64,9 +63,9 @@ class Desk:
         if key == "broken":
             raise RuntimeError("all of it")
         if not key.startswith("rest of ") and any(e.item.startswith("later") for e in entries):
+            finish = partial(self.work, f"rest of {key}")
             return [
-                Later(f"rest of {key}", 2) if e.item.startswith("later") else e.item.upper()
-                for e in entries
+                Later(finish, 2) if e.item.startswith("later") else e.item.upper() for e in entries
             ]
         return [
             ValueError(entry.item) if entry.item.startswith("bad") else entry.item.upper()

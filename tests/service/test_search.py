@@ -72,11 +72,11 @@ def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) 
     first, second, third, fourth = asked.work(auto, together)
     assert isinstance(second, Later)
     assert isinstance(fourth, Later)
-    assert second.key is fourth.key
+    assert second.finish is fourth.finish
     assert second.weight == 3 * token_count("later one")
     assert [own.reply.question for own in found([first, third])] == ["the river", "the bridge"]
     for later, entry in ((fourth, together[3]), (second, together[1])):
-        (result,) = found(asked.work(later.key, [entry]))
+        (result,) = found(later.finish([entry]))
         assert result.entry is entry
         assert result.reply.question == entry.item.text
         assert result.reply == found(asked.work(auto, entries(entry.item.text)))[0].reply
@@ -88,7 +88,7 @@ def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
     library.failing = {Route.STEPS}
     _, later = asked.work(SearchParams(Route.AUTO, 2, collection="c"), together)
     assert isinstance(later, Later)
-    (result,) = found(asked.work(later.key, together[1:]))
+    (result,) = found(later.finish(together[1:]))
     assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
 
 

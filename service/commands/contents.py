@@ -1,18 +1,93 @@
-"""`wye repair`: repair a damaged index."""
+"""`wye info`, `wye delete` and `wye repair`: what an index contains, and what is damaged."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from wye.service.commands.options import JsonOption, folder_of
+from wye.service.commands.options import (
+    FilterOption,
+    IndexOption,
+    JsonOption,
+    folder_of,
+    parse_filter_option,
+)
+from wye.service.errors import ServiceError
 from wye.service.terminal import output, say
 
 if TYPE_CHECKING:
     from wye.backends.store.repair import Repair
 
+SHOWN_IDS = 10
 SHOWN = 20
 TO_DO = 1
+"""Exit code if something was not in the index, or has to be repaired."""
+
+
+def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show an index's counts, size on disk, versions, and the models it is pinned to."""
+    from wye.backends.files import rounded_json
+    from wye.backends.store.documents import take_inventory
+    from wye.service.settings import load_settings
+
+    folder = folder_of(load_settings(index=index))
+    inventory = take_inventory(folder)
+    if as_json:
+        typer.echo(rounded_json(inventory))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in inventory.items():
+        if isinstance(value, dict):
+            for key, item in value.items():
+                table.add_row(f"{name}: {key}", str(item))
+        else:
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    output().print(table)
+
+
+def delete(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids of passages to delete."),
+    ] = None,
+    *,
+    index: IndexOption = None,
+    document: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a document; all its chunks are deleted."),
+    ] = None,
+    filter: FilterOption = None,  # noqa: A002 - the option's name
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and change nothing.")
+    ] = False,
+) -> None:
+    """Delete passages by id, by document or by metadata, in one commit.
+
+    Exits with code 1 if a named passage or document is not in the index.
+    """
+    from wye.backends.store.documents import Removal, matching, remove
+    from wye.service.settings import load_settings
+
+    folder = folder_of(load_settings(index=index))
+    removal = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
+    if removal.is_empty:
+        raise ServiceError("Delete what? Give ids, --document or --filter.")
+    deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
+    names = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
+    if missing := sorted({*removal.ids, *removal.documents} - names):
+        say(f"Not in the index: {_ids(missing)}.")
+    verb = "Would delete" if dry_run else "Deleted"
+    listing = f": {_ids(deleted)}" if deleted else ""
+    output().print(f"{verb} {len(deleted):,} passage{'s' * (len(deleted) != 1)}{listing}.")
+    if missing:
+        raise typer.Exit(TO_DO)
+
+
+def _ids(ids: Sequence[str]) -> str:
+    suffix = f" and {len(ids) - SHOWN_IDS:,} more" if len(ids) > SHOWN_IDS else ""
+    return ", ".join(ids[:SHOWN_IDS]) + suffix
 
 
 def repair(
