@@ -389,7 +389,8 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
 
     def documents() -> Iterator[Passage]:
         ids = Ids()
-        for result, stream in zip(results, streams, strict=True):
+        for result in results:
+            stream = streams.pop(0)
             try:
                 for document in stream:
                     named = document if id_ is None else replace(document, id=id_, document=id_)
@@ -402,6 +403,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
                     yield whole
             except Problem as error:
                 _note(error, result, problems)
+            del stream  # with the temporary file of what was not read
             if result.skipped and not result.documents:
                 problems.append(bad_file(result.name, f"cannot be read: {result.skipped[0]}"))
         if problems and not any(result.documents for result in results):
@@ -413,7 +415,8 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
 
 def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None:
     """Note why a file is not read further; others are."""
-    problems.append(problem)
+    # Its traceback has this list, and both would outlive the request's files.
+    problems.append(problem.with_traceback(None))
     result.error = problem.detail
 
 
