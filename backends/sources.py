@@ -354,7 +354,7 @@ class DocumentSource:
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
-                    yield from read_lines(content, note, once, encoding)
+                    yield from read_lines(content, note, once, encoding, file.name)
                 elif file.suffix == PARQUET:
                     yield from read_parquet(content, note, once)
                 elif file.suffix in self._texts:

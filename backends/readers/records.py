@@ -123,11 +123,17 @@ def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def read_lines(
-    file: Iterable[bytes], on_bad: OnBad, once: Callable[[Passage], Passage], encoding: str = ""
+    file: Iterable[bytes],
+    on_bad: OnBad,
+    once: Callable[[Passage], Passage],
+    encoding: str = "",
+    name: str = "",
 ) -> Iterator[Passage]:
     """One document per line of JSON.
 
     Args:
+        name: The file's name. The id of a line without one begins with it, as that of a table's
+            row does; without a name such a line is refused.
         encoding: Of lines that are not Unicode.
         once: Refuses a document whose id another one has, with a `SourceError`.
 
@@ -136,7 +142,10 @@ def read_lines(
     """
     for number, line in numbered_lines(utf8_lines(file, encoding)):
         try:
-            yield once(parse_record(parse_json(line)))
+            record = parse_json(line)
+            if name and isinstance(record, dict) and record.get("_id", record.get("id")) is None:
+                record = {**record, "_id": f"{name}:{number}"}
+            yield once(parse_record(record))
         except SourceError as error:
             on_bad(BadLine("", number, str(error)))
 

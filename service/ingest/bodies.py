@@ -44,6 +44,7 @@ LONGEST_NAME = 255
 UPLOAD = "wye-upload-"
 """Prefix of an upload's temporary folder; the number of the process follows."""
 _SEPARATORS = re.compile(r"[/\\]")
+_BODY = "The body"
 # Most bytes of a line of JSON; parsing a longer one would block everything else.
 _LONGEST_LINE = 4_194_304
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8
@@ -234,7 +235,9 @@ def _lines(path: Path, name: str, skipped: list[str] | None = None) -> Iterator[
     with path.open("rb") as file:
         if not path.stat().st_size:
             raise bad_file(name, "is empty")
-        yield from read_lines(bounded(), refuse, partial(Ids().once, source=name))
+        file_name = "" if name == _BODY else name
+        once = partial(Ids().once, source=name)
+        yield from read_lines(bounded(), refuse, once, name=file_name)
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -323,7 +326,7 @@ async def documents_of(
                 with path.open("wb") as file:
                     async for block in request.stream():
                         file.write(block)
-                documents = SentDocuments(_lines(path, "The body"))
+                documents = SentDocuments(_lines(path, _BODY))
             elif kind == "multipart/form-data":
                 folder = stack.enter_context(space.reserve(request, 2))
                 async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:

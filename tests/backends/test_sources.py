@@ -57,6 +57,16 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
     assert read(path) == ([Passage("a", "", "One."), Passage("7", "", " Two. ")], [])
 
 
+def test_lines_without_an_id_are_named_by_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"from": "Ada", "text": "One."}\n\n{"_id": null, "text": "Two."}\n')
+    passages, bad = read(path)
+    assert ([(p.id, p.text) for p in passages], bad) == (
+        [("chat.jsonl:1", "One."), ("chat.jsonl:3", "Two.")],
+        [],
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -64,8 +74,6 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         ("hello", "not JSON: Expecting value at column 1"),
         ('["x"]', "is a list, not an object"),
         ("3", "is a number, not an object"),
-        ('{"text": "y"}', "_id is missing"),
-        ('{"_id": null, "text": "y"}', "_id is missing"),
         ('{"_id": " ", "text": "y"}', "_id is empty"),
         ('{"_id": true, "text": "y"}', "_id is a boolean, not a string"),
         ('{"_id": 1.5, "text": "y"}', "_id is a number, not a string"),
