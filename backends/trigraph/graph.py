@@ -269,6 +269,12 @@ class TriGraph:
         """Whether noun phrases are entities."""
         return bool(self.is_phrase.any())
 
+    @cached_property
+    def _sentence_starts(self) -> Int64:
+        """(n + 1,) row of each passage's first sentence."""
+        counts = np.bincount(self.owners, minlength=len(self.titles))
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
     def passages_of(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
         """Passages that mention each of some entities, end to end, ascending for each.
 
@@ -289,9 +295,10 @@ class TriGraph:
             For each mention its passage, as a position in `passages`, and the entity. A passage
             mentions an entity once for each sentence that does, and once for its title.
         """
-        bounds = np.stack([passages, passages + 1]).astype(self.owners.dtype)
-        begin, end = np.searchsorted(self.owners, bounds)
-        in_sentences, entities = self.mentions.entities.spans(begin, end)
+        starts = self._sentence_starts
+        in_sentences, entities = self.mentions.entities.spans(
+            starts[passages], starts[passages + 1]
+        )
         in_titles, titles = self.titles.pairs(passages)
         mentioned = np.concatenate([entities, titles], dtype=np.int64)
         return np.concatenate([in_sentences, in_titles]), mentioned

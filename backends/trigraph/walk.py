@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wye.backends.numerics import located, sums
+from wye.backends.numerics import located, ranges, sums
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import TriGraph, counted
 from wye.backends.types import Float64, Int64
@@ -45,18 +45,16 @@ class QuestionGraphs:
             times `stride` plus the entity.
         stride: Number of entities in the whole graph, at least 1.
         passage: (x,) position of each edge's passage.
-        node: (x,) number of each edge's node.
+        starts: (e + 1,) offsets: the edges of node i are starts[i]:starts[i + 1].
         count: (x,) how often the passage mentions the entity; 1 for a pair of chunks.
-        sizes: c and e.
     """
 
     question: Int64
     entities: Int64
     stride: int
     passage: Int64
-    node: Int64
+    starts: Int64
     count: Float64
-    sizes: tuple[int, int]
 
     @classmethod
     def of(cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64]) -> "QuestionGraphs":
@@ -66,18 +64,15 @@ class QuestionGraphs:
         rows = np.concatenate([np.empty(0, np.int64), *passages])
         passage, entity = graph.entities_of(rows)
         entity, passage, count = counted(question[passage] * stride + entity, passage, len(rows))
-        is_first = np.diff(entity, prepend=-1) > 0
-        entities, node = entity[is_first], np.cumsum(is_first) - 1
+        starts = np.flatnonzero(np.diff(entity, prepend=-1))
         chunks = _consecutive_chunks(corpus, rows, question)
-        pairs = np.repeat(np.arange(len(chunks)), 2) + len(entities)
         return cls(
             question,
-            entities,
+            entity[starts],
             stride,
             np.concatenate([passage, chunks.ravel()]),
-            np.concatenate([node, pairs]),
-            np.concatenate([count, np.ones(len(pairs))]),
-            (len(rows), len(entities) + len(chunks)),
+            np.concatenate([starts, len(entity) + 2 * np.arange(len(chunks) + 1)]),
+            np.concatenate([count, np.ones(chunks.size)]),
         )
 
     def walk(
@@ -97,30 +92,28 @@ class QuestionGraphs:
         """
         if not 0 <= damping < 1:
             raise ValueError(f"damping must be in [0, 1), not {damping}")
-        c, e = self.sizes
+        c, degree = len(self.question), np.diff(self.starts)
         by_passage = sums(self.passage, self.count, c)
         # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
         shares = self.count / by_passage[self.passage]
-        by_node = sums(self.node, shares, e)
-        entity_mass = self._on_nodes(entity_restart)
-        active = np.flatnonzero(entity_mass[self.node])
-        node, passage = self.node[active], self.passage[active]
-        reached = sums(passage, shares[active] * (entity_mass / by_node)[node], c)
+        by_node = sums(np.repeat(np.arange(len(degree)), degree), shares, len(degree))
+        nodes, node_mass = self._on_nodes(entity_restart)
+        edges = ranges(self.starts[nodes], self.starts[nodes + 1])
+        by_edge = np.repeat(node_mass / by_node[nodes], degree[nodes])
+        reached = sums(self.passage[edges], shares[edges] * by_edge, c)
         totals = sums(self.question, restart, len(entity_restart))
-        firsts = np.flatnonzero(np.diff(self.node, prepend=-1))
-        question = self.question[self.passage[firsts]]
-        totals += sums(question, entity_mass, len(totals))
+        totals += sums(self.entities[nodes] // self.stride, node_mass, len(totals))
         totals[totals <= 0] = np.inf
         source = (1 - damping) * (restart + damping * reached) / totals[self.question]
         # What a passage sends to an entity of its own comes back at once.
-        degree = np.diff(firsts, append=len(self.node))
-        is_shared = np.repeat(degree > 1, degree)
-        alone, shared = np.flatnonzero(~is_shared), np.flatnonzero(is_shared)
+        alone = self.starts[:-1][degree == 1]
         returned = sums(self.passage[alone], shares[alone], c)
-        # Edges are ascending by node, so those of a node are a slice.
-        passage, share = self.passage[shared], (shares / np.sqrt(by_node)[self.node])[shared]
-        lengths = degree[degree > 1]
+        ties = np.flatnonzero(degree > 1)
+        lengths = degree[ties]
         starts = np.cumsum(lengths) - lengths
+        shared = ranges(self.starts[ties], self.starts[ties + 1])
+        passage = self.passage[shared]
+        share = shares[shared] / np.repeat(np.sqrt(by_node[ties]), lengths)
 
         def followed(mass: Float64) -> Float64:
             on_nodes = np.add.reduceat(share * mass[passage], starts) if len(starts) else starts
@@ -130,13 +123,12 @@ class QuestionGraphs:
         ends = np.searchsorted(self.question, np.arange(1, len(entity_restart)))
         return np.split(mass, ends) if len(entity_restart) else []
 
-    def _on_nodes(self, restarts: Sequence[Masses]) -> Float64:
-        """(e,) restart mass of the nodes."""
+    def _on_nodes(self, restarts: Sequence[Masses]) -> Masses:
+        """The nodes that have restart mass, ascending, and the mass of each."""
         numbers = [n * self.stride + entities for n, (entities, _) in enumerate(restarts)]
         position, known = located(np.concatenate([np.empty(0, np.int64), *numbers]), self.entities)
-        mass = np.zeros(self.sizes[1])
-        mass[position[known]] = np.concatenate([np.empty(0), *(m for _, m in restarts)])[known]
-        return mass
+        masses = np.concatenate([np.empty(0), *(mass for _, mass in restarts)])
+        return position[known], masses[known]
 
 
 def solved(source: Float64, followed: Callable[[Float64], Float64], share: float) -> Float64:
