@@ -296,6 +296,8 @@ _BREAKS = ("\r\n", "\r", "\x0b", "\x0c", "\x85")
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\xad\u200b\u2060\ufeff]"
 )
+_BROKEN = re.compile(r"(\w+)-\n[ \t]*(\w+)")
+_WORD = re.compile(r"\w+")
 
 
 def parse_record(record: object) -> Passage:
@@ -379,6 +381,17 @@ def clean(text: str) -> str:
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 
 
+def _mended(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks without the hyphens at ends of lines in words that they have whole elsewhere."""
+    words = {word.casefold() for _, text in blocks for word in _WORD.findall(text)}
+
+    def whole(match: re.Match[str]) -> str:
+        word = match[1] + match[2]
+        return word if word.casefold() in words else match[0]
+
+    return [(level, _BROKEN.sub(whole, text)) for level, text in blocks]
+
+
 def document_of(draft: Draft, file: str) -> HeadedDocument:
     """The document of what a reader returned.
 
@@ -397,6 +410,8 @@ def document_of(draft: Draft, file: str) -> HeadedDocument:
     blocks = [
         (n, text.rstrip() if n == ROW else text.strip()) for n, text in cleaned if text.strip()
     ]
+    if any("-\n" in text for _, text in blocks):
+        blocks = _mended(blocks)
     if not blocks:
         raise SourceError("contains no text; scanned pages need OCR first")
     passage = parse_record(

@@ -204,6 +204,7 @@ class DocumentSource:
             SourceError: There is no such file, or its kind is not supported.
         """
         self.left_out = Counter[str]()
+        self._path = path
         self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
         source = local_path(path)
         if source is None:
@@ -271,6 +272,13 @@ class DocumentSource:
             source._files, source.files, source._estimated = [file], 1, file.passages
             sources.append(source)
         return sources
+
+    @property
+    def listed(self) -> dict[str, list[str]]:
+        """The folder that is read, and the names of its files; {} for a file."""
+        folder = local_path(self._path)
+        address = str(folder.resolve() if folder else self._path)
+        return {address: [file.name for file in self._files]} if self._is_folder else {}
 
     @property
     def shown(self) -> str:
@@ -418,7 +426,7 @@ class _Ahead:
         self._drafts: dict[int, list[Draft]] = {}
 
     def drafts(self, position: int, content: BinaryIO) -> Iterator[Draft]:
-        """The documents of the file at a position, which is open."""
+        """The documents of the file at a position, which is open; see `Sandbox.read`."""
         if position not in self._drafts and self._is_small(position):
             self._read_on(position)
         if position in self._drafts:

@@ -35,6 +35,7 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".pdf": (office.pdf, "pypdf"),
     ".docx": (office.docx, "docx"),
     ".pptx": (office.pptx, "pptx"),
+    ".epub": (office.epub, "lxml.etree"),
     ".eml": (mail.eml, "email.parser"),
     ".mbox": (mail.mbox, "email.parser"),
 }

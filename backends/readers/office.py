@@ -1,8 +1,12 @@
-"""Readers of PDF, Word and PowerPoint files."""
+"""Readers of PDF, Word and PowerPoint files and e-books."""
 
+import posixpath
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, BinaryIO
+from urllib.parse import unquote
 
 from wye.backends.readers.drafts import (
     DEFAULT,
@@ -16,11 +20,12 @@ from wye.backends.readers.drafts import (
     document,
     one_line,
 )
+from wye.backends.readers.markup import html_blocks
 
 # Parts of an archive; a real one has dozens.
 _MOST_FILES = 10_000
 # Titles that programs give.
-_NO_TITLES = ("", "powerpoint presentation", "presentation")
+_NO_TITLES = frozenset(["powerpoint presentation", "presentation", "slide 1"])
 _DEEPEST_GROUP = 20
 
 
@@ -129,7 +134,9 @@ def pptx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
         if frame is not None and (notes := frame.text.strip()):
             blocks.append((0, f"Notes: {notes}"))
     title = one_line(whole.core_properties.title or "")
-    if title.casefold() in _NO_TITLES and blocks and blocks[0][1] != "Slide 1":
+    if title.casefold() in _NO_TITLES:
+        title = ""
+    if not title and blocks and blocks[0][1] != "Slide 1":
         title = blocks[0][1]
     draft = document(blocks, limits, title=title)
     yield Draft(draft.title, draft.blocks, has_pages=True)
@@ -147,6 +154,50 @@ def _shape(shape: Any, title_id: int | None, depth: int = 0) -> Iterator[Block]:
         yield 0, shape.text_frame.text.replace("\x0b", "\n")
 
 
+def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """An e-book in the order in which it is read.
+
+    Raises:
+        BadFileError: It is not such a file, or too large when decompressed.
+    """
+    check_archive(file, limits, "EPUB")
+    with zipfile.ZipFile(file) as archive:
+        names = {*archive.namelist()}
+        roots = _xml(archive, "META-INF/container.xml", names).iterfind(".//{*}rootfile")
+        name = next((root.get("full-path", "") for root in roots), "")
+        package = _xml(archive, name, names)
+        items = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}item")}
+        folder = posixpath.dirname(name)
+        blocks: list[Block] = []
+        for entry in package.iterfind(".//{*}itemref"):
+            href = unquote(items.get(entry.get("idref"), "")).partition("#")[0]
+            part = posixpath.normpath(posixpath.join(folder, href))
+            if part in names and entry.get("linear") != "no":
+                blocks += html_blocks(archive.read(part))
+        title = one_line(package.findtext(".//{*}title") or "")
+        authors = [one_line(found.text or "") for found in package.iterfind(".//{*}creator")]
+    metadata = {"author": authors} if any(authors) else {}
+    yield document(blocks, limits, title=title, metadata=metadata)
+
+
+def _xml(archive: zipfile.ZipFile, name: str, names: set[str]) -> Any:  # noqa: ANN401
+    from lxml import etree  # noqa: PLC0415
+
+    if name not in names:
+        raise BadFileError(f"is no EPUB file: {name or 'its list of parts'} is missing")
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    return etree.fromstring(archive.read(name), parser)
+
+
+_DRAWS_TEXT = frozenset([b"Tj", b"TJ", b"'", b'"'])
+# Two columns are assumed where so many lines, and so large a share of all, have a gap of so many
+# spaces at one place, with so many letters on each side: the cells of tables have fewer.
+_FEWEST_LINES = 4
+_SHARE = 0.6
+_GAP = 3
+_FEWEST_LETTERS = 15
+
+
 def pdf(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
     """A PDF file, page by page; an encrypted file is read if the empty password opens it.
 
@@ -161,6 +212,70 @@ def pdf(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]
     pages = len(reader.pages)
     if pages > limits.pages:
         raise BadFileError(f"has {pages:,} pages, but the limit is {limits.pages:,}; split it")
-    draft = document(((0, page.extract_text()) for page in reader.pages), limits)
+    draft = document(((0, _text(page)) for page in reader.pages), limits)
     title = reader.metadata.title if reader.metadata else None
     yield Draft(one_line(title) if isinstance(title, str) else "", draft.blocks)
+
+
+def _text(page: Any) -> str:  # noqa: ANN401 - its parts have no types
+    """The text of a page; where lines run across two columns, one column after the other."""
+    starts: list[tuple[float, float]] = []
+
+    def note(operator: bytes, _: object, cm: Sequence[float], tm: Sequence[float]) -> None:
+        if operator in _DRAWS_TEXT:
+            x, y = tm[4], tm[5]
+            starts.append((x * cm[0] + y * cm[2] + cm[4], x * cm[1] + y * cm[3] + cm[5]))
+
+    text = str(page.extract_text(visitor_operand_before=note))
+    middle = float(page.mediabox.left) + float(page.mediabox.width) / 2
+    crossings = sum(
+        x < middle <= next_x and abs(y - next_y) < 1
+        for (x, y), (next_x, next_y) in pairwise(starts)
+    )
+    if crossings < _FEWEST_LINES:
+        return text
+    return in_columns(str(page.extract_text(extraction_mode="layout"))) or text
+
+
+def in_columns(layout: str) -> str:
+    """A page that is laid out with spaces, column by column; "" if it has not two columns.
+
+    A line across the page ends the columns above it.
+    """
+    lines = layout.splitlines()
+    gaps = [_gaps(line) for line in lines]
+    places = Counter(place for spans in gaps for start, end in spans for place in range(start, end))
+    most = max(places.values(), default=0)
+    candidates = sorted(place for place, count in places.items() if count == most)
+    if most < max(_FEWEST_LINES, _SHARE * sum(bool(line.strip()) for line in lines)):
+        return ""
+    gutter = candidates[len(candidates) // 2]
+    columns: list[list[str]] = [[], []]
+    pieces: list[str] = []
+    letters = [0, 0]
+    for line in lines:
+        if line[max(0, gutter - 1) : gutter + 1].strip():
+            pieces += [*columns[0], *columns[1], line]
+            columns = [[], []]
+            continue
+        sides = line[:gutter], line[gutter:]
+        for side, text in enumerate(sides):
+            columns[side].append(text)
+            letters[side] += len(text.strip()) if all(map(str.strip, sides)) else 0
+    pieces += [*columns[0], *columns[1]]
+    is_table = sum(len(spans) > 1 for spans in gaps) > most / 2
+    if is_table or min(letters) < _FEWEST_LETTERS * most:
+        return ""
+    return "\n".join(filter(None, map(one_line, pieces)))
+
+
+def _gaps(line: str) -> list[tuple[int, int]]:
+    """Where a line has many spaces between words."""
+    spans = []
+    start = len(line) - len(line.lstrip())
+    while (start := line.find(" " * _GAP, start)) >= 0:
+        end = start + len(line[start:]) - len(line[start:].lstrip())
+        if end < len(line):
+            spans.append((start, end))
+        start = end
+    return spans

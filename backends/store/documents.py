@@ -1,7 +1,8 @@
 """Listing, reading and deleting the documents of an index, and its inventory."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
 from os.path import commonprefix
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
+from wye.backends.files import write_atomically
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.derived import most_on_top
 from wye.backends.store.index import PassageStore
@@ -189,6 +191,59 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
         columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
         ids.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
     return sorted(ids)
+
+
+_ORIGINS = "sources.json"
+
+
+def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
+    """Ids of the documents of files that were in folders when they were indexed, and are no longer.
+
+    A file that another folder has under the same name is not gone. Documents of `.jsonl` and
+    Parquet have ids of their own, by which their file is not known.
+
+    Args:
+        listed: Folder -> names of the files that it has now.
+
+    Raises:
+        BackendError: The index cannot be read.
+    """
+    recorded = _origins(folder)
+    former = {name for source in listed for name in recorded.get(source, ())}
+    names = former - {name for files in {**recorded, **listed}.values() for name in files}
+    if not names:
+        return []
+    index = _open(folder)
+    with reading(folder):
+        ids = pc.unique(_document_column(index.snapshot(), None)).to_pylist()
+    return sorted(id_ for id_ in ids if id_ in names or _of_row(id_, names))
+
+
+def _of_row(id_: str, names: Collection[str]) -> bool:
+    """Whether an id is that of a row of one of these files, as in `rooms.csv:1`."""
+    return any(id_[:end] in names for end, letter in enumerate(id_) if letter == ":")
+
+
+def record_origins(
+    folder: Path, listed: Mapping[str, Collection[str]], *, forget: bool = False
+) -> None:
+    """Note which files of folders an index was made of; those that are gone stay unless forgotten.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    recorded = _origins(folder)
+    for source, names in listed.items():
+        recorded[source] = sorted({*names, *(() if forget else recorded.get(source, ()))})
+    with write_atomically(folder / _ORIGINS) as file:
+        file.write(json.dumps(recorded).encode())
+
+
+def _origins(folder: Path) -> dict[str, list[str]]:
+    """Folder -> names of the files that were indexed; {} if that is not known."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads((folder / _ORIGINS).read_bytes()))
+    return {}
 
 
 def take_inventory(folder: Path) -> dict[str, object]:

@@ -46,11 +46,13 @@ class IndexSource:
 
     Attributes:
         left_out: For files of unknown kinds; there are none.
+        listed: For the files of a folder; there are none.
         analyses: Number of analyses that were taken into another index.
     """
 
     files = 1
     left_out: Mapping[str, int] = {}
+    listed: Mapping[str, list[str]] = {}
 
     def __init__(self, folder: Path) -> None:
         """Open the index, and read all of it once to see that it is whole.

@@ -126,8 +126,7 @@ class Store(BaseModel):
     """A collection as a vector store.
 
     Attributes:
-        file_counts: Number of passages, all of them `completed`. A key with a filter is told 0 if
-            the index is spread over other servers.
+        file_counts: Number of passages, all of them `completed`.
         metadata: `index_version`, and with a router also `router`, `threshold_low` and
             `threshold_high`.
     """

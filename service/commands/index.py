@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wye.backends.sources import DocumentSource
     from wye.backends.store.ingest import IngestReport
     from wye.backends.store.source import IndexSource
-    from wye.backends.types import Scalar
+    from wye.backends.types import Passage, Scalar
     from wye.service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
@@ -41,7 +41,7 @@ def index(
         typer.Argument(
             metavar="SOURCE",
             help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .pdf, .docx, .pptx, "
-            ".eml, .mbox, .jsonl, .parquet, .log, .yaml, .json, source code; or their "
+            ".epub, .eml, .mbox, .jsonl, .parquet, .log, .yaml, .json, source code; or their "
             "addresses in an object store, as in s3://bucket/folder. In a folder in BEIR's layout, "
             "only corpus.jsonl is read. Another index, with its chunks as they are; what the same "
             "models computed of them is kept.",
@@ -79,6 +79,13 @@ def index(
         bool | None,
         typer.Option(help="Whether the first row of tables names the columns. Default: by looks."),
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove documents whose file is no longer in the folders."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --prune: say which would go, and do nothing.")
+    ] = False,
     preset: PresetOption = None,
     entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
@@ -104,7 +111,7 @@ def index(
     """Add passages to an index, and create it if there is none.
 
     Unchanged passages cost nothing, so run it again after an interruption or a change. A changed
-    document is replaced; one that is not in the sources stays.
+    document is replaced; one that is not in the sources stays, unless you --prune.
     """
     from wye.backends.readers.drafts import Options
     from wye.service.settings import load_settings
@@ -118,6 +125,12 @@ def index(
     if wrong := [suffix for suffix in texts if not suffix.startswith(".")]:
         raise typer.BadParameter(f"'{wrong[0]}' is no suffix, as in .conf.", param_hint="--as-text")
     bad = BadLines(strict=strict, as_text=texts)
+    if dry_run:
+        if not prune:
+            raise typer.BadParameter("Use this with --prune.", param_hint="--dry-run")
+        _open_sources(sources, bad, {}, is_read=False)
+        _prune(folder_of(settings), bad, prune=True, dry_run=True)
+        return
     reading = {
         "chunk_words": chunk_words,
         "metadata": dict(map(_pair, metadata or ())),
@@ -136,6 +149,7 @@ def index(
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
+    _prune(folder_of(settings), bad, prune=prune)
 
 
 def ingest_files(
@@ -160,9 +174,11 @@ def ingest_files(
     # Look at the sources before the models, which take seconds to load.
     opened = _open_sources(sources, bad, reading)
     ids = Ids()
-    passages = chain.from_iterable(
-        source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
-        for source in opened
+    passages = bad.counted(
+        chain.from_iterable(
+            source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
+            for source in opened
+        )
     )
     first = next(passages, None)
     if first is None:
@@ -245,6 +261,24 @@ def _reporting_reuse(
             )
 
 
+def _prune(folder: Path, bad: "BadLines", *, prune: bool, dry_run: bool = False) -> None:
+    """Remove the documents whose file is gone from the folders that were read, or count them."""
+    from wye.backends.store.documents import Removal, record_origins, remove, vanished
+
+    ids = vanished(folder, bad.listed)
+    if ids and dry_run:
+        output().print("\n".join(ids))
+    elif ids and prune:
+        remove(folder, Removal(documents=tuple(ids)))
+    if not dry_run and bad.listed:
+        record_origins(folder, bad.listed, forget=prune)
+    if prune:
+        say(f"{len(ids):,} documents {'would be' if dry_run else 'were'} removed with their files.")
+    elif ids:
+        count = "1 document is" if len(ids) == 1 else f"{len(ids):,} documents are"
+        say(f"{count} of files that are no longer there; --prune removes them.")
+
+
 def _encoding(name: str) -> str:
     """The name of a known encoding."""
     try:
@@ -259,12 +293,18 @@ def _open_sources(
     sources: Sequence[str | Path],
     bad: "BadLines",
     reading: Mapping[str, Any],
+    *,
+    is_read: bool = True,
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; if bad lines are errors, all is read once in advance."""
     from wye.backends.readers.records import Ids
     from wye.backends.sources import open_source
 
     opened = [open_source(source, bad.as_text) for source in sources]
+    for source in opened:
+        bad.listed.update(source.listed)
+    if not is_read:
+        return opened
     bad.left_out(sum((Counter(source.left_out) for source in opened), Counter()))
     if not bad.is_strict:
         return opened
@@ -306,13 +346,15 @@ class BadLines:
 
     Attributes:
         as_text: Suffixes of files that are read as text, beside the usual ones.
+        listed: Folder -> names of its files, of the folders that are read.
     """
 
     def __init__(self, *, strict: bool = False, as_text: Sequence[str] = ()) -> None:
         """Count bad lines, or raise at the first if `strict`."""
         self.is_strict = strict
         self.as_text = as_text
-        self._count = self._remarks = 0
+        self.listed: dict[str, list[str]] = {}
+        self._count = self._remarks = self._foreign = 0
 
     def __len__(self) -> int:
         """How many bad lines there were."""
@@ -334,6 +376,14 @@ class BadLines:
         if self._remarks <= SHOWN_BAD_LINES:
             say(note)
 
+    def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
+        """Count documents that do not look English while they pass."""
+        from wye.backends.text import looks_foreign
+
+        for passage in passages:
+            self._foreign += passage.chunk == 0 and looks_foreign(passage.text)
+            yield passage
+
     def left_out(self, count: Mapping[str, int]) -> None:
         """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
         from wye.backends.sources import KINDS, in_words
@@ -352,6 +402,8 @@ class BadLines:
         for label, count in (("Skipped", self._count), ("Notes on files", self._remarks)):
             if count > SHOWN_BAD_LINES:
                 say(f"{label}: {count - SHOWN_BAD_LINES} more.")
+        if self._foreign:
+            say(f"Not in English by their looks: {self._foreign:,} documents, which rank worse.")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:

@@ -349,7 +349,7 @@ def read(
 ) -> Reading:
     """Read a BEIR folder, a file, a folder of files at any depth, or another index.
 
-    Supported are .txt, .md, .rst, .html, .htm, .csv, .xlsx, .pdf, .docx, .pptx, .eml, .mbox,
+    Supported are .txt, .md, .rst, .html, .htm, .csv, .xlsx, .pdf, .docx, .pptx, .epub, .eml, .mbox,
     .jsonl, .ndjson, .parquet, .log, .yaml, .yml, .toml, .ini, .json and source code. The source may
     also be in an object store, such as s3://bucket/folder. A document of a folder has the metadata
     `path`, `folder` and `modified` (a date). Passages of an index keep their ids and, if they are

@@ -220,3 +220,12 @@ def test_no_word_under_a_heading_is_lost(blocks: Sequence[Block], words: int) ->
     texts = " ".join(" ".join(passage.text.split()) for passage in found)
     plain = [text for level, text in blocks if not level]
     assert len(texts.split()) >= sum(len(text.split()) for text in plain)
+
+
+def test_a_word_that_a_line_end_breaks_is_joined_where_the_text_has_it_whole() -> None:
+    text = (
+        "The reser-\nvoir is full. A reservoir leaks. It is well-\nknown and in the fore-\n  cast."
+    )
+    assert document_of(Draft("T", [(0, text)]), "a.md").text == (
+        "The reservoir is full. A reservoir leaks. It is well-\nknown and in the fore-\n  cast."
+    )

@@ -21,7 +21,7 @@ from wye.backends.readers.drafts import (
     Options,
     scalar,
 )
-from wye.backends.readers.office import docx
+from wye.backends.readers.office import docx, epub, in_columns
 from wye.backends.readers.tables import csv
 
 LIMITS = Limits(characters=10_000)
@@ -185,3 +185,54 @@ def test_a_quote_that_is_never_closed_is_refused_not_read_to_the_end() -> None:
     with pytest.raises(BadFileError, match="a quote after line 2 is never closed"):
         rows('id,text\n0,fine\n1,"a, quoted\n2,b\n')
     assert [found.id for found in rows('id,text\n1,"two\nlines"\n2,last')] == ["1", "2"]
+
+
+BOOK = {
+    "META-INF/container.xml": "<container><rootfile full-path='in/book.opf'/></container>",
+    "in/book.opf": "<package><title>On Locks</title><creator>Ada Vale</creator>"
+    "<manifest><item id='b' href='two%20.xhtml'/><item id='a' href='one.xhtml'/>"
+    "<item id='c' href='notes.xhtml'/></manifest>"
+    "<itemref idref='a'/><itemref idref='b'/><itemref idref='c' linear='no'/></package>",
+    "in/one.xhtml": "<html><body><h1>Gates</h1><p>A gate turns.</p></body></html>",
+    "in/two .xhtml": "<html><body><p>A pin stops it.</p></body></html>",
+    "in/notes.xhtml": "<html><body><p>Not read in order.</p></body></html>",
+}
+
+
+def book(parts: dict[str, str]) -> io.BytesIO:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    written.seek(0)
+    return written
+
+
+def test_an_e_book_is_read_in_its_order() -> None:
+    [draft] = epub(book(BOOK), LIMITS)
+    assert (draft.title, draft.metadata) == ("On Locks", {"author": ["Ada Vale"]})
+    assert draft.blocks == [(1, "Gates"), (0, "A gate turns."), (0, "A pin stops it.")]
+    for missing in ("META-INF/container.xml", "in/book.opf"):
+        with pytest.raises(BadFileError, match=f"is no EPUB file: {missing} is missing"):
+            [*epub(book({name: BOOK[name] for name in BOOK if name != missing}), LIMITS)]
+
+
+def test_columns_of_a_page_are_read_one_after_the_other() -> None:
+    left = [
+        "The ferry at Osla runs",
+        "every hour in winter and",
+        "twice in summer; a ticket",
+        "costs two crowns for all",
+    ]
+    right = [
+        "The cable car at Tarn was",
+        "closed in March. It opens",
+        "on 4 May, if the wind does",
+        "not blow across the pass",
+    ]
+    lines = [f"{one:<30}{other}" for one, other in zip(left, right, strict=True)]
+    assert in_columns(
+        "\n".join(["Lines of the north coast and of the hills behind it", *lines])
+    ) == "\n".join(["Lines of the north coast and of the hills behind it", *left, *right])
+    table = [f"{name:<16}{room:<16}{place}" for name, room, place in [("Ada", "12", "east")] * 6]
+    assert in_columns("\n".join(table)) == in_columns("\n".join(left)) == ""

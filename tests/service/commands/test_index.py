@@ -210,7 +210,29 @@ def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_options_for_reading(tmp_path: Path, wye: Run) -> None:
+def test_documents_of_files_that_are_gone_are_counted_and_pruned(
+    folder: Path, tmp_path: Path, wye: Run
+) -> None:
+    given = ("index", folder, "--index", tmp_path / "i")
+    other = tmp_path / "other" / "sub"
+    other.mkdir(parents=True)
+    (other / "b.html").write_text("<p>Another folder has a file of this name.</p>")
+    (folder / "rooms.csv").write_text(ROOMS)
+    wye(*given)
+    for name in ("sub/b.html", "rooms.csv"):
+        (folder / name).unlink()
+    assert "4 documents are of files that are no longer there; --prune" in wye(*given)[2]
+    code, out, err = wye(*given, "--prune", "--dry-run")
+    assert (code, out.split()) == (0, [*(f"rooms.csv:{n}" for n in (1, 2, 3)), "sub/b.html"])
+    assert "4 documents would be removed" in err
+    wye("index", other.parent, "--index", tmp_path / "i")
+    assert "3 documents were removed" in wye(*given, "--prune")[2]
+    assert wye(*given)[2].count("no longer") == 0
+    assert [one.id for one in list_documents(tmp_path / "i").documents] == ["a.md", "sub/b.html"]
+    assert wye(*given, "--dry-run")[0] == 2
+
+
+def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, wye: Run) -> None:
     source = tmp_path / "corpus"
     source.mkdir()
     (source / "a.conf").write_bytes("The café is on the quay.".encode("cp1252"))
@@ -219,8 +241,9 @@ def test_options_for_reading(tmp_path: Path, wye: Run) -> None:
     (source / "d.csv").write_text("Ada,welder\nBen,fitter\n")
     given = ("index", source, "--index", tmp_path / "i")
     options = ("--encoding", "cp850", "--as-text", ".conf", "--no-header")
-    _, out, _ = wye(*given, *options)
+    _, out, err = wye(*given, *options)
     assert "5 added" in out
+    assert "Not in English by their looks: 1 documents" in err
     texts = {one.id: one.passages[0].text for one in list_documents(tmp_path / "i").documents}
     assert (texts["b.txt"], texts["d.csv:1"]) == ("größte Brücke", "welder")
     for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
