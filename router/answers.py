@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from wye.backends.documents import split_sentences
+from wye.backends.chunks import split_sentences
 from wye.backends.text import content_terms
 from wye.featurizer.question import words
 

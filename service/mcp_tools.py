@@ -20,7 +20,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
-from wye.backends.documents import is_chunk_id
+from wye.backends.chunks import is_chunk_id
 from wye.router.types import Route
 from wye.service.http.edge import ASKING, Scope
 

@@ -19,14 +19,8 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from wye.backends.documents import (
-    CHUNK_WORDS,
-    METADATA_BYTES,
-    chunk_passage,
-    clean_metadata,
-    document_of,
-    parse_record,
-)
+from wye.backends.chunks import CHUNK_WORDS, chunk_passage
+from wye.backends.documents import METADATA_BYTES, clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import BadFileError, Draft, Limits
 from wye.backends.readers.records import BadLine, Ids, read_lines, text_document

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wye.backends.documents import is_chunk_id
+from wye.backends.chunks import is_chunk_id
 from wye.training.errors import DatasetError
 
 Judgements = Mapping[str, Mapping[str, int]]
