@@ -15,8 +15,7 @@ from wye.backends.text import is_blank
 from wye.backends.types import Metadata, Passage, Scalar, Statement
 
 LONGEST_TITLE = 1_024
-# Characters that are processed at a time; other threads may run in between.
-_PIECE = 1 << 18
+_PIECE = 1 << 18  # characters at a time; other threads may run in between
 # Limits of a document's metadata, which is stored with each passage and returned with each hit.
 METADATA_BYTES = 16_384
 MOST_KEYS = 64
