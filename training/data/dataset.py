@@ -134,13 +134,14 @@ def _judgements_file(folder: Path, split: str) -> Path:
 def judged_id(passage: str, judged: Collection[str]) -> str:
     """The id by which a passage is judged: its own, else its document's, else its file's.
 
-    `notes/a.md#0003` is a part of the document `notes/a.md`, and `staff.csv:12` a row of a file.
+    `notes/a.md#0003` is a part of the document `notes/a.md`, and `a.xlsx:Staff:12` a row of a file.
     """
     if passage in judged:
         return passage
-    document = passage.rpartition("#")[0] if is_chunk_id(passage) else passage
-    file = document.rpartition(":")[0]
-    return next((id_ for id_ in (document, file) if id_ in judged), passage)
+    name = passage.rpartition("#")[0] if is_chunk_id(passage) else passage
+    while name and name not in judged:
+        name = name.rpartition(":")[0]
+    return name or passage
 
 
 def _read_judgements(

@@ -88,7 +88,7 @@ def test_trec_eval_sees_our_order_whatever_the_ties(scores: list[float], gold: i
 
 
 def test_judgements_may_name_documents_and_files() -> None:
-    run = {"q": ["notes/a.md#0001", "notes/a.md#0000", "x.csv:7", "y.csv:1", "b#1"]}
+    run = {"q": ["notes/a.md#0001", "notes/a.md#0000", "x.csv:Staff:7", "y.csv:1", "b#1"]}
     judgements = {"q": {"notes/a.md": 1, "x.csv": 1, "y.csv:1": 1, "z": 1}}
     values = dict(zip(MEASURES, score(judgements, run)[0].tolist(), strict=True))
     assert (values["R@1"], values["R@3"], values["Success@1"]) == (0.25, 0.75, 1)
