@@ -375,7 +375,7 @@ def _nearest_of_both(
         fetched *= 2
     added_scores, added_rows = added(query, k)
     scores = np.concatenate([scores[is_present], added_scores])
-    rows = np.concatenate([layers.numbers(rows[is_present]), layers.added[added_rows]])
+    rows = np.concatenate([layers.numbers[rows[is_present]], layers.added[added_rows]])
     if len(scores) > k:
         as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         scores, rows = scores[as_good], rows[as_good]

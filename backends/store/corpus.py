@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import lance
 import numpy as np
@@ -162,7 +162,7 @@ class Corpus:
             if row >= 0:
                 return int(self.two.passages.added[row])
             row = self.two.base._row(id_)
-            return self.two.passages.number(row) if row >= 0 else -1
+            return int(self.two.passages.numbers[row]) if row >= 0 else -1
         row = bisect_left(self.ids, id_)
         return row if row < len(self.ids) and self.ids[row] == id_ else -1
 
@@ -183,8 +183,8 @@ class Corpus:
             rows: list[int] = positions(self.documents, documents).tolist()
             return rows
         of_base, of_added = (each._rows_of(documents) for each in (self.two.base, self.two.added))
-        base_numbers = [row for row in map(self.two.passages.number, of_base) if row >= 0]
-        return [*base_numbers, *self.two.passages.added[of_added].tolist()]
+        numbers = self.two.passages.numbers[of_base]
+        return [*numbers[numbers >= 0].tolist(), *self.two.passages.added[of_added].tolist()]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
@@ -278,6 +278,19 @@ class TwoCorpora:
     added: Corpus
     passages: Layers
     sentences: Layers
+
+    @classmethod
+    def of(cls, base: Corpus, added: Corpus, passages: Layers) -> Self:
+        """Two corpora whose passages have these layers."""
+        owners = base.sentence_passage, added.sentence_passage
+        return cls(base, added, passages, Layers.of_owned(passages, *owners))
+
+    def owners(self) -> Int32:
+        """(s,) number of the passage of each sentence, ascending."""
+        layers = self.passages
+        base = layers.numbers[self.base.sentence_passage]
+        added = layers.added[self.added.sentence_passage].astype(np.int32)
+        return self.sentences.lay(base, added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,12 +216,13 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     positions = np.array([*map(before, added.ids)], np.int64)
     positions -= np.searchsorted(gone, positions)
     passages = Layers(len(base), gone, positions + np.arange(len(positions)))
-    sentences = passages.owned(base.sentence_passage, added.sentence_passage)
+    two = TwoCorpora.of(base, added, passages)
+    sentences = two.sentences
 
     def strings(name: str) -> Sequence[str]:
         both = getattr(base, name), getattr(added, name)
-        is_listed = isinstance(both[0], list)
-        return passages.listed(*both) if is_listed else LayeredStrings(passages, *both)
+        layered = LayeredStrings(passages, *both)
+        return [*layered] if isinstance(both[0], list) else layered
 
     return Corpus(
         version=dataset.version,
@@ -231,11 +232,11 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         chunks=passages.lay(base.chunks, added.chunks),
         vectors=_rows(passages, base.vectors, added.vectors),
         sentence_vectors=_rows(sentences, base.sentence_vectors, added.sentence_vectors),
-        sentence_passage=passages.owners(base.sentence_passage, added.sentence_passage),
+        sentence_passage=two.owners(),
         entities=LayeredMentions(sentences, base.entities, added.entities),
         phrases=LayeredMentions(sentences, base.phrases, added.phrases),
         hashes=strings("hashes"),
-        two=TwoCorpora(base, added, passages, sentences),
+        two=two,
         _metadata=strings("_metadata"),
         _texts=strings("_texts"),
         _addresses=_rows(passages, base._addresses, added._addresses),

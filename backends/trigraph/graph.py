@@ -135,13 +135,12 @@ class EntitiesOfRows:
 
     def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
         """See `RowLists`."""
-        # An empty span at the end has no row to look up.
-        is_added, rows = self._rows.split(np.minimum(begin, max(len(self) - 1, 0)))
+        filled = np.flatnonzero(end > begin)
+        is_added, rows = self._rows.split(begin[filled])
         owners: list[Int64] = []
         items: list[Numbers] = []
         for lists, which in ((self._base, ~is_added), (self._tail, is_added)):
-            chosen = np.flatnonzero(which & (end > begin))
-            first = rows[chosen]
+            chosen, first = filled[which], rows[which]
             position, of_layer = lists.spans(first, first + (end - begin)[chosen])
             owners.append(chosen[position])
             items.append(of_layer)
@@ -177,8 +176,9 @@ class RowsOfEntities:
         of_base = np.flatnonzero(chosen < len(self._base))
         base_owners, rows = self._base.pairs(chosen[of_base])
         owners = of_base[base_owners]
-        is_left = ~located(rows, self._rows.gone)[1]
-        owners, numbers = owners[is_left], self._rows.numbers(rows[is_left])
+        numbers = self._rows.numbers[rows]
+        is_left = numbers >= 0
+        owners, numbers = owners[is_left], numbers[is_left]
         position, is_in_tail = located(chosen, self._in_tail)
         if not is_in_tail.any():
             return owners, numbers

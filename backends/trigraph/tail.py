@@ -68,7 +68,7 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         ),
         titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
         titles=EntitiesOfRows(two.passages, base.titles, _renumbered(tail.titles, entities)),
-        owners=two.passages.owners(base.owners, tail.owners),
+        owners=two.owners(),
         names=TailedTrie(left.names, tail.names, entities),
         display_names=TailedNames(size, left, tail, entities),
     )

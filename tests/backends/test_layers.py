@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import wye.backends.layers
 from wye.backends.layers import LayeredRows, LayeredStrings, Layers
 from wye.backends.numerics import half_products, products, products_of, products_of_all
 from wye.backends.types import Int32
@@ -41,26 +40,9 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     laid = [-1 - row if is_added else row for is_added, row in expected]
     assert given.lay(base, added).tolist() == laid
     assert given.lay(np.stack([base] * 2), np.stack([added] * 2), axis=1).tolist() == [laid] * 2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.layers, "_MOST_PIECES", 0)
-        assert given.lay(base, added).tolist() == laid
-        assert given.lay(np.stack([base] * 2), np.stack([added] * 2), 1).tolist() == [laid] * 2
-    assert given.listed(base.tolist(), added.tolist()) == laid
     assert given.positions.tolist() == [row if row >= 0 else given.base - 1 - row for row in laid]
     numbers = {row: number for number, (is_added, row) in enumerate(expected) if not is_added}
-    for row in range(given.base):
-        assert given.number(row) == numbers.get(row, -1)
-    left = np.array([*numbers], np.int64)
-    assert given.numbers(left).tolist() == [*numbers.values()]
-    for bits in (0, 1, 2):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wye.backends.layers, "_BITS", bits)
-            same = Layers(given.base, given.gone, given.added)
-            assert same.numbers(left).tolist() == [*numbers.values()]
-            is_added, rows = same.split(np.arange(len(given)))
-            assert [*zip(is_added.tolist(), rows.tolist(), strict=True)] == expected
-            chosen = np.flatnonzero(~is_added)
-            assert same.rows(chosen).tolist() == rows[chosen].tolist()
+    assert given.numbers.tolist() == [numbers.get(row, -1) for row in range(given.base)]
 
 
 @given(layers(), st.data())
@@ -70,17 +52,13 @@ def test_what_rows_own_is_laid_with_them(given: Layers, data: st.DataObject) -> 
         return np.repeat(np.arange(size, dtype=np.int32), lengths)
 
     both = owners(given.base), owners(len(given.added))
-    owned = given.owned(*both)
+    owned = Layers.of_owned(given, *both)
     expected = [
         (is_added, place)
         for is_added, row in one_list(given)
         for place in np.flatnonzero(both[is_added] == row).tolist()
     ]
     assert one_list(owned) == expected
-    numbers = np.repeat(
-        np.arange(len(given)), [sum(both[layer] == row) for layer, row in one_list(given)]
-    )
-    assert given.owners(*both).tolist() == numbers.tolist()
 
 
 @given(layers(), st.integers(0, 99))

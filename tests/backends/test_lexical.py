@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wye.backends.layers import Layers
+from wye.backends.layers import LayeredStrings, Layers
 from wye.backends.lexical import (
     NO_TERM,
     LayeredLexicalRetriever,
@@ -211,7 +211,7 @@ def test_in_two_layers_it_ranks_the_same(
     layers = Layers(len(old), np.array(sorted(gone), np.int64), added)
     base, ids = LexicalRetriever(ids_of(len(old)), old), ids_of(len(order))
     after = LayeredLexicalRetriever(ids, layers, base, new)
-    alone = LexicalRetriever(ids, layers.listed(old, new))
+    alone = LexicalRetriever(ids, [*LayeredStrings(layers, old, new)])
     query = ask(question)
     assert after.score(query).tolist() == alone.score(query).tolist()
     rows, titles = [*range(len(ids))], [*map(str, ids)]

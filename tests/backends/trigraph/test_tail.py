@@ -84,8 +84,7 @@ def two_of(before: State, after: State) -> TwoCorpora:
     every = sorted(after)
     numbers = np.array([every.index(id_) for id_ in added.ids], np.int64)
     passages = Layers(len(base), np.array(gone, np.int64), numbers)
-    sentences = passages.owned(base.sentence_passage, added.sentence_passage)
-    return TwoCorpora(base, added, passages, sentences)
+    return TwoCorpora.of(base, added, passages)
 
 
 def content(graph: TriGraph) -> dict[str, Any]:
