@@ -50,10 +50,21 @@ FIELDS: dict[str, str] = {
 }
 """Field of a request, parameter of an address, or key of an arms file."""
 
-KINDS: Mapping[str, str] = dict.fromkeys(
-    ("chroma", "elasticsearch", "lightrag", "openai-vector-store", "opensearch", "qdrant", "wye"),
-    'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
-)
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "chroma",
+            "elasticsearch",
+            "lightrag",
+            "openai-vector-store",
+            "opensearch",
+            "qdrant",
+            "wye",
+        ),
+        'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
+    ),
+    "pgvector": 'Use kind = "python" with docs/examples/pgvector_arm.py.',
+}
 """Kind of a remote arm."""
 
 

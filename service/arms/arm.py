@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
@@ -13,7 +13,7 @@ from typing import Any
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.router.types import Route
-from wye.service.arms.kind import ArmConfig, ArmError, Encode, Kind, RemoteHit, RemoteHits
+from wye.service.arms.kind import ArmConfig, ArmError, Encode, Kind, RemoteHit
 from wye.service.logs import LOG
 
 RESERVE = 0.15
@@ -311,11 +311,12 @@ class RemoteArm:
         is_trial = self.breaker.enter()
         started = perf_counter()
         calls = _Calls(started + seconds, max_cost)
-        reason, outcome, answer = "", "ok", RemoteHits(())
+        reason, outcome, note = "", "ok", ""
+        hits: tuple[RemoteHit, ...] = ()
         try:
             async with asyncio.timeout(seconds), self._slots:
                 calls.is_begun = True
-                answer = _filter_hits(await self._try(question, k, filter_, calls), filter_)
+                hits, note = _filter_hits(await self._try(question, k, filter_, calls), filter_)
         except TimeoutError:
             limit = f"{1000 * seconds:.0f} ms"
             if calls.is_begun:
@@ -342,12 +343,12 @@ class RemoteArm:
         else:
             self._recent_seconds.append(duration)
         spent = calls.count * self.config.price
-        outcomes = reason, outcome, answer.note, calls.count, duration, spent
-        return ArmCall(self.name, self.config.kind, state, answer.hits, *outcomes)
+        outcomes = reason, outcome, note, calls.count, duration, spent
+        return ArmCall(self.name, self.config.kind, state, hits, *outcomes)
 
     async def _try(
         self, question: str, k: int, filter_: object | None, calls: "_Calls"
-    ) -> RemoteHits:
+    ) -> Sequence[RemoteHit]:
         """Call it, with as many retries as are safe and allowed."""
         for attempt in range(self.config.retries + 1):
             calls.count += 1
@@ -385,16 +386,17 @@ def usable(seconds: float) -> float:
     return seconds - min(RESERVE * seconds, MOST_RESERVE)
 
 
-def _filter_hits(answer: RemoteHits, filter_: object | None) -> RemoteHits:
-    """Drop duplicates, and hits that do not pass the filter although the arm sent them."""
+def _filter_hits(
+    hits: Sequence[RemoteHit], filter_: object | None
+) -> tuple[tuple[RemoteHit, ...], str]:
+    """The hits without duplicates and without those that the filter excludes; also a note."""
     first: dict[str, RemoteHit] = {}
-    for hit in answer.hits:
+    for hit in hits:
         first.setdefault(hit.id, hit)
-    hits = list(first.values())
+    unique = tuple(first.values())
     if filter_ is None:
-        return RemoteHits(tuple(hits))
-    mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in hits]))
-    passing = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
-    removed = len(hits) - len(passing)
-    note = f"{removed} of its passages were left out by the filter" if removed else ""
-    return RemoteHits(passing, note)
+        return unique, ""
+    mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in unique])).tolist()
+    passing = tuple(hit for hit, passes in zip(unique, mask, strict=True) if passes)
+    removed = len(unique) - len(passing)
+    return passing, f"{removed} of its passages were left out by the filter" if removed else ""

@@ -20,7 +20,6 @@ from wye.service.settings import COLLECTION, DEFAULT, ServiceSettings, load_sett
 KINDS: Mapping[str, str] = {
     "http": "HttpKind",
     "mcp": "McpKind",
-    "pgvector": "PgVectorKind",
     "python": "PythonKind",
 }
 """The class of each kind by its name in the arms file, which is also its file's name here."""

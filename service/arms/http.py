@@ -4,7 +4,7 @@ Requests go to an address from the arms file, and to no other.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ from wye.service.arms.kind import (
     Garbled,
     HitConfig,
     Kind,
-    RemoteHits,
+    RemoteHit,
     at,
     fill,
     names_in,
@@ -65,11 +65,8 @@ class WebConfig(ArmConfig):
     key_header: HeaderName = "Authorization"
 
 
-def secret_of(variable: str, key: str = "key_env") -> str:
-    """The value of an environment variable; "" if none is named.
-
-    Args:
-        key: The key of the arms file that names it, for messages.
+def secret_of(variable: str) -> str:
+    """The value of the environment variable that `key_env` names; "" if it names none.
 
     Raises:
         ServiceError: It is not set, or cannot be sent in a header.
@@ -78,11 +75,10 @@ def secret_of(variable: str, key: str = "key_env") -> str:
         return ""
     value = os.environ.get(variable, "")
     if not value:
-        raise ServiceError(f"{key} names the variable {variable}, which is not set")
+        raise ServiceError(f"key_env names the variable {variable}, which is not set")
     if not value.isascii() or not value.isprintable():
         raise ServiceError(
-            f"{key} names the variable {variable}, which contains characters that a header cannot "
-            "have"
+            f"key_env names the variable {variable}, which contains what a header cannot have"
         )
     return value
 
@@ -97,17 +93,12 @@ def headers_of(config: WebConfig) -> dict[str, str]:
 
 
 class WebClient:
-    """A pool of connections to one arm."""
+    """A pool of connections to one address; they are made at the first request."""
 
-    def __init__(self, config: WebConfig) -> None:
-        """Prepare the client; it connects at the first request.
-
-        Raises:
-            ServiceError: The variable with the key is not set.
-        """
-        self._url = config.url
+    def __init__(self, url: str, headers: Mapping[str, str], config: ArmConfig) -> None:
+        self._url = url
         self._client = httpx2.AsyncClient(
-            headers={"accept": "application/json", **headers_of(config)},
+            headers={"accept": "application/json", **headers},
             timeout=config.timeout_ms / 1000,
             limits=httpx2.Limits(
                 max_connections=config.max_concurrency,
@@ -129,7 +120,7 @@ class WebClient:
         method: str = "POST",
         query: Mapping[str, Any] | None = None,
     ) -> object:
-        """Send a request and return the reply as parse_json JSON.
+        """Send a request and return the reply, parsed as JSON.
 
         Raises:
             ArmError: It failed; the message does not repeat what the arm sent.
@@ -203,75 +194,21 @@ class EmbeddingsConfig(BaseModel):
     key_env: str = ""
 
 
-class VectorConfig(ArmConfig):
-    """An arm that compares vectors.
-
-    Attributes:
-        embeddings: The endpoint that made its vectors; without one, the collection's own encoder.
-    """
-
-    embeddings: EmbeddingsConfig | None = None
-
-
-class Embedder:
-    """Encodes questions the way an arm's vectors were made."""
-
-    def __init__(self, config: VectorConfig) -> None:
-        """Prepare a client for the endpoint, if one is named; it connects on first use.
-
-        Raises:
-            ServiceError: The variable with the key is not set.
-        """
-        self.encode: Encode | None = None
-        self._config = endpoint = config.embeddings
-        self._web: WebClient | None = None
-        if endpoint is not None:
-            values = config.model_dump(include={"role", "kind", "timeout_ms", "max_concurrency"})
-            self._web = WebClient(WebConfig(**values, url=endpoint.url, key_env=endpoint.key_env))
-
-    async def vector(self, question: str) -> list[float]:
-        """Encode a question; an `ArmError` if the endpoint gives no vector or no encoder is set."""
-        if self._web is None or self._config is None:
-            if self.encode is None:
-                raise ArmError("has no encoder", charged=False)
-            return list(map(float, await self.encode(question)))
-        body = {"model": self._config.model, "input": question, "encoding_format": "float"}
-        try:
-            vector = at(await self._web.ask("/embeddings", body), "/data/0/embedding")
-        except ArmError as error:
-            raise ArmError(
-                f"has no vector of the question: the embeddings endpoint {error}",
-                outcome=error.outcome,
-                retry=error.retry,
-                charged=False,
-                fault=error.fault,
-                wait=error.wait,
-            ) from None
-        if not isinstance(vector, list) or not all(
-            isinstance(number, int | float) for number in vector
-        ):
-            raise Garbled("there is no vector of the question")
-        return [float(number) for number in vector]
-
-    async def close(self) -> None:
-        """Close its connections."""
-        if self._web is not None:
-            await self._web.close()
-
-
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
-class HttpConfig(WebConfig, HitConfig, VectorConfig):
+class HttpConfig(WebConfig, HitConfig):
     """A search over HTTP.
 
     Attributes:
         method: "POST" sends the template as JSON, "GET" as parameters.
         request: Template, with "{question}", "{vector}", "{k}" and "{filter}" as placeholders.
+        embeddings: The endpoint that makes "{vector}"; without one, the collection's own encoder.
     """
 
     method: Literal["POST", "GET"] = "POST"
     request: dict[str, Any]
+    embeddings: EmbeddingsConfig | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -303,9 +240,14 @@ class HttpKind(Kind[HttpConfig]):
 
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
-        self._web = WebClient(config)
+        self._web = WebClient(config.url, headers_of(config), config)
         self._names = names_in(config.request)
-        self._vectors = Embedder(config)
+        self._encode: Encode | None = None
+        self._endpoint: WebClient | None = None
+        if (endpoint := config.embeddings) is not None:
+            secret = secret_of(endpoint.key_env)
+            headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+            self._endpoint = WebClient(endpoint.url, headers, config)
 
     def translate(self, filter_: object) -> object:
         """Pass a filter on, if the template has `{filter}`."""
@@ -314,24 +256,43 @@ class HttpKind(Kind[HttpConfig]):
         return filter_
 
     def use(self, encode: Encode) -> None:
-        """Set the collection's encoder, for vectors that no endpoint of the arm's own makes."""
-        self._vectors.encode = encode
+        """Set the collection's encoder, for vectors that no endpoint makes."""
+        self._encode = encode
 
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the reply's order."""
         config = self.config
         values: dict[str, object] = {QUESTION: question, K: k}
         values[FILTER] = MISSING if filter_ is None else filter_
         if VECTOR in self._names:
-            values[VECTOR] = await self._vectors.vector(question)
+            values[VECTOR] = await self._vector(question)
         request: Any = fill(config.request, values)
         if config.method == "GET":
             reply = await self._web.ask(method="GET", query=request)
         else:
             reply = await self._web.ask(body=request)
-        return RemoteHits(config.read(reply, k))
+        return config.read(reply, k)
+
+    async def _vector(self, question: str) -> list[float]:
+        """The question's vector."""
+        endpoint = self.config.embeddings
+        if self._endpoint is None or endpoint is None:
+            if self._encode is None:
+                raise ArmError("has no encoder", charged=False)
+            return list(map(float, await self._encode(question)))
+        body = {"model": endpoint.model, "input": question, "encoding_format": "float"}
+        try:
+            vector = at(await self._endpoint.ask("/embeddings", body), "/data/0/embedding")
+        except ArmError as error:
+            error.args = (f"has no vector of the question: the embeddings endpoint {error}",)
+            error.charged = False
+            raise
+        if not isinstance(vector, list) or not all(isinstance(x, int | float) for x in vector):
+            raise Garbled("there is no vector of the question")
+        return [float(number) for number in vector]
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._vectors.close()
         await self._web.close()
+        if self._endpoint is not None:
+            await self._endpoint.close()

@@ -77,19 +77,6 @@ class RemoteHit:
     metadata: Metadata
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteHits:
-    """The answer of a remote arm.
-
-    Attributes:
-        hits: Best first.
-        note: What it had to do without, or "".
-    """
-
-    hits: tuple[RemoteHit, ...]
-    note: str = ""
-
-
 class ArmError(ServiceError):
     """A failed call; the message is for clients, and names neither address nor secret.
 
@@ -160,7 +147,7 @@ class Kind(ABC, Generic[C]):
         raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
 
     @abstractmethod
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, best first.
 
         Args:

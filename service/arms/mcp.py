@@ -1,5 +1,6 @@
 """A search tool of any server for the Model Context Protocol over HTTP."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import httpx2
@@ -13,7 +14,7 @@ from wye.service.arms.kind import (
     HitConfig,
     Kind,
     Pointer,
-    RemoteHits,
+    RemoteHit,
     fill,
     names_in,
     parse_json,
@@ -56,7 +57,7 @@ class McpKind(Kind[McpConfig]):
             trust_env=False,
         )
 
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the tool's order."""
         del filter_
         config = self.config
@@ -73,7 +74,7 @@ class McpKind(Kind[McpConfig]):
         if content is None:
             texts = [item.text for item in result.content if item.type == "text"]
             content = parse_json("".join(texts).encode("utf-8", "replace"))
-        return RemoteHits(config.read(content, k))
+        return config.read(content, k)
 
     async def close(self) -> None:
         """Close its connections."""

@@ -2,14 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from wye.service.arms.kind import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.arms.kind import ArmConfig, Garbled, Kind, RemoteHit, remote_hit
 from wye.service.errors import ServiceError
 
 _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
@@ -50,7 +50,7 @@ class PythonKind(Kind[PythonConfig]):
         """Pass a filter on, if the arms file says that `search` takes one."""
         return filter_ if self.config.filters else super().translate(filter_)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the object's order."""
         arguments: tuple[object, ...] = (question, k) if self._is_search else (question,)
         if self.config.filters:
@@ -64,7 +64,7 @@ class PythonKind(Kind[PythonConfig]):
             hits = list(results)[:k]
         except TypeError:
             raise Garbled("it is not a list") from None
-        return RemoteHits(tuple(map(_hit, hits)))
+        return list(map(_hit, hits))
 
     async def close(self) -> None:
         """End its threads without waiting for calls in progress."""

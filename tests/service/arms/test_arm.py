@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.service.arms.arm import ArmCall, BreakerState, RemoteArm, usable
 from wye.service.arms.file import read_arms
-from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits, remote_hit
+from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHit, remote_hit
 
 BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
 Open = Callable[..., RemoteArm]
@@ -218,14 +218,14 @@ class Made(Kind[ArmConfig]):
 
     Config = ArmConfig
 
-    def __init__(self, gives: RemoteHits | Exception) -> None:
+    def __init__(self, gives: Sequence[RemoteHit] | Exception) -> None:
         super().__init__(ArmConfig(kind="made", role="graph"))
         self.gives = gives
 
     def translate(self, filter_: object) -> None:
         pass
 
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         if isinstance(self.gives, Exception):
             raise self.gives
         return self.gives
@@ -249,7 +249,7 @@ FILTERS = st.builds(
 @given(st.lists(METADATA, max_size=6), FILTERS)
 def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, Any]) -> None:
     hits = tuple(RemoteHit(f"{i}", "text", "", 1.0, row) for i, row in enumerate(rows))
-    arm = RemoteArm("liar", Made(RemoteHits(hits)), 5.0)
+    arm = RemoteArm("liar", Made(hits), 5.0)
     call = asyncio.run(arm.search("?", 5, filter_, 5.0))
     mask = parse_filter(filter_).mask(Columns(rows))
     assert [hit.id for hit in call.hits] == [str(i) for i, kept in enumerate(mask) if kept]
@@ -258,7 +258,7 @@ def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, A
 @pytest.mark.anyio
 async def test_a_passage_that_is_there_twice_counts_once() -> None:
     hits = (remote_hit("a", "first"), remote_hit("b", "other"), remote_hit("a", "again"))
-    call = await RemoteArm("twice", Made(RemoteHits(hits)), 5.0).search("?", 5, None, 5.0)
+    call = await RemoteArm("twice", Made(hits), 5.0).search("?", 5, None, 5.0)
     assert [hit.text for hit in call.hits] == ["first", "other"]
 
 

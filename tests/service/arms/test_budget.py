@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -25,7 +25,7 @@ from wye.router.types import Route
 from wye.service.arms import gate
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.budget import Budget, Ledger
-from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHits
+from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHit
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -270,7 +270,7 @@ class Paid(Kind[ArmConfig]):
         self.script = script
         self.cost = 0.0
 
-    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         del question, k, filter_
         does = self.script.pop(0) if self.script else "answer"
         self.cost += 0.0 if does == "free" else self.config.price
@@ -280,7 +280,7 @@ class Paid(Kind[ArmConfig]):
             await asyncio.sleep(1.0)
         elif does != "answer":
             raise ArmError(does, retry=does != "final", charged=does != "free", wait=0.0)
-        return RemoteHits(())
+        return ()
 
 
 @settings(

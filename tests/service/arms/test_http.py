@@ -35,7 +35,7 @@ TEXTS = [row[2] for row in ROWS]
 
 
 def test_every_removed_kind_has_a_recipe() -> None:
-    for kind in {*removed.KINDS} - {"elasticsearch", "openai-vector-store"}:
+    for kind in {*removed.KINDS} - {"elasticsearch", "openai-vector-store", "pgvector"}:
         assert recipes()[kind]["kind"] == "http"
     assert recipes()["openai"]["kind"] == "http"
 

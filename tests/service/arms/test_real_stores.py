@@ -3,6 +3,7 @@
 Each test is skipped where its package is absent.
 """
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -12,13 +13,13 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import pytest
 
-from tests.hashing import FakeAnalyser
-from tests.live import PATIENCE, inside
+from tests.docs.examples import ROOT
+from tests.live import PATIENCE
 from tests.service.arms.fakes import Remote
 from tests.service.arms.stores import (
     FILTERS,
@@ -31,12 +32,18 @@ from tests.service.arms.stores import (
     passing,
     recipe,
 )
-from tests.service.fakes import Library
-from wye.backends.errors import FilterError
-from wye.featurizer.analyser import Analyser, AnalyserSettings
-from wye.service.app import build
-from wye.service.errors import ServiceError
-from wye.service.settings import ServiceSettings
+
+TABLE = {
+    "kind": "python",
+    "timeout_ms": 20_000,
+    "target": "pgvector_arm:Notes",
+    "filters": True,
+}
+OTHER_FILTERS = [
+    compared("eq", "colour", 1),
+    compared("ne", "colour", 1),
+    compared("eq", "kind", "x' OR 'a' = 'a"),
+]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -54,100 +61,53 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     address = server.get_uri().replace("postgres:@", "postgres@")
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        connection.execute("CREATE SCHEMA odd")
         connection.execute(
-            'CREATE TABLE odd."Pass ages" ("the id" text, body text, heading text, v vector(3), '
+            "CREATE TABLE public.notes (id text, body text, heading text, embedding vector(3), "
             "year int, kind text)"
         )
         for id_, title, text, facts in ROWS:
             connection.execute(
-                'INSERT INTO odd."Pass ages" VALUES (%s, %s, %s, %s, %s, %s)',
+                "INSERT INTO public.notes VALUES (%s, %s, %s, %s, %s, %s)",
                 (id_, text, title, str(VECTORS[id_]), facts.get("year"), facts.get("kind")),
             )
-        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'sesame'")
-        connection.execute("GRANT USAGE ON SCHEMA odd TO reader")
-        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA odd TO reader")
     yield address
     server.cleanup()
 
 
-TABLE = {
-    "kind": "pgvector",
-    "timeout_ms": 20_000,
-    "table": "odd.Pass ages",
-    "id": "the id",
-    "text": "body",
-    "title": "heading",
-    "vector": "v",
-    "columns": ["year", "kind"],
-}
+@pytest.fixture
+def notes(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: Remote) -> Path:
+    """A folder whose arms file may name the example for PostgreSQL."""
+    remote.reply = lambda body: {"data": [{"embedding": VECTORS[body["input"]]}]}
+    monkeypatch.setenv("NOTES_DSN", postgres)
+    monkeypatch.setenv("EMBEDDINGS_URL", remote.url)
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    example = importlib.import_module("pgvector_arm")
+    monkeypatch.setattr(example, "METADATA", ("year", "kind"))
+    return tmp_path
 
 
-def test_pgvector_gives_the_nearest_rows(postgres: str, tmp_path: Path) -> None:
-    for distance in ("cosine", "l2", "inner"):
-        call = ask(arm_of(tmp_path, **TABLE, dsn=postgres, distance=distance), "neretva", k=2)
-        assert call.reason == ""
-        assert call.hits[0].id == "neretva"
-        assert len(call.hits) == 2
-    assert call.hits[0].title == "Neretva"
-    assert call.hits[0].text == "The Neretva is a river."
-    assert call.hits[0].metadata == {"kind": "river"}
-    near = ask(arm_of(tmp_path, **TABLE, dsn=postgres), "neretva").hits[0]
-    assert near.score == pytest.approx(1.0)
+def test_the_example_for_pgvector_gives_the_nearest_rows(notes: Path) -> None:
+    call = ask(arm_of(notes, **TABLE), "neretva", k=2)
+    assert (call.reason, len(call.hits)) == ("", 2)
+    best = call.hits[0]
+    assert (best.id, best.title, best.text) == ("neretva", "Neretva", "The Neretva is a river.")
+    assert best.metadata == {"kind": "river"}
+    assert best.score == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("filter_", [*FILTERS, *OF_TEXTS], ids=str)
-def test_pgvector_filters_as_we_do(postgres: str, tmp_path: Path, filter_: dict[str, Any]) -> None:
-    call = ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", filter_)
+@pytest.mark.parametrize("filter_", [*FILTERS, *OF_TEXTS, *OTHER_FILTERS], ids=str)
+def test_the_example_for_pgvector_filters_as_we_do(notes: Path, filter_: dict[str, Any]) -> None:
+    call = ask(arm_of(notes, **TABLE), "tower", filter_)
     assert (call.reason, call.note) == ("", "")
     assert {hit.id for hit in call.hits} == passing(filter_)
 
 
-def test_pgvector_refuses_what_is_no_column_and_survives_other_types(
-    postgres: str, tmp_path: Path
+def test_the_example_for_pgvector_fails_like_any_arm(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FilterError, match="'colour' is not one of its columns"):
-        ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", compared("eq", "colour", 1))
-    call = ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", compared("eq", "year", "old"))
-    assert call.reason == "has columns of other types than the question's values"
-    assert str(call.state) == "closed"
-    quoted = compared("eq", "kind", "x' OR 'a' = 'a")
-    assert ask(arm_of(tmp_path, **TABLE, dsn=postgres), "tower", quoted).hits == ()
-
-
-def test_pgvector_fails_like_any_arm(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    away = {**TABLE, "dsn": "postgresql://reader@127.0.0.1:1/x", "retries": 0}
-    call = ask(arm_of(tmp_path, **away), "tower")
-    assert (call.outcome, call.spent) == ("unreachable", 0.0)
-    missing = ask(arm_of(tmp_path, **{**TABLE, "table": "nope"}, dsn=postgres), "tower")
-    assert missing.reason == "failed (UndefinedTable)"
-    monkeypatch.setenv("PG_PASSWORD", "sesame")
-    reader = postgres.replace("postgres@", "reader@")
-    call = ask(arm_of(tmp_path, **TABLE, dsn=reader, password_env="PG_PASSWORD"), "tower")
-    assert call.hits[0].id == "tower"
-    with pytest.raises(ServiceError, match="dsn: put no password into it"):
-        arm_of(tmp_path, **TABLE, dsn=postgres.replace("postgres@", "reader:sesame@"))
-
-
-class Encodes(Library):
-    @property
-    def analyser(self) -> Analyser:
-        return cast("Analyser", FakeAnalyser(AnalyserSettings()))
-
-
-def test_pgvector_in_a_server_goes_by_its_encoder(postgres: str, tmp_path: Path) -> None:
-    """The vectors of the library are of another length, which PostgreSQL says."""
-    arm_of(tmp_path, **{**TABLE, "dsn": postgres, "role": "graph", "same_ids": True})
-    library = Encodes()
-    app = build(ServiceSettings(arms=tmp_path / "wye.toml"), {"docs": lambda: library})
-    with inside(app) as client:
-        reply = client.post("/v1/retrieve", json={"question": "Which?", "route": "graph"}).json()
-    assert reply["missing"] == [
-        {"arm": "far", "reason": "has columns of other types than the question's values"}
-    ]
-    assert reply["passages"]
+    monkeypatch.setenv("NOTES_DSN", "postgresql://reader@127.0.0.1:1/x")
+    call = ask(arm_of(notes, **TABLE, retries=0), "tower")
+    assert (call.outcome, call.reason) == ("failed", "failed (OperationalError)")
 
 
 @pytest.fixture(scope="module")
