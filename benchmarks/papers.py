@@ -15,11 +15,17 @@ from functools import cached_property, partial
 from math import nan
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 from benchmarks import harness
 from benchmarks.harness import Table
+from wye.backends.numerics import logistic
 from wye.backends.papers.clue import ClueRetriever, ClueSettings
 from wye.backends.papers.zoom import ZoomRetriever, ZoomSettings
 from wye.backends.trigraph.graph import TriGraph
@@ -33,7 +39,6 @@ from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
 from wye.training.data.dataset import Dataset, contains_any, read_dataset, words
 from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
-from wye.training.fit.baselines import BASELINES, Inputs
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Examples, train
 from wye.training.labels import MARGIN
@@ -363,6 +368,14 @@ ZOOMS = {
 
 
 Router = Callable[[Sequence[str]], Float64]
+CLASSIFIERS = {
+    "tfidf-svm": make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+        LinearSVC(class_weight="balanced", random_state=0, max_iter=20_000),
+    ),
+    "embedding-lr": LogisticRegression(class_weight="balanced", max_iter=2000),
+}
+"""Routers that read a question's words, or its vector."""
 
 
 def print_front(sets: Sequence[Asked], seed: int) -> None:
@@ -432,18 +445,13 @@ def routers(asked: Asked) -> dict[str, Router]:
         known.append(([own.texts[row] for row in rows], (gains[rows] > 0).astype(np.int64)))
 
     def learned(name: str) -> Router:
-        baseline, (texts, labels) = BASELINES[name], known[0]
+        def inputs(of: Sequence[str]) -> Any:  # noqa: ANN401 - texts or vectors
+            return of if name == "tfidf-svm" else session.analyser.encode_questions(of)
 
-        def inputs(of: Sequence[str]) -> Inputs:
-            vectors = baseline.kind == "vectors"
-            return session.analyser.encode_questions(of) if vectors else np.array(of, object)
+        model = CLASSIFIERS[name].fit(inputs(known[0][0]), known[0][1])
+        return lambda texts: logistic(np.asarray(model.decision_function(inputs(texts))))
 
-        scores = baseline.fit(inputs(texts), labels)
-        return lambda asked: scores(inputs(asked))
-
-    found: dict[str, Router] = {}
-    for name in ("tfidf-svm", "embedding-lr"):
-        found[name] = learned(name)
+    found = {name: learned(name) for name in CLASSIFIERS}
     examples = [Examples(columns(own), said) for own, said in known]
     recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64))
     scorer = train(examples[0], examples[1], FEATURE_NAMES, recipe).scorer

@@ -31,7 +31,6 @@ from wye.training.evaluation.held_out import (
     by_rank,
     run_systems,
 )
-from wye.training.fit.baselines import fit_baselines
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from wye.training.labels import ENOUGH, HELPS, compared, disagreements
 from wye.training.report import Report, card, make_report, write_report
@@ -112,7 +111,7 @@ class TrainingRun:
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
-        """Evaluate the router and its rivals on the test splits; None without any.
+        """Evaluate the router on the test splits; None without any.
 
         Test splits of sources that were not trained on are reported separately, unless there are no
         others.
@@ -130,18 +129,11 @@ class TrainingRun:
         with self.clock.stage("without each dataset"):
             routers, untried = self._without_each(fitted)
         with self.clock.stage("evaluation"):
-            policy, columns = fitted.policy, fitted.scorer.columns
-            rivals = (
-                fit_baselines(fitted.training, questions, policy, columns, choices)
-                if self._remote is None
-                else {}
-            )
             result = run_systems(
                 questions,
-                RouterScores(_scores(fitted, questions), policy),
+                RouterScores(_scores(fitted, questions), fitted.policy),
                 compared(questions, self._simple, choices.success, choices.fusion),
                 fusion=choices.fusion,
-                baselines=rivals,
                 published=self._published(fitted, questions),
                 seed=choices.seed,
             )

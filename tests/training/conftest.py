@@ -41,7 +41,6 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         RouterScores(fitted.scorer.scores(material.features), fitted.policy),
         compared(material, D, success, fusion),
         fusion=fusion,
-        baselines={},
     )
     untried = {"one": "On all disagreements the same arm wins."}
     return replace(result, untried=untried, left_out=rows, strangers=rows)

@@ -15,7 +15,6 @@ from wye.service.cli import run
 from wye.training.data.dataset import respell
 from wye.training.data.replaying import QuestionSource
 from wye.training.errors import DatasetError, FitError
-from wye.training.fit.baselines import BASELINES
 from wye.training.fit.router import Choices, Fitted
 from wye.training.run import TrainingRun, command_line, schema_of
 
@@ -87,12 +86,9 @@ def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
 
 
 def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
-    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
-    monkeypatch.setattr(
-        "wye.training.fit.baselines.BASELINES", {"embedding-lr": BASELINES["embedding-lr"]}
-    )
     other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()
@@ -106,9 +102,8 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
 
 
 def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
-    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("wye.training.fit.baselines.BASELINES", {})
     other = write_town(tmp_path / "village", streets=24)
     # A question that both ask would be left out with either.
     lines = (other / "queries.jsonl").read_text(encoding="utf-8")

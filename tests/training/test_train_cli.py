@@ -14,7 +14,6 @@ from tests.training.made import write_town
 from wye.router.model_files import read_policy
 from wye.router.types import Route
 from wye.service.cli import run
-from wye.training.fit.baselines import BASELINES
 
 HOP = "Where did the person whom Bakort taught go?"
 Wye = Callable[..., tuple[int, str, str]]
@@ -60,8 +59,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
     write_town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
-        only = {"embedding-lr": BASELINES["embedding-lr"]}
-        patch.setattr("wye.training.fit.baselines.BASELINES", only)
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
     return place
@@ -115,7 +112,7 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
     code, out, err = wye(*trained.train("--simple", "dense", "--success", "all-gold@5"))
     assert (code, out) == (2, "")
     assert "the graph arm is better: always taking it loses nothing here. Add questions" in err
-    few = write_town(tmp_path / "few", streets=8)
+    few = write_town(tmp_path / "few", streets=4)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")
     assert "questions, and a router needs about 50; add questions" in err

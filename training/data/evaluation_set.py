@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.files import write_atomically
-from wye.backends.types import Float32, Float64, Int64, Mask, Ranking
+from wye.backends.types import Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import schema_id, syntax_matrix
@@ -121,11 +121,6 @@ class EvaluationSet:
     def texts(self) -> list[str]:
         """The text of each question."""
         return [row.question.text for row in self.questions]
-
-    @property
-    def vectors(self) -> Float32:
-        """(n, d) the vector of each question."""
-        return np.stack([row.results.query.vector for row in self.questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:

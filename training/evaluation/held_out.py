@@ -108,7 +108,6 @@ def run_systems(
     disagreement: Disagreement,
     *,
     fusion: FusionSettings,
-    baselines: Mapping[str, RouterScores],
     published: RouterScores | None = None,
     seed: int = 0,
 ) -> HeldOutEvaluation:
@@ -116,7 +115,6 @@ def run_systems(
 
     Args:
         disagreement: The questions' labels.
-        baselines: Baselines by name, with thresholds solved as the router's are.
         published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
     simple, thresholds = router.policy.simple, router.policy.thresholds
@@ -143,9 +141,6 @@ def run_systems(
         ]
         systems[PUBLISHED] = _mixed(arms, bands(published.scores, published.policy.thresholds))
     systems[RANDOM] = _random(paths(None), auto.shares, seed)
-    for name, baseline in baselines.items():
-        taken = bands(baseline.scores, baseline.policy.thresholds)
-        systems[name] = _mixed(paths(baseline.scores), taken)
     for point, pair in router.policy.points.items():
         if pair != thresholds:
             systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, pair))

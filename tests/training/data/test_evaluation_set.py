@@ -36,7 +36,6 @@ def test_questions_stand_side_by_side(evaluation_set: EvaluationSet) -> None:
     assert evaluation_set.texts == ["question q1?", "question q2?", "question q1?"]
     assert evaluation_set.groups.tolist() == ["web", "here", "here"]
     assert evaluation_set.origins.tolist() == ["one", "one", "two"]
-    assert evaluation_set.vectors.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 def test_each_question_is_measured_by_its_own_judgements(evaluation_set: EvaluationSet) -> None:

@@ -27,7 +27,7 @@ from wye.training.errors import ReplayError, SplitError
 from wye.training.evaluation.measures import MEASURES
 
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = ("wye.training.fit.baselines", "wye.training.labels")
+LEARNING = ("wye.training.fit.router", "wye.training.labels")
 """Modules that fit or tune something on replays."""
 
 
