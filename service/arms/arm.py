@@ -261,17 +261,14 @@ class RemoteArm:
         """Price of all calls that one question may take."""
         return self.config.price * (self.config.retries + 1)
 
-    def over_budget(self, money: Mapping[str, float], remaining_ms: float | None) -> str:
-        """Why a budget does not allow a call, or "".
+    def over_budget(self, purse: "Purse", remaining_ms: float | None) -> str:
+        """Why a limit does not allow a call, or "".
 
         Args:
-            money: Remaining money, by the name of its limit.
             remaining_ms: Milliseconds that remain of `max_latency_ms`; None if it is not set.
         """
-        price = self.config.price
-        for limit, amount in money.items():
-            if price > amount + _EXACT:
-                return f"budget: a call costs {price:g}, more than is left of {limit}"
+        if limit := purse.lack(self.config.price):
+            return f"budget: a call costs {self.config.price:g}, more than is left of {limit}"
         if remaining_ms is not None and self.usual_ms > remaining_ms:
             return (
                 f"budget: it takes about {self.usual_ms:.0f} ms, more than is left of "
@@ -297,20 +294,20 @@ class RemoteArm:
         k: int,
         filter_: object | None,
         seconds: float,
-        max_cost: float | None = None,
+        purse: "Purse | None" = None,
     ) -> ArmCall:
         """Call it and return the outcome; a failure is an outcome too, and raises nothing.
 
         Args:
             seconds: Time left for it.
-            max_cost: Greatest cost of all its calls for this question.
+            purse: What pays for further attempts; the first one is paid already.
         """
         if reason := self.refusal():
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
         started = perf_counter()
-        calls = _Calls(started + seconds, max_cost)
+        calls = _Calls(started + seconds, purse or Purse())
         reason, outcome, note = "", "ok", ""
         hits: tuple[RemoteHit, ...] = ()
         try:
@@ -323,6 +320,7 @@ class RemoteArm:
                 reason, outcome = f"gave no answer within {limit}", "timeout"
             else:
                 reason, outcome = f"had no free call for {limit}", "busy"
+                calls.purse.pay(-self.config.price)
             if calls.is_begun and seconds >= self._patience:
                 self.breaker.fail()
         except ArmError as error:
@@ -350,19 +348,21 @@ class RemoteArm:
         self, question: str, k: int, filter_: object | None, calls: "_Calls"
     ) -> Sequence[RemoteHit]:
         """Call it, with as many retries as are safe and allowed."""
-        for attempt in range(self.config.retries + 1):
+        price, attempts = self.config.price, self.config.retries + 1
+        for attempt in range(attempts):
             calls.count += 1
             try:
                 return await self._kind.search(question, k, filter_)
             except ArmError as error:
-                calls.count -= not error.charged
+                if not error.charged:
+                    calls.count -= 1
+                    calls.purse.pay(-price)
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
-                cost = (calls.count + 1) * self.config.price
-                is_affordable = calls.max_cost is None or cost <= calls.max_cost + _EXACT
                 is_in_time = perf_counter() + wait < calls.end
-                is_last = attempt == self.config.retries
-                if is_last or not (error.retry and is_in_time and is_affordable):
+                is_last = attempt + 1 == attempts
+                if is_last or not (error.retry and is_in_time) or calls.purse.lack(price):
                     raise
+                calls.purse.pay(price)
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
 
@@ -372,11 +372,39 @@ class RemoteArm:
 
 
 @dataclass(slots=True)
+class Limit:
+    """An amount that may still be spent, with the name that clients know the limit by."""
+
+    name: str
+    amount: float
+
+
+class Purse:
+    """What the calls for one question may still cost; without limits, anything."""
+
+    def __init__(self, *limits: Limit) -> None:
+        self._limits = limits
+
+    def within(self, name: str, amount: float) -> "Purse":
+        """A purse with one more limit, which shares those of this one."""
+        return Purse(*self._limits, Limit(name, amount))
+
+    def lack(self, price: float) -> str:
+        """The name of a limit that does not allow a price, or ""."""
+        return next((one.name for one in self._limits if price > one.amount + _EXACT), "")
+
+    def pay(self, price: float) -> None:
+        """Take a price from every limit; a negative one gives it back."""
+        for limit in self._limits:
+            limit.amount -= price
+
+
+@dataclass(slots=True)
 class _Calls:
-    """The calls for one question, with their limits; `end` is in `perf_counter` seconds."""
+    """The calls for one question; `end` is in `perf_counter` seconds."""
 
     end: float
-    max_cost: float | None
+    purse: Purse
     count: int = 0
     is_begun: bool = False
 

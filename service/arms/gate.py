@@ -5,17 +5,16 @@ what it returns.
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from time import monotonic, perf_counter
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from wye.backends.types import Passage, RankedHit, Ranking
 from wye.router.errors import QuestionError
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.remote import INDEX_SIGNALS, RemoteList, ReturnedPassages, fuse_remote
 from wye.router.types import Decision, Reply, Route
-from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
+from wye.service.arms.arm import ArmCall, Limit, Purse, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
 from wye.service.batching import Entry
 from wye.service.http.problems import Problem
@@ -37,69 +36,96 @@ Decide = Callable[[SearchParams, ReturnedPassages], Awaitable[Decision]]
 """Decides which route a question takes, by what the simple arm returned."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Query:
-    """A question in progress, with its limits; times are `monotonic` seconds.
+    """A question in progress, with its limits.
 
     Attributes:
-        end: When it must be answered.
-        usable: Until when arms are waited for.
-        budget: The asking key's budget, if it has one.
-        daily_money: What remained of the budget when the question arrived.
+        seconds: Time that the answer may take.
+        budget: The asking key's daily budget, if it has one.
+        version: Version of the index that is searched.
+        started: When it began, in `monotonic` seconds.
+        purse: What is left of `max_cost`.
     """
 
     params: SearchParams
     item: QueuedQuestion
-    started: float
-    end: float
-    usable: float
+    seconds: float
     budget: Budget | None
-    daily_money: float | None
+    version: int = 0
+    started: float = field(default_factory=monotonic)
+    purse: Purse = field(init=False)
+
+    def __post_init__(self) -> None:
+        max_cost = self.params.max_cost
+        self.purse = Purse() if max_cost is None else Purse(Limit("max_cost", max_cost))
+
+    @property
+    def end(self) -> float:
+        """When it must be answered, in `monotonic` seconds."""
+        return self.started + self.seconds
 
     @property
     def remaining(self) -> float:
         """Seconds until it must be answered."""
         return self.end - monotonic()
 
-    def depth(self, arm: RemoteArm) -> int:
-        """How many hits to ask an arm for; only lists that are fused are deeper than the answer."""
-        is_fused = self.params.route != Route.GRAPH
-        return max(self.params.k, arm.config.depth) if is_fused else self.params.k
-
-    def money(self, daily: float | None) -> dict[str, float]:
-        """Remaining money by the name of its limit, with `daily` remaining of the day's."""
-        amounts = {"max_cost": self.params.max_cost, "max_cost_per_day": daily}
-        return {limit: amount for limit, amount in amounts.items() if amount is not None}
-
     def remaining_ms(self) -> float | None:
         """Milliseconds that remain of `max_latency_ms`; None if the request does not set it."""
         limit = self.params.max_latency_ms
         return None if limit is None else limit - 1000 * (monotonic() - self.started)
 
-    def refusal(self, arm: RemoteArm) -> ArmCall | None:
-        """The outcome of an arm that may not be called; None if it may be."""
+    async def refusals(self, arms: Sequence[RemoteArm]) -> dict[str, ArmCall]:
+        """The arms that may not be called, each with the outcome that says why."""
         if self.params.min_relevance > 0:
             reason = "relevance: that of its passages is unknown, and min_relevance is given"
-            return arm.skipped(reason, "budget")
-        if reason := arm.over_budget(self.money(self.daily_money), self.remaining_ms()):
-            return arm.skipped(reason, "budget")
-        if reason := arm.refusal():
-            return arm.skipped(reason, "open")
-        return None
+            return {arm.name: arm.skipped(reason, "budget") for arm in arms}
+        purse = self.purse
+        if self.budget is not None and any(arm.config.price for arm in arms):
+            purse = purse.within("max_cost_per_day", await self.budget.remaining())
+        calls = {}
+        for arm in arms:
+            if reason := arm.over_budget(purse, self.remaining_ms()):
+                calls[arm.name] = arm.skipped(reason, "budget")
+            elif reason := arm.refusal():
+                calls[arm.name] = arm.skipped(reason, "open")
+        return calls
 
+    async def ask(self, arms: Sequence[RemoteArm]) -> dict[str, ArmCall]:
+        """Ask the arms concurrently, within the budget and `max_cost`."""
+        most = sum(arm.most_cost for arm in arms)
+        if self.budget is None or not most:
+            return await self._ask(arms, self.purse)
+        advance = await self.budget.take(most)
+        calls = await self._ask(arms, self.purse.within("max_cost_per_day", advance[0]))
+        await self.budget.settle(advance, sum(call.spent for call in calls.values()))
+        return calls
 
-async def _begin(
-    arms: Sequence[RemoteArm],
-    params: SearchParams,
-    item: QueuedQuestion,
-    seconds: float,
-    budget: Budget | None,
-) -> _Query:
-    now = monotonic()
-    if not any(arm.config.price for arm in arms):
-        budget = None
-    daily_money = None if budget is None else await budget.remaining()
-    return _Query(params, item, now, now + seconds, now + usable(seconds), budget, daily_money)
+    async def ask_one(self, arm: RemoteArm) -> ArmCall:
+        """Ask one arm, unless it may not be called."""
+        refusals = await self.refusals([arm])
+        return refusals.get(arm.name) or (await self.ask([arm]))[arm.name]
+
+    async def _ask(self, arms: Sequence[RemoteArm], purse: Purse) -> dict[str, ArmCall]:
+        """Ask those arms whose price the purse has; further attempts are paid as they come."""
+        params, remaining_ms = self.params, self.remaining_ms()
+        seconds = self.started + usable(self.seconds) - monotonic()
+        if remaining_ms is not None:
+            seconds = min(seconds, remaining_ms / 1000)
+        calls, searches = {}, []
+        for arm in arms:
+            reason = arm.over_budget(purse, remaining_ms)
+            if reason or seconds <= 0:
+                reason = reason or "was not asked: no time was left"
+                calls[arm.name] = arm.skipped(reason, "budget")
+                continue
+            purse.pay(arm.config.price)
+            # Only lists that are fused are deeper than the answer.
+            is_fused = params.route != Route.GRAPH
+            depth = max(params.k, arm.config.depth) if is_fused else params.k
+            searches.append(arm.search(self.item.text, depth, params.filter, seconds, purse))
+        calls |= {call.name: call for call in await asyncio.gather(*searches)}
+        return {arm.name: calls[arm.name] for arm in arms}
 
 
 class Gate:
@@ -160,25 +186,26 @@ class Gate:
             QuestionError: `min_relevance` is given without an index.
             FilterError: An arm cannot apply the filter.
         """
-        started, arms, first, ours = perf_counter(), self.suitable(params), None, params
+        arms, query = self.suitable(params), _Query(params, item, seconds, budget, version)
+        simple = None
         if find is None:
-            first, ours = self._simple_search(params, arms, item, seconds, budget)
-            find = first.find
-        query = await _begin(arms, ours, item, seconds, budget)
-        skipped = {arm.name: call for arm in arms if (call := query.refusal(arm))}
+            if params.min_relevance > 0:
+                raise QuestionError(NO_RELEVANCE)
+            simple = _SimpleSearch(self, self._simple_arm(params), query)
+            find = simple.find
+        skipped = await query.refusals(arms)
         callable_arms = [arm for arm in arms if arm.name not in skipped]
-        if not callable_arms:
-            result, remote = await find(ours, seconds), RemoteOutcome()
+        if callable_arms:
+            result, remote = await self._search(callable_arms, query, find)
         else:
-            search = self._search_auto if params.route == Route.AUTO else self._search_named
-            result, remote = await search(callable_arms, query, find, version)
+            result, remote = await find(params, seconds), RemoteOutcome()
         if _is_costly(params.route, result):
             remote = replace(remote, calls={**skipped, **remote.calls})
-        if first is not None and first.call is not None:
-            calls = {first.arm.name: first.call, **remote.calls}
+        if simple is not None and simple.call is not None:
+            calls = {simple.arm.name: simple.call, **remote.calls}
             without = INDEX_SIGNALS if result.reply.decision else ()
             remote = replace(remote, calls=calls, without=without)
-        total = perf_counter() - started
+        total = monotonic() - query.started
         return replace(_cut(result, params.k), params=params, remote=remote, total=total)
 
     async def decide(
@@ -210,68 +237,36 @@ class Gate:
             self.simple.check_filter(params.filter)
         return self.simple
 
-    def _simple_search(
-        self,
-        params: SearchParams,
-        others: Sequence[RemoteArm],
-        item: QueuedQuestion,
-        seconds: float,
-        budget: Budget | None,
-    ) -> "tuple[_SimpleSearch, SearchParams]":
-        """What replaces our arms, and the parameters for the other arms."""
-        if params.min_relevance > 0:
-            raise QuestionError(NO_RELEVANCE)
-        arm = self._simple_arm(params)
-        search = _SimpleSearch(self, arm, params, item, seconds, budget)
-        money = params.max_cost
-        if money is not None and params.route != Route.GRAPH:
-            # First the price of each arm, then the simple arm's retries, then those of the others.
-            price = arm.config.price
-            spare = max(0.0, money - price - sum(other.config.price for other in others))
-            simple_money = min(money, arm.most_cost, price + spare)
-            search.params = replace(params, max_cost=simple_money)
-            money -= simple_money
-        return search, replace(params, max_cost=money)
-
-    async def _search_auto(
-        self, arms: Sequence[RemoteArm], query: _Query, find: Find, version: int
+    async def _search(
+        self, arms: Sequence[RemoteArm], query: _Query, find: Find
     ) -> tuple[SearchResult, RemoteOutcome]:
-        """Decide the route, and call the arms only if it takes them."""
-        del version
+        """Answer with arms that may be called, and say what their calls took."""
         params = query.params
-        result = await find(_our_params(params, arms), query.remaining)
-        if not _is_costly(params.route, result):
-            # Without a decision something failed, so nothing was saved by choice.
-            saved = {arm.name: arm.config.price for arm in arms if result.reply.decision}
-            return result, RemoteOutcome(saved_by=saved)
-        return await self._merge(arms, await _ask(arms, query), query, result, find)
-
-    async def _search_named(
-        self, arms: Sequence[RemoteArm], query: _Query, find: Find, version: int
-    ) -> tuple[SearchResult, RemoteOutcome]:
-        """Call the arms while ours search; for the route graph, only the arm that replaces it."""
-        params = query.params
-        if params.route == Route.GRAPH:
-            calls = await _ask(arms, query)
+        if params.route == Route.GRAPH:  # only the arm that replaces the graph
+            calls = await query.ask(arms)
             (call,) = calls.values()
             if not call.reason:
-                return _list_as_answer(arms[0], call, query, version), RemoteOutcome(calls)
-            money = None if params.max_cost is None else max(0.0, params.max_cost - call.spent)
-            fused = replace(params, route=Route.FUSION, max_cost=money)
+                return _list_as_answer(arms[0], call, query), RemoteOutcome(calls)
+            fused = replace(params, route=Route.FUSION)
             return await find(fused, query.remaining), RemoteOutcome(calls)
-        task = asyncio.ensure_future(_ask(arms, query))
+        ours = asyncio.ensure_future(find(_our_params(params, arms), query.remaining))
+        if params.route == Route.AUTO and not _is_costly(params.route, await ours):
+            # Without a decision something failed, so nothing was saved by choice.
+            saved = {arm.name: arm.config.price for arm in arms if ours.result().reply.decision}
+            return ours.result(), RemoteOutcome(saved_by=saved)
+        theirs = asyncio.ensure_future(query.ask(arms))
         try:
-            result = await find(_our_params(params, arms), query.remaining)
-            return await self._merge(arms, await task, query, result, find)
+            return await self._merge(arms, await ours, await theirs, query, find)
         finally:
-            task.cancel()
+            ours.cancel()
+            theirs.cancel()
 
     async def _merge(
         self,
         arms: Sequence[RemoteArm],
+        result: SearchResult,
         calls: Mapping[str, ArmCall],
         query: _Query,
-        result: SearchResult,
         find: Find,
     ) -> tuple[SearchResult, RemoteOutcome]:
         """Merge the lists that arrived; ask our graph if the arm that replaces it failed."""
@@ -300,41 +295,37 @@ class Gate:
         return replace(result, reply=reply, passages=passages, seconds=seconds), remote
 
 
-@dataclass(slots=True)
 class _SimpleSearch:
     """Replaces our arms by a remote arm, which is called once for a question."""
 
-    gate: Gate
-    arm: RemoteArm
-    params: SearchParams
-    item: QueuedQuestion
-    seconds: float
-    budget: Budget | None
-    call: ArmCall | None = None
-    _task: "asyncio.Task[SearchResult] | None" = None
+    def __init__(self, gate: Gate, arm: RemoteArm, query: _Query) -> None:
+        self.arm = arm
+        self.call: ArmCall | None = None
+        self._gate = gate
+        self._query = query
+        self._result: asyncio.Task[SearchResult] | None = None
 
     async def find(self, params: SearchParams, seconds: float) -> SearchResult:
         """The arm's list; for the route auto, with the router's decision by it."""
         del seconds  # the first call may take all the time
-        if self._task is None:
-            if self.params.route == Route.GRAPH:  # the arm that replaces the graph failed
-                self.params = replace(self.params, max_cost=params.max_cost)
-            self._task = asyncio.ensure_future(self._find())
-        return replace(await self._task, params=params)
+        if self._result is None:
+            self._result = asyncio.ensure_future(self._find())
+        return replace(await self._result, params=params)
 
     async def _find(self) -> SearchResult:
-        params, arm, text = self.params, self.arm, self.item.text
-        end = monotonic() + self.seconds
+        query, arm = self._query, self.arm
+        params, text = query.params, query.item.text
         # It replaces our text arms, so it has the depth of hybrid search.
-        hybrid = replace(params, route=Route.HYBRID)
-        self.call = await ask(arm, hybrid, self.item, self.seconds, self.budget)
+        hybrid = replace(query, params=replace(params, route=Route.HYBRID))
+        hybrid.purse = query.purse
+        self.call = await hybrid.ask_one(arm)
         remote_list, passages = _ranking_of(arm, self.call)
         ranking = remote_list.ranking
         decision = None
         if params.route == Route.AUTO:
-            decision = await self.gate.decision(params, text, self.call)
+            decision = await self._gate.decision(params, text, self.call)
         reply = Reply(text, Route.HYBRID, ranking, {arm.name: ranking}, {}, 0, decision=decision)
-        entry = Entry(self.item, end, size=1)
+        entry = Entry(query.item, query.end, size=1)
         return SearchResult(params, entry, reply, passages, "", {arm.name: self.call.seconds})
 
 
@@ -346,47 +337,7 @@ async def ask(
     budget: Budget | None,
 ) -> ArmCall:
     """Ask one arm for one question, under the same limits as for several."""
-    query = await _begin([arm], params, item, seconds, budget)
-    return query.refusal(arm) or (await _ask([arm], query))[arm.name]
-
-
-async def _ask(arms: Sequence[RemoteArm], query: _Query) -> dict[str, ArmCall]:
-    """Ask the arms concurrently, within the budget and `max_cost`."""
-    budget, limit = query.budget, sum(arm.most_cost for arm in arms)
-    if budget is None or not limit:
-        return await _calls(arms, query, query.money(None))
-    advance = await budget.take(limit)
-    calls = await _calls(arms, query, query.money(advance[0]))
-    await budget.settle(advance, sum(call.spent for call in calls.values()))
-    return calls
-
-
-async def _calls(
-    arms: Sequence[RemoteArm], query: _Query, money: Mapping[str, float]
-) -> dict[str, ArmCall]:
-    """Ask the arms within some money: first the price of each, then the cost of retries."""
-    params, remaining_ms = query.params, query.remaining_ms()
-    seconds = query.usable - monotonic()
-    if remaining_ms is not None:
-        seconds = min(seconds, remaining_ms / 1000)
-    skipped = {}
-    for arm in arms:
-        reason = arm.over_budget(money, remaining_ms)
-        if reason or seconds <= 0:
-            reason = reason or "was not asked: no time was left"
-            skipped[arm.name] = arm.skipped(reason, "budget")
-        else:
-            money = {limit: amount - arm.config.price for limit, amount in money.items()}
-    spare = min(money.values(), default=math.inf)
-    searches = []
-    for arm in arms:
-        if arm.name not in skipped:
-            max_cost = min(arm.most_cost, arm.config.price + spare)
-            spare -= max_cost - arm.config.price
-            text, depth = query.item.text, query.depth(arm)
-            searches.append(arm.search(text, depth, params.filter, seconds, max_cost))
-    calls = skipped | {call.name: call for call in await asyncio.gather(*searches)}
-    return {arm.name: calls[arm.name] for arm in arms}
+    return await _Query(params, item, seconds, budget).ask_one(arm)
 
 
 def _ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
@@ -414,13 +365,13 @@ async def _with_our_graph(result: SearchResult, query: _Query, find: Find) -> Se
     return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))
 
 
-def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query, version: int) -> SearchResult:
+def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
     """The answer that is one arm's list alone; our arms did not search."""
     remote_list, passages = _ranking_of(arm, call)
     ranking = remote_list.ranking
     first = replace(ranking, hits=ranking.hits[: query.params.k])
     entry = Entry(query.item, query.end, size=1)
-    reply = Reply(query.item.text, Route.GRAPH, first, {arm.name: ranking}, {}, version)
+    reply = Reply(query.item.text, Route.GRAPH, first, {arm.name: ranking}, {}, query.version)
     return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 
