@@ -243,14 +243,6 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         collection: Annotated[
             str, typer.Option(help="Collection of the log; needed if it has several.")
         ] = "",
-        try_: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--try",
-                help="Thresholds to try on the log: LOW,HIGH or a file. May be repeated.",
-                show_default=False,
-            ),
-        ] = None,
         index: Annotated[
             Path | None,
             typer.Option(
@@ -284,7 +276,6 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 goal,
                 router=router,
                 collection=collection,
-                tries=try_ or (),
                 index=index,
                 measure=quality,
                 elsewhere=elsewhere,
@@ -296,7 +287,6 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         else:
             for value, option in (
                 (collection, "--collection"),
-                (try_, "--try"),
                 (index, "--index"),
             ):
                 if value:

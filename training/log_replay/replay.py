@@ -88,26 +88,6 @@ def router_settings(router: str) -> Settings:
     return base.model_copy(update={"router": replace(base.router, model=router, thresholds="")})
 
 
-def parse_policy(text: str, now: Policy) -> Policy:
-    """A policy of the command line: a thresholds file, or LOW,HIGH instead of those in use.
-
-    Raises:
-        ModelFileError: The file cannot be read, or is not a thresholds file.
-        PolicyError: The numbers are not in order, or not from 0 to 1.
-        LogError: The text is not two numbers.
-    """
-    if "," not in text or Path(text).exists():
-        return read_policy(Path(text))
-    try:
-        low, high = map(float, text.split(","))
-    except ValueError:
-        raise LogError(
-            f"'{text}' is neither a thresholds file nor two numbers; give a file, or two numbers "
-            "such as 0.3,0.8."
-        ) from None
-    return with_pair(now, low, high)
-
-
 def with_pair(policy: Policy, low: float, high: float) -> Policy:
     """A policy with other thresholds, except for steps."""
     return replace(policy, thresholds=Thresholds(low, high, policy.thresholds.steps))
@@ -243,10 +223,11 @@ def notes(log: DecisionLog, source: str) -> dict[str, Any]:
     }
 
 
-def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Policy]) -> None:
-    """Print what was read, and the effect of policies, by name, beside the one in use."""
+def show_replay(console: Console, log: DecisionLog, proposed: Policy | None = None) -> None:
+    """Print what was read, and the effect of the policy in use beside that of a proposed one."""
     times = mean_times(log)
-    compared = {"as served": None, "now": log.router.policy, **policies}
+    compared = {"as served": None, "now": log.router.policy}
+    compared |= {} if proposed is None else {"proposed": proposed}
     effects = [effect(log, policy) for policy in compared.values()]
     routes = [route for route in ROUTES if any(route in effect.shares for effect in effects)]
     rows = []
@@ -269,7 +250,7 @@ def show_replay(console: Console, log: DecisionLog, policies: Mapping[str, Polic
         ),
         "\n".join(f"- left out: {n:,} {escape(why)}" for why, n in log.exclusions.items()),
         f"Tenths of the scores end at {', '.join(f'{score:.2f}' for score in tenths)}.",
-        table(("", *map(escape, compared)), rows),
+        table(("", *compared), rows),
         "ms: the work on a request, its share of its batch. Where a request does not tell how long "
         "another route would have taken, it is assumed to take as long as others by that route: "
         f"{', '.join(f'{route} {one:.1f} ms' for route, one in times.items())}.",
@@ -357,7 +338,6 @@ def tune_on_log(
     *,
     router: str,
     collection: str,
-    tries: Sequence[str],
     index: Path | None,
     measure: str,
     elsewhere: bool,
@@ -369,7 +349,6 @@ def tune_on_log(
     """Show what thresholds make of a log, and write those that keep the bounds or are solved.
 
     Args:
-        tries: Thresholds to show beside those in use; see `parse_policy`.
         index: Replay questions with feedback on it, and solve on them; None to keep bounds alone.
 
     Returns:
@@ -388,15 +367,13 @@ def tune_on_log(
     console, settings = wide_console(), router_settings(router)
     log = load(paths, settings, collection)
     now = log.router.policy
-    # Mistakes in --try are told before a replay takes time.
-    policies = {text: parse_policy(text, now) for text in tries}
     if index is not None:
         tuning, dataset = replay_feedback(
             log, index, settings, cache=cache, measure=measure, progress=progress
         )
         retuned = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
         thresholds = retuned.solution.thresholds
-        show_replay(console, log, {**policies, "proposed": tuning.policy(thresholds)})
+        show_replay(console, log, tuning.policy(thresholds))
         show_feedback(console, tuning, dataset, retuned)
         if out is not None:
             source = "feedback in a request log: partial, and of passages that were shown"
@@ -404,11 +381,11 @@ def tune_on_log(
     else:
         policy = within_bounds(log, goal)
         if policy == now:
-            show_replay(console, log, policies)
+            show_replay(console, log)
             if bounded:
                 console.print("The present thresholds keep the bounds; nothing is proposed.")
             return None
-        show_replay(console, log, {**policies, "proposed": policy})
+        show_replay(console, log, policy)
         console.print(
             "The proposed thresholds keep the bounds with the fewest changes of route. No answer "
             "was judged, so their quality is unknown."

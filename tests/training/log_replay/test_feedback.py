@@ -144,7 +144,6 @@ def test_too_little_feedback_writes_nothing(tune: Wye, tmp_path: Path, log: Path
         f"Error: Thresholds need {NEEDED} questions with feedback that names passages of the "
         f"index, and the log has {NEEDED - 1}: solved on fewer, they are often worse than"
     )
-    assert "two numbers" in tune("--try", "a,b")[2]  # before anything is replayed
     assert not (tmp_path / "cache").exists()
 
 

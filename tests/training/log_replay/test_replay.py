@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 
 from tests.training.made import HAND, logged, rated
-from wye.router.errors import ModelFileError, PolicyError
 from wye.router.policy import Policy, bands
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.errors import FitError, LogError
+from wye.training.errors import FitError
 from wye.training.log_replay.reading import ROUTES, DecisionLog, read_log
 from wye.training.log_replay.replay import (
     changes,
@@ -24,7 +23,6 @@ from wye.training.log_replay.replay import (
     load,
     mean_times,
     notes,
-    parse_policy,
     show_replay,
     within_bounds,
 )
@@ -232,21 +230,6 @@ def test_what_serves_now_are_the_reviewed_thresholds(log: DecisionLog) -> None:
     assert effect(log, Policy(Thresholds(0, 1), Route.LEXICAL)).shares == {Route.FUSION: 1.0}
 
 
-def test_candidates_are_files_or_numbers(log: DecisionLog, tmp_path: Path) -> None:
-    now = log.router.policy
-    assert parse_policy("0.1,0.9", now).thresholds == Thresholds(0.1, 0.9)
-    assert parse_policy("0.1,0.9", now).simple == Route.LEXICAL
-    assert parse_policy(str(tmp_path / "reviewed.json"), now) == now
-    with pytest.raises(
-        LogError, match=r"'0.1,high' is neither a thresholds file nor two numbers; give a file, or"
-    ):
-        parse_policy("0.1,high", now)
-    with pytest.raises(PolicyError, match="low <= high"):
-        parse_policy("0.9,0.1", now)
-    with pytest.raises(ModelFileError, match="cannot be read"):
-        parse_policy("missing.json", now)
-
-
 def test_notes_say_what_log_thresholds_come_from_and_no_question(log: DecisionLog) -> None:
     assert notes(log, "a log") == {
         "from": "a log",
@@ -281,7 +264,7 @@ def rows(console: Console, start: str) -> list[str]:
 
 
 def test_what_was_read_is_told(console: Console, shown: DecisionLog) -> None:
-    show_replay(console, shown, {})
+    show_replay(console, shown)
     text = " ".join(console.export_text(clear=False).split())
     assert "19 decisions by hand/v1 for collection 'default', from 2026-11-10 08:00+00:00" in text
     assert "1 different questions with passages marked as answers" in text
@@ -293,18 +276,16 @@ def test_what_was_read_is_told(console: Console, shown: DecisionLog) -> None:
 
 
 def test_thresholds_stand_side_by_side(console: Console, shown: DecisionLog) -> None:
-    tried = ("0.2,1", "0,0")
-    policies = {text: parse_policy(text, shown.router.policy) for text in tried}
-    show_replay(console, shown, policies)
+    show_replay(console, shown, Policy(Thresholds(0.2, 1)))
     rules = (line.strip() for line in console.export_text(clear=False).split("\n"))
     assert max(len(rule) for rule in rules if rule.startswith("──")) < 80
-    assert rows(console, "low") == ["low 0.400 0.200 0.000"]
-    assert rows(console, "share of fusion") == ["share of fusion 57.9% 57.9% 78.9% 0.0%"]
-    assert rows(console, "mean ms") == ["mean ms 10.0 10.0 11.6 14.0"]
-    assert rows(console, "another route") == ["another route than now 0 0 4 19"]
+    assert rows(console, "low") == ["low 0.400 0.200"]
+    assert rows(console, "share of fusion") == ["share of fusion 57.9% 57.9% 78.9%"]
+    assert rows(console, "mean ms") == ["mean ms 10.0 10.0 11.6"]
+    assert rows(console, "another route") == ["another route than now 0 0 4"]
 
 
 def test_a_time_that_no_request_tells_is_unknown(console: Console, write_log: Write) -> None:
     log = read_log([write_log(logged("1", 0.1, "dense"))], HAND)
-    show_replay(console, log, {"0,0": Policy(Thresholds(0, 0))})
+    show_replay(console, log, Policy(Thresholds(0, 0)))
     assert rows(console, "mean ms") == ["mean ms 20.0 20.0 unknown"]
