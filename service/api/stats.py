@@ -2,12 +2,10 @@
 
 import asyncio
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,7 +13,6 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from wye.backends.errors import BackendError
-from wye.backends.store.derived import FOLDER
 from wye.router.types import Route
 from wye.service.http.edge import ASKING, READ, Scope
 from wye.service.search import Collection
@@ -39,14 +36,11 @@ class FilesValue(BaseModel):
         derived: Derived files, which every process that opens the index maps: `of version` is the
             version they belong to, `bytes` their size, and the rest the size of each part. Empty if
             none are kept.
-        mapped_bytes: Bytes of derived files that this server maps, and shares with other processes.
-            Null if the system does not tell.
         waits: What a new `base`, a `merge` of fragments and a `write` wait for, in words.
     """
 
     fragments: dict[str, int]
     derived: dict[str, int]
-    mapped_bytes: int | None
     waits: dict[str, str]
 
 
@@ -98,8 +92,6 @@ class StatsReply(BaseModel):
 
     Attributes:
         worker: Process id of this server.
-        own_bytes: Bytes of memory that this server shares with no other process: models, and arrays
-            that are not mapped. Null if the system does not tell.
         answered: Questions that this server answered since it started.
         remembered: Number of latest answers, at most a thousand, that routes and scores cover.
         last_minute: Remembered answers of the last minute.
@@ -120,7 +112,6 @@ class StatsReply(BaseModel):
     """
 
     worker: int
-    own_bytes: int | None
     uptime_seconds: int
     answered: int
     remembered: int
@@ -160,7 +151,6 @@ async def stats(service: Served) -> StatsReply:
     arms = [(name, arm) for name in collections for arm in service.arms.get(name, ())]
     return StatsReply(
         worker=os.getpid(),
-        own_bytes=own_bytes(),
         uptime_seconds=int(now) - service.started,
         answered=sum(service.answered[name] for name in collections),
         remembered=len(recent),
@@ -197,11 +187,9 @@ def _files(collection: Collection) -> FilesValue | None:
     if ASKING.get().filter or not (collection.is_ready and collection.has_index):
         return None
     try:
-        counts = collection.session.files()
+        return FilesValue.model_validate(collection.session.files())
     except BackendError:  # /ready says what is wrong
         return None
-    mapped = mapped_bytes(collection.session.folder / FOLDER)
-    return FilesValue.model_validate({**counts, "mapped_bytes": mapped})
 
 
 def _scores(
@@ -237,32 +225,3 @@ def route_times(recent: Sequence[RecentQuestion]) -> dict[Route, RouteTimesValue
         for route in Route
         if (milliseconds := times.get(route))
     }
-
-
-_LISTED = "/proc/self"
-_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ +(/.*)$", re.MULTILINE)
-_ANONYMOUS = re.compile(r"^Anonymous: +(\d+) kB", re.MULTILINE)
-
-
-def mapped_bytes(folder: Path) -> int | None:
-    """Bytes mapped from files in or below a folder; None where the system does not report it."""
-    maps, inside = _proc_text("maps"), f"{folder.resolve()}/"
-    spans = [
-        int(end, 16) - int(start, 16)
-        for start, end, path in _MAPPED.findall(maps or "")
-        if path.startswith(inside)
-    ]
-    return None if maps is None else sum(spans)
-
-
-def own_bytes() -> int | None:
-    """Bytes of memory not backed by a file; None where the system does not report it."""
-    match = _ANONYMOUS.search(_proc_text("smaps_rollup") or "")
-    return 1024 * int(match[1]) if match else None
-
-
-def _proc_text(name: str) -> str | None:
-    try:
-        return Path(_LISTED, name).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # not a Linux
-        return None

@@ -1,7 +1,5 @@
 """OpenTelemetry spans: one for each request (FastAPI's own) and one for each of its stages."""
 
-import json
-import os
 import sys
 from time import time_ns
 from typing import TYPE_CHECKING, Literal
@@ -17,11 +15,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 NAME = "wye"
-
-# With these environment variables an operator asks for OpenTelemetry's conventions of generative
-# AI, which may still change, and for questions and passages in the spans.
-_OPT_IN = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
-_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider | None:
@@ -44,16 +37,12 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider | 
 def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     """Record a retrieval that has just ended as a child of the current span.
 
-    If the environment asks for it, the span also follows the conventions of generative AI, with
-    the question and the passages (id and score) if it asks for content, too.
-
     The stages become child spans, one after another. They are the question's shares of its batch's
     time, so they fill the span only if the question was alone in its batch.
     """
     params, reply, entry = result.params, result.reply, result.entry
     end = time_ns()
     start = end - round(result.total * 1e9)
-    name = "wye.retrieve"
     attributes: dict[str, str | float] = {
         "wye.request_id": entry.item.request_id,
         "wye.collection": params.collection,
@@ -65,15 +54,7 @@ def record_retrieval(tracer: Tracer, result: SearchResult) -> None:
     }
     if reply.decision is not None and reply.decision.score is not None:
         attributes["wye.score"] = float(reply.decision.score)
-    if _OPT_IN[1] in os.environ.get(_OPT_IN[0], "").split(","):
-        name = f"retrieval {params.collection}"
-        attributes["gen_ai.operation.name"] = "retrieval"
-        attributes["gen_ai.data_source.id"] = params.collection
-        if os.environ.get(_CAPTURE, "").lower() in ("true", "span_only", "span_and_event"):
-            documents = [{"id": hit.id, "score": hit.score} for hit in reply.ranking.hits]
-            attributes["gen_ai.retrieval.query.text"] = reply.question
-            attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
-    span: Span = tracer.start_span(name, start_time=start, attributes=attributes)
+    span: Span = tracer.start_span("wye.retrieve", start_time=start, attributes=attributes)
     context = trace.set_span_in_context(span)
     moment = start
     for stage, seconds in result.seconds.items():

@@ -1,20 +1,17 @@
-import mmap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-import wye.service.api.stats
 from tests.service.fakes import Library, Serve
 from wye.router.types import Route, Thresholds
-from wye.service.api.stats import RouteTimesValue, mapped_bytes, own_bytes, route_times
+from wye.service.api.stats import RouteTimesValue, route_times
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.service import REMEMBERED, RecentQuestion, Service
 
 QUESTION = "Into which sea does the river beneath the bridge flow?"
-PAGES = 64 * mmap.PAGESIZE
 
 
 def one(ms: float, route: Route = Route.DENSE) -> RecentQuestion:
@@ -57,14 +54,12 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
             "files": {
                 "fragments": {"count": 1},
                 "derived": {},
-                "mapped_bytes": 0,
                 "waits": {"write": "nothing"},
             },
             "error": "",
         }
     ]
     assert body["questions"] is None
-    assert body["own_bytes"] > 10_000_000
 
 
 def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: Library) -> None:
@@ -142,34 +137,3 @@ def test_the_oldest_are_forgotten(client: TestClient) -> None:
         "dense": 1,
         "graph": REMEMBERED - 1,
     }
-
-
-def test_files_in_a_folder_that_are_mapped(tmp_path: Path) -> None:
-    inside, beside = tmp_path / "a folder" / "within", tmp_path / "a folder beside"
-    for folder in (inside, beside):
-        folder.mkdir(parents=True)
-        (folder / "file").write_bytes(bytes(PAGES))
-    assert mapped_bytes(inside.parent) == 0
-    with (
-        (inside / "file").open("rb") as one,
-        (beside / "file").open("rb") as other,
-        mmap.mmap(one.fileno(), 0, access=mmap.ACCESS_READ),
-        mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ),
-    ):
-        assert mapped_bytes(inside.parent) == PAGES
-    assert mapped_bytes(inside.parent) == 0
-
-
-def test_what_is_of_no_file() -> None:
-    before = own_bytes()
-    taken = bytearray(b"x" * 50_000_000)
-    after = own_bytes()
-    assert before is not None
-    assert after is not None
-    assert after - before >= 0.9 * len(taken)
-
-
-def test_nothing_is_told_where_the_system_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wye.service.api.stats, "_LISTED", "/nowhere")
-    assert mapped_bytes(Path("/")) is None
-    assert own_bytes() is None

@@ -1,4 +1,3 @@
-import json
 import sys
 from collections.abc import Callable
 
@@ -41,38 +40,6 @@ def test_a_retrieval_and_its_stages_are_spans_of_their_request(
     assert retrieval.attributes["wye.score"] == 0.4
     assert {"wye.queue", "wye.parsing", "wye.dense", "wye.fetching"} <= {*spans}
     assert "What river is it?" not in str([span.to_json() for span in spans.values()])
-
-
-@pytest.mark.parametrize("content", ["", "true"])
-def test_by_the_conventions_of_generative_ai_where_asked_for(
-    serve: Callable[..., TestClient],
-    library: Library,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str,
-) -> None:
-    kept = InMemorySpanExporter()
-    made = TracerProvider()
-    made.add_span_processor(SimpleSpanProcessor(kept))
-    monkeypatch.setattr(app, "provider", lambda _: made)
-    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http,gen_ai_latest_experimental")
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content)
-    client = serve(library)
-    kept.clear()
-    body = {"question": "What river is it?", "k": 2}
-    passages = client.post("/v1/retrieve", json=body).json()["passages"]
-    spans = {span.name: span for span in kept.get_finished_spans()}
-    told = spans["retrieval default"].attributes
-    assert told is not None
-    assert told["gen_ai.operation.name"] == "retrieval"
-    assert told["gen_ai.data_source.id"] == "default"
-    assert told["wye.route"] == "dense"
-    if content:
-        assert told["gen_ai.retrieval.query.text"] == "What river is it?"
-        assert json.loads(str(told["gen_ai.retrieval.documents"])) == [
-            {"id": each["id"], "score": each["score"]} for each in passages
-        ]
-    else:
-        assert "What river is it?" not in str([span.to_json() for span in spans.values()])
 
 
 def test_without_an_exporter_there_are_no_spans() -> None:
