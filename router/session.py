@@ -1,6 +1,6 @@
 """An opened index with its models: here the settings become parts that work together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
@@ -9,7 +9,6 @@ from threading import Lock
 from typing import Self
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.store.documents import stored_files, waits
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.types import Passage, Progress
@@ -258,15 +257,6 @@ class Session:
     def policy(self) -> Policy | None:
         """The router's policy; None until a question needs the router."""
         return self._router.policy if self._router else None
-
-    def files(self) -> Mapping[str, object]:
-        """See `stored_files` and `waits` of the store.
-
-        Raises:
-            IndexDamagedError: The index cannot be read.
-        """
-        waiting = waits(self.index, self.snapshot.on_top)
-        return {**stored_files(self.index), "waits": waiting}
 
     def build(self) -> None:
         """Build all arms now rather than for the first question that needs them. Runs no model."""

@@ -1,6 +1,5 @@
 """`/v1/stats`: recent figures, for the console."""
 
-import asyncio
 import os
 import time
 from collections import Counter
@@ -12,7 +11,6 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from wye.backends.errors import BackendError
 from wye.router.types import Route
 from wye.service.http.edge import ASKING, READ, Scope
 from wye.service.search import Collection
@@ -28,22 +26,6 @@ class RouteTimesValue(BaseModel):
     p95_ms: float = Field(description="95th percentile of that time.")
 
 
-class FilesValue(BaseModel):
-    """Files of an index.
-
-    Attributes:
-        fragments: Fragments of the searched version: `count`, `rows`, `deleted rows` of these.
-        derived: Derived files, which every process that opens the index maps: `of version` is the
-            version they belong to, `bytes` their size, and the rest the size of each part. Empty if
-            none are kept.
-        waits: What a new `base`, a `merge` of fragments and a `write` wait for, in words.
-    """
-
-    fragments: dict[str, int]
-    derived: dict[str, int]
-    waits: dict[str, str]
-
-
 class ScoresValue(BaseModel):
     """Routes, scores and thresholds of one collection.
 
@@ -56,7 +38,6 @@ class ScoresValue(BaseModel):
         simple: The route for scores up to `low`; null without a router.
         latency_ms: Milliseconds that each route takes according to the thresholds file;
             `max_latency_ms` is compared with them.
-        files: Files of the index; null if this server has no index, or the key a filter.
         error: What is wrong with the newest index or thresholds file, so that the former one stays
             in use; empty if nothing is wrong.
     """
@@ -68,7 +49,6 @@ class ScoresValue(BaseModel):
     thresholds: dict[str, float] | None
     simple: Route | None
     latency_ms: dict[str, float]
-    files: FilesValue | None
     error: str
 
 
@@ -158,10 +138,7 @@ async def stats(service: Served) -> StatsReply:
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
         degraded=Counter(answer.degraded for answer in recent if answer.degraded),
-        collections=[
-            _scores(each, recent, await asyncio.to_thread(_files, each))
-            for each in collections.values()
-        ],
+        collections=[_scores(each, recent) for each in collections.values()],
         remote_arms=[
             RemoteArmValue(
                 arm=arm.name,
@@ -182,19 +159,7 @@ async def stats(service: Served) -> StatsReply:
     )
 
 
-def _files(collection: Collection) -> FilesValue | None:
-    # They would tell a key with a filter how many passages it cannot see.
-    if ASKING.get().filter or not (collection.is_ready and collection.has_index):
-        return None
-    try:
-        return FilesValue.model_validate(collection.session.files())
-    except BackendError:  # /ready says what is wrong
-        return None
-
-
-def _scores(
-    collection: Collection, recent: Sequence[RecentQuestion], files: FilesValue | None
-) -> ScoresValue:
+def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresValue:
     policy = collection.policy
     answers = [answer for answer in recent if answer.collection == collection.name]
     return ScoresValue(
@@ -205,7 +170,6 @@ def _scores(
         thresholds=None if policy is None else asdict(policy.thresholds),
         simple=None if policy is None else policy.simple,
         latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
-        files=files,
         error=collection.error,
     )
 

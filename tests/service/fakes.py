@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -159,9 +159,6 @@ class Library(Session, Gateway):
 
     def build(self) -> None:
         self.batches = []
-
-    def files(self) -> Mapping[str, object]:
-        return {"fragments": {"count": 1}, "derived": {}, "waits": {"write": "nothing"}}
 
     @property
     def snapshot(self) -> Any:  # noqa: ANN401

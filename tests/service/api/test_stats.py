@@ -51,11 +51,6 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
             "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
             "simple": "dense",
             "latency_ms": {},
-            "files": {
-                "fragments": {"count": 1},
-                "derived": {},
-                "waits": {"write": "nothing"},
-            },
             "error": "",
         }
     ]
