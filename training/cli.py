@@ -263,7 +263,7 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         With a bound, finds the thresholds that keep it with the fewest changes of route.
         With --index too, feedback that names passages serves as judgements.
         """
-        from wye.training.log_replay.replay import tune_on_log
+        from wye.training.log_replay import tune_on_log
         from wye.training.thresholds.solve import ThresholdObjective
         from wye.training.thresholds.tuning import Tuning, tune_on_replays
 

@@ -283,28 +283,36 @@ def retune(
     )
 
 
+def compared(
+    replay: RouteOutcomes, simple: Route, pairs: Mapping[str, Thresholds], measure: str
+) -> str:
+    """A table of thresholds by name, and their outcome."""
+    results = [outcome(replay, pair) for pair in pairs.values()]
+    rows = [
+        ("low", *(f"{pair.low:.3f}" for pair in pairs.values())),
+        ("high", *(f"{pair.high:.3f}" for pair in pairs.values())),
+        (measure, *(f"{one.quality:.4f}" for one in results)),
+        ("mean ms", *(f"{one.mean_ms:.1f}" for one in results)),
+        *(
+            (f"share of {route}", *(f"{one.shares[code]:.1%}" for one in results))
+            for code, route in enumerate(routes(simple))
+        ),
+    ]
+    return table(("", *pairs), rows)
+
+
 def show_retuned(console: Console, tuning: Tuning, retuned: Retuned) -> None:
     """Print old and new thresholds, outcomes of fixed routes, and questions that change route."""
     current, new = tuning.model.policy.thresholds, retuned.solution.thresholds
-    before, after, gain = retuned.before, retuned.solution.outcome, retuned.gain
-    order, measure = routes(tuning.model.policy.simple), tuning.measure
-    rows = [
-        ("low", f"{current.low:.3f}", f"{new.low:.3f}"),
-        ("high", f"{current.high:.3f}", f"{new.high:.3f}"),
-        (measure, f"{before.quality:.4f}", f"{after.quality:.4f}"),
-        ("mean ms", f"{before.mean_ms:.1f}", f"{after.mean_ms:.1f}"),
-        *(
-            (f"share of {route}", f"{old:.1%}", f"{share:.1%}")
-            for route, old, share in zip(order, before.shares, after.shares, strict=True)
-        ),
-    ]
+    simple, measure, gain = tuning.model.policy.simple, tuning.measure, retuned.gain
+    pairs, order = {"now": current, "proposed": new}, routes(simple)
     always = (
         f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
         for name, outcome in tuning.fixed.items()
     )
     blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
-        table(("", "now", "proposed"), rows),
+        compared(tuning.outcomes, simple, pairs, measure),
         f"Change in {measure}: {gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}].",
         f"Always taking one route: {'; '.join(always)}.",
     ]

@@ -1,1 +1,0 @@
-"""`wye tune --from-log`: replays a request log under other thresholds, and proposes some."""
