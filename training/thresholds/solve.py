@@ -1,14 +1,22 @@
-"""Solves thresholds exactly on a replay, and prefers the cheapest of nearly equal pairs.
+"""Finds the best pair of thresholds by trying all of them, on questions with known outcomes.
 
-All pairs of thresholds are evaluated at once, by prefix sums. Questions are sorted by score. A pair
-of cuts (i, j), i <= j, sends the i lowest distinct scores to the simple route, those from the j-th
-on to the graph, and the rest to fusion. The sum over all questions of a value that depends on the
-route is then
+A router gives each question a score from 0 to 1. Up to the low threshold, the question takes the
+simple route; from the high one on, the graph; between them, fusion. Only the order of the scores
+matters, so there is one pair to try for each two gaps ("cuts") between neighbouring scores.
 
-    S[i] + F[j] - F[i] + G[m] - G[j] = a[i] + b[j]
+All pairs are evaluated at once. A pair of cuts (i, j), i <= j, sends the i lowest of m distinct
+scores to the simple route, those from the j-th on to the graph, and the rest to fusion. The sum
+over all questions of a value that depends on the route, such as its quality or its time, is then
 
-with S, F, G the prefix sums of the value under each route. So one outer sum evaluates all pairs.
-Mean latency, the graph share, and the two moments of the difference to a given pair are such sums.
+    S[i] + (F[j] - F[i]) + (G[m] - G[j]) = (S[i] - F[i]) + (F[j] + G[m] - G[j])
+
+with S, F, G the prefix sums of the value under each route. The first part depends on i alone and
+the second on j alone, so adding a column to a row gives the table of all pairs. Mean quality, mean
+latency, the share of questions that walk the graph, and the mean and variance of the difference to
+a given pair are such sums.
+
+The best pair of some hundred questions owes much to chance, so `solve` takes the cheapest of those
+that the questions cannot tell from it.
 """
 
 from dataclasses import dataclass, replace
@@ -29,15 +37,14 @@ _MOST_LOGIT = 30.0
 Table = NDArray[np.bool_]
 
 CUTS = 1000
-"""Most cuts to consider; tables over pairs of more would take gigabytes."""
+"""Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
 SLACK = 1e-9
-"""Tolerance of comparisons: the order of a sum changes its last bits, and a bound may be met
-exactly."""
+"""Tolerance of comparisons, since the order in which numbers are added changes their last bits."""
 POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
 """Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
-"""Most quality that leaving fusion may lose on a dataset that the router was not trained on; twice
-that at an operating point where latency counts twice."""
+"""How much mean quality thresholds may lose against always taking fusion, on any dataset that the
+router was not trained on; twice that at an operating point where latency counts twice."""
 
 
 def scores_of(logits: Float64) -> Float64:
@@ -53,8 +60,8 @@ class RouteOutcomes:
         scores: (n,) the router's scores, above 0 and below 1.
         quality: (n, 3) quality of the simple, fusion and graph route's answer; any measure.
         latency_ms: (n, 3) their latency in milliseconds.
-        strange: (n,) 0 if the router was trained on the question's dataset, else the dataset's
-            number, from 1. None if all are 0.
+        strange: (n,) 0 if the router that gave the score was trained on the question's dataset,
+            else the number of that dataset, from 1. None if all are 0.
     """
 
     scores: Float64
@@ -92,8 +99,8 @@ class ThresholdObjective:
             fusion.
         steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
             more. It is separate, since few questions go in steps.
-        max_loss: Most mean quality that leaving fusion may lose on any dataset that the router was
-            not trained on. It is dropped if no thresholds keep all bounds.
+        max_loss: Most mean quality that may be lost against always taking fusion, on any dataset
+            that the router was not trained on. It is dropped if no thresholds keep all bounds.
     """
 
     latency_weight: float = 0.0
@@ -164,7 +171,7 @@ def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The possible positions of thresholds, between adjacent scores.
+    """Where a threshold can lie: below, between or above the scores of the questions.
 
     Attributes:
         scores: (m,) distinct scores, rising.
@@ -206,9 +213,12 @@ class Cuts:
 
 
 def sums(cuts: Cuts, values: Float64) -> Float64:
-    """(c, c) sums of the routes' values (n, 3), by low and high cut.
+    """(c, c) sums over all questions for each pair of a low cut (row) and a high one (column).
 
-    Below the diagonal they are meaningless.
+    Where the high cut is below the low one they are meaningless.
+
+    Args:
+        values: (n, 3) what is summed: a value of each question for each route it may take.
     """
     m = len(cuts.scores)
     prefix = np.zeros((m + 1, 3))
@@ -261,9 +271,9 @@ class Solution:
     """Thresholds to review.
 
     Attributes:
-        thresholds: The cheapest pair of the plateau.
-        best: The pair with the highest objective.
-        best_outcome: That pair's outcome, which overfits these questions.
+        thresholds: The cheapest of the pairs that these questions cannot tell from the best one.
+        best: The pair with the highest objective, quality less weighted latency.
+        best_outcome: That pair's outcome, which is too good: it was chosen on these questions.
         plateau: Share of the allowed pairs that these questions cannot tell from the best.
     """
 
@@ -339,7 +349,10 @@ def _position(table: NDArray[np.generic]) -> tuple[int, int]:
 def _close(
     replay: RouteOutcomes, cuts: Cuts, values: Float64, best: Thresholds, errors: float
 ) -> Table:
-    """(c, c) whether a pair's paired difference to the best is within some standard errors."""
+    """(c, c) whether a pair is at most so many standard errors below the best one.
+
+    The standard error is that of the mean, over questions, of the difference between the two pairs.
+    """
     n = len(replay)
     routes = bands(replay.scores, best)
     behind = values[np.arange(n), routes][:, None] - values
@@ -354,7 +367,10 @@ def _close(
 def solve_points(
     replay: RouteOutcomes, goal: ThresholdObjective, *, cautious: bool
 ) -> dict[str, Thresholds]:
-    """Solve each operating point's thresholds; arguments and errors as for `solve`."""
+    """Solve thresholds for each of `POINTS`, which weigh latency differently.
+
+    Arguments and errors are those of `solve`.
+    """
     points = {}
     for name, by in POINTS.items():
         loss = None if goal.max_loss is None else max(1.0, by) * goal.max_loss
@@ -365,7 +381,7 @@ def solve_points(
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Pairs of thresholds, by rising latency and rising quality."""
+    """Pairs of thresholds that no other pair beats in quality and latency, the fastest first."""
 
     thresholds: tuple[Thresholds, ...]
     quality: Float64
@@ -375,7 +391,7 @@ class Front:
 def front(
     replay: RouteOutcomes, bounds: ThresholdObjective | None = None, *, most: int | None = 400
 ) -> Front:
-    """The Pareto front over pairs of thresholds.
+    """The Pareto front: each pair of thresholds that is better than all faster ones.
 
     Args:
         bounds: Bounds that the pairs must keep, whose latency weight is ignored; None for none.

@@ -1,4 +1,8 @@
-"""Tuning of thresholds on replayed questions: outcomes, misrouted questions, new solutions."""
+"""`wye tune`: solves a router's thresholds again, on questions whose replies are known.
+
+A replay file has what every arm returned for each judged question. So the quality and the time of
+each route are known for each question, and any pair of thresholds can be tried without a search.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +20,7 @@ from wye.router.fusion import FusionSettings
 from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import Settings, load_settings
-from wye.router.types import Contribution, Route, Thresholds
+from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import read_training
 from wye.training.errors import FitError, ReplayError
@@ -25,12 +29,10 @@ from wye.training.evaluation.measures import MEASURES
 from wye.training.markdown import escape, show, table, wide_console
 from wye.training.thresholds.solve import (
     CUTS,
-    Front,
     Outcome,
     RouteOutcomes,
     Solution,
     ThresholdObjective,
-    front,
     keeps,
     of_each_route,
     outcome,
@@ -43,30 +45,12 @@ LISTED = 10
 """How many questions that change route are listed, those with the largest change first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misrouted:
-    """A question for which another route would have been better.
-
-    Attributes:
-        loss: Quality of the better route's answer less that of the one given.
-        contributions: Contributions to the score's logit; see `wye.router.types.Decision`.
-    """
-
-    text: str
-    dataset: str
-    score: float
-    route: Route
-    better: Route
-    loss: float
-    contributions: tuple[Contribution, ...]
-
-
 @dataclass(frozen=True)
 class Tuning:
-    """Replayed questions with one router's scores.
+    """Judged questions with one router's scores, and the outcome of every route for each.
 
-    A router is overconfident on its training questions; choose thresholds on others, such as a dev
-    split, or your own questions.
+    A router is overconfident on the questions that it was trained on, so use others: those of a dev
+    split, or your own.
 
     Attributes:
         measure: The measure of quality, one of `wye.training.evaluation.measures.MEASURES`.
@@ -92,6 +76,7 @@ class Tuning:
         Args:
             replays: Files of train or dev splits, as `wye train` keeps them.
             model: "name/version", or a version's folder; "" for the settings' router.
+            cache: Folder of features that later runs use again.
             settings: Settings of models, fusion and router; None reads the environment.
 
         Raises:
@@ -106,23 +91,23 @@ class Tuning:
             )
         if measure not in MEASURES:
             raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
-        read = [read_training(path) for path in replays]
-        resolved = settings or load_settings()
-        router = replace(resolved.router, model=str(model)) if model else resolved.router
-        parser = open_syntax_parser(resolved.analyser)
-        schema = schema_id(parser.fingerprint)
-        routing_model = load_router(router.folder(), schema_id=schema, names=COLUMNS)
-        deciding = stages(routing_model.scorer.names)
-        evaluation_set = EvaluationSet.load(read, cache, resolved.analyser, deciding=deciding)
-        return cls(evaluation_set, routing_model, resolved.fusion, measure)
+        training = [read_training(path) for path in replays]
+        settings = settings or load_settings()
+        options = replace(settings.router, model=str(model)) if model else settings.router
+        schema = schema_id(open_syntax_parser(settings.analyser).fingerprint)
+        router = load_router(options.folder(), schema_id=schema, names=COLUMNS)
+        deciding = stages(router.scorer.names)
+        questions = EvaluationSet.load(training, cache, settings.analyser, deciding=deciding)
+        return cls(questions, router, settings.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
-        """The outcomes of every route for every question, with steps where they are taken."""
+        """The outcome of every route for every question, with steps where they are taken."""
         scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
-        simple = self.model.policy.simple
-        steps = self.model.policy.thresholds.steps
-        return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure, steps)
+        policy = self.model.policy
+        return self.evaluation_set.outcomes(
+            scores, policy.simple, self.fusion, self.measure, policy.thresholds.steps
+        )
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
@@ -131,55 +116,6 @@ class Tuning:
             str(route): self.evaluation_set.always(route, self.fusion, self.measure)
             for route in (Route.STEPS, *self.evaluation_set.further)
         }
-
-    def at(self, low: float, high: float) -> Outcome:
-        """The outcome of thresholds.
-
-        Raises:
-            PolicyError: They are not in order, or not from 0 to 1.
-        """
-        return outcome(self.outcomes, Thresholds(low, high))
-
-    def front(self) -> Front:
-        """The Pareto front of quality and latency."""
-        return front(self.outcomes)
-
-    def worst(self, n: int, thresholds: Thresholds | None = None) -> list[Misrouted]:
-        """The questions that lose most by their route, the worst first.
-
-        Args:
-            n: Most questions to return; those that lose nothing are left out.
-            thresholds: Thresholds to apply; None for the router's own.
-        """
-        names = (*routes(self.model.policy.simple), Route.STEPS)
-        quality = self.outcomes.quality
-        pair = thresholds or self.model.policy.thresholds
-        codes = bands(self.outcomes.scores, pair)
-        taken = self.evaluation_set.codes(self.outcomes.scores, pair)
-        loss = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
-        order = np.argsort(-loss, kind="stable")[:n]
-        rows = order[loss[order] > 0].tolist()
-        decisions = self.model.decide(self.evaluation_set.features[rows], explain=True)
-        texts, groups = self.evaluation_set.texts, self.evaluation_set.groups
-        return [
-            Misrouted(
-                text=texts[row],
-                dataset=str(groups[row]),
-                score=float(self.outcomes.scores[row]),
-                route=names[taken[row]],
-                better=names[int(quality[row].argmax())],
-                loss=float(loss[row]),
-                contributions=decision.contributions,
-            )
-            for row, decision in zip(rows, decisions, strict=True)
-        ]
-
-    def policy(self, thresholds: Thresholds) -> Policy:
-        """A policy with these thresholds and the replays' latencies."""
-        simple = self.model.policy.simple
-        return Policy(
-            thresholds, simple, self.evaluation_set.median_latency_ms(simple), self.model.name
-        )
 
     def save(
         self,
@@ -195,16 +131,17 @@ class Tuning:
             notes: Notes for the reviewer, beside the thresholds' outcome.
             points: Operating points; None for the router's own.
         """
-        policy, simple = self.policy(thresholds), self.model.policy.simple
-        policy = replace(policy, points=self.model.policy.points if points is None else points)
-        result = outcome(self.outcomes, thresholds)
+        own, result = self.model.policy, outcome(self.outcomes, thresholds)
+        times = self.evaluation_set.median_latency_ms(own.simple)
+        points = own.points if points is None else points
+        policy = Policy(thresholds, own.simple, times, self.model.name, points)
         facts = {
             "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
             self.measure: result.quality,
             "mean_ms": result.mean_ms,
             "p95_ms": result.p95_ms,
-            "shares": dict(zip(map(str, routes(simple)), result.shares, strict=True)),
+            "shares": dict(zip(map(str, routes(policy.simple)), result.shares, strict=True)),
         }
         save_policy(path, policy, {**facts, **(notes or {})})
         return policy
@@ -215,14 +152,14 @@ class Retuned:
     """Thresholds to review.
 
     Attributes:
-        before: Outcome of the router's own thresholds on the same questions.
-        stays: Whether the router's own thresholds are proposed, since the solved ones are no better
-            on these questions.
+        before: Outcome of the router's present thresholds on the same questions.
+        stays: Whether the present thresholds are proposed, since the solved ones are no better on
+            these questions.
         rows: (m,) the questions that change route, rising.
         codes: (2, m) codes of their former and of their new routes.
         gains: (m,) change of their quality.
-        gain: Paired difference in quality from the router's own thresholds, which ignores that the
-            new ones were chosen on these questions.
+        gain: Paired difference in quality from the present thresholds. It is too optimistic, since
+            the new ones were chosen on these questions.
     """
 
     goal: ThresholdObjective
@@ -256,6 +193,7 @@ def retune(
 
     Args:
         elsewhere: Whether the thresholds must also hold for questions unlike these.
+        seed: Seed of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -271,16 +209,8 @@ def retune(
     codes = np.stack([bands(outcomes.scores, pair) for pair in pairs])
     old, new = outcomes.quality[np.arange(len(outcomes)), codes]
     rows = np.flatnonzero(codes[0] != codes[1])
-    return Retuned(
-        goal=goal,
-        solution=solution,
-        before=before,
-        stays=stays,
-        rows=rows,
-        codes=codes[:, rows],
-        gains=(new - old)[rows],
-        gain=mean_interval(new - old, seed),
-    )
+    gain = mean_interval(new - old, seed)
+    return Retuned(goal, solution, before, stays, rows, codes[:, rows], (new - old)[rows], gain)
 
 
 def compared(
@@ -303,30 +233,29 @@ def compared(
 
 def show_retuned(console: Console, tuning: Tuning, retuned: Retuned) -> None:
     """Print old and new thresholds, outcomes of fixed routes, and questions that change route."""
-    current, new = tuning.model.policy.thresholds, retuned.solution.thresholds
-    simple, measure, gain = tuning.model.policy.simple, tuning.measure, retuned.gain
-    pairs, order = {"now": current, "proposed": new}, routes(simple)
+    policy, measure, gain = tuning.model.policy, tuning.measure, retuned.gain
+    pairs = {"now": policy.thresholds, "proposed": retuned.solution.thresholds}
     always = (
         f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
         for name, outcome in tuning.fixed.items()
     )
     blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
-        compared(tuning.outcomes, simple, pairs, measure),
+        compared(tuning.outcomes, policy.simple, pairs, measure),
         f"Change in {measure}: {gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}].",
         f"Always taking one route: {'; '.join(always)}.",
     ]
     if retuned.stays:
         blocks.append("Those in use are as good on these questions, so they stay.")
     if len(retuned.rows):
-        texts, scores = tuning.evaluation_set.texts, tuning.outcomes.scores
+        texts, order = tuning.evaluation_set.texts, routes(policy.simple)
         largest = np.argsort(-np.abs(retuned.gains), kind="stable")[:LISTED].tolist()
         changes = [
             (
                 texts[retuned.rows[at]],
                 *(str(order[code]) for code in retuned.codes[:, at]),
                 f"{retuned.gains[at]:+.3f}",
-                f"{scores[retuned.rows[at]]:.3f}",
+                f"{tuning.outcomes.scores[retuned.rows[at]]:.3f}",
             )
             for at in largest
         ]
@@ -358,11 +287,10 @@ def tune_on_replays(
     if retuned.stays and out is None:
         console.print("Nothing is written; --out FILE writes them with latencies measured here.")
         return None
-    points, policy = solve_points(tuning.outcomes, goal, cautious=elsewhere), tuning.model.policy
+    policy = tuning.model.policy
     points = {
         name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
-        for name, pair in points.items()
+        for name, pair in solve_points(tuning.outcomes, goal, cautious=elsewhere).items()
     }
-    path = out or default
-    tuning.save(path, retuned.solution.thresholds, retuned.notes(), points)
-    return path
+    tuning.save(out or default, retuned.solution.thresholds, retuned.notes(), points)
+    return out or default

@@ -16,11 +16,11 @@ from wye.router.fusion import FusionSettings
 from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
-from wye.router.types import BASELINE, Route, Thresholds
+from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import TrainingReplay
 from wye.training.errors import FitError, ReplayError, SplitError
-from wye.training.thresholds.solve import ThresholdObjective
+from wye.training.thresholds.solve import ThresholdObjective, outcome
 from wye.training.thresholds.tuning import Tuning, retune, show_retuned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -47,11 +47,13 @@ def tuning(replay: TrainingReplay) -> Tuning:
 def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
     assert tuning.outcomes.scores == pytest.approx(logistic(np.array([-2.0, 3.0, 1.0, 0.5])))
     one_step = 1 / math.log2(7)  # gold in sixth place
-    assert tuning.at(1, 1).quality == pytest.approx((3 + one_step) / 4)
-    assert tuning.at(0, 0).quality == pytest.approx((2 + 2 * one_step) / 4)
-    assert tuning.at(0.5, 0.5).shares == (0.25, 0, 0.75)
-    assert tuning.fixed["dense"] == tuning.at(1, 1)
-    assert tuning.fixed["graph"] == tuning.at(0, 0)
+    assert outcome(tuning.outcomes, Thresholds(1, 1)).quality == pytest.approx((3 + one_step) / 4)
+    assert outcome(tuning.outcomes, Thresholds(0, 0)).quality == pytest.approx(
+        (2 + 2 * one_step) / 4
+    )
+    assert outcome(tuning.outcomes, Thresholds(0.5, 0.5)).shares == (0.25, 0, 0.75)
+    assert tuning.fixed["dense"] == outcome(tuning.outcomes, Thresholds(1, 1))
+    assert tuning.fixed["graph"] == outcome(tuning.outcomes, Thresholds(0, 0))
     assert [*tuning.fixed["fusion"].shares] == [0, 1, 0]
     assert tuning.fixed["steps"] == replace(tuning.fixed["fusion"], shares=(0, 0, 0))
 
@@ -68,17 +70,6 @@ def test_what_was_replayed_of_a_further_arm_is_worth_something_too(tuning: Tunin
     assert with_clue.fixed["clue"].quality == pytest.approx((1 + 1 / math.log2(3)) / 2)
 
 
-def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
-    (worst,) = tuning.worst(1)
-    assert worst.text == "question fooled?"
-    assert (worst.dataset, worst.route, worst.better) == ("web", G, D)
-    assert worst.loss == pytest.approx(1 - 1 / math.log2(7))
-    assert [part.name for part in worst.contributions] == [BASELINE, "f0"]
-    logit = math.fsum(part.logit for part in worst.contributions)
-    assert logistic(np.array([logit]))[0] == pytest.approx(worst.score)
-    assert [one.text for one in tuning.worst(9, Thresholds(1, 1))] == ["question hard?"]
-
-
 def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> None:
     path = tmp_path / "new" / "thresholds.json"
     policy = tuning.save(path, Thresholds(0.25, 0.75), {"found": "by hand"})
@@ -88,7 +79,7 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
     notes = json.loads(path.read_text(encoding="utf-8"))["notes"]
     assert notes["found"] == "by hand"
     assert policy.router == "hand/v1"
-    assert notes["nDCG@10"] == tuning.at(0.25, 0.75).quality
+    assert notes["nDCG@10"] == outcome(tuning.outcomes, Thresholds(0.25, 0.75)).quality
 
 
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
@@ -113,7 +104,7 @@ def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None
 
 
 def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:
-    assert replace(tuning, measure="Success@1").at(1, 1).quality == 0.75
+    assert outcome(replace(tuning, measure="Success@1").outcomes, Thresholds(1, 1)).quality == 0.75
 
 
 @pytest.fixture
