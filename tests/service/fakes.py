@@ -219,10 +219,10 @@ class Library(Session, Gateway):
         else:
             replies = [self._answer(question, route, ask.k, ask.filter) for question in questions]
         replies = [_likely(reply, ask.min_relevance, ask.k) for reply in replies]
-        found = dict(enumerate(map(_explained, replies) if ask.explain else replies))
+        replies_by_row = dict(enumerate(map(_explained, replies) if ask.explain else replies))
         later = [
             place
-            for place, reply in found.items()
+            for place, reply in replies_by_row.items()
             if route == Route.AUTO and self.later in reply.question.split()
         ]
 
@@ -231,9 +231,9 @@ class Library(Session, Gateway):
                 self.batches.append((Route.STEPS, [questions[place] for place in places]))
             if places and Route.STEPS in self.failing:
                 raise RuntimeError("steps are broken")
-            return {place: found[place] for place in places}
+            return {place: replies_by_row[place] for place in places}
 
-        yield Begun({p: own for p, own in found.items() if p not in later}, later, finish)
+        yield Begun({p: own for p, own in replies_by_row.items() if p not in later}, later, finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = Ask()) -> list[Decision]:  # noqa: B008
         if self.poison and any(self.poison in question for question in questions):
@@ -266,7 +266,7 @@ class Library(Session, Gateway):
         rows = list(self._passages.values())
         if filter_ is not None:
             mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in rows]))
-            rows = [passage for passage, kept in zip(rows, mask, strict=True) if kept]
+            rows = [passage for passage, passes in zip(rows, mask, strict=True) if passes]
         words = set(question.lower().strip("?").split())
         scored = [
             (-len(words & set(f"{p.title} {p.text}".lower().replace(".", "").split())), p.id)

@@ -86,8 +86,8 @@ def client(settings: ServiceSettings) -> Iterator[TestClient]:
 def route_in(client: TestClient, collection: str) -> dict[str, Any]:
     reply = client.post("/v1/retrieve", json={"question": QUESTION, "collection": collection})
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()["route"]
-    return found
+    route: dict[str, Any] = reply.json()["route"]
+    return route
 
 
 def test_what_few_servers_need_is_loaded_by_few() -> None:
@@ -128,8 +128,8 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     assert "b.json' cannot be read" in error
     ready = client.get("/ready")
     assert (ready.status_code, ready.json()["collections"][1]["error"]) == (200, error)
-    own = client.get("/v1/stats").json()["collections"][1]
-    assert (own["error"], own["thresholds"]) == (error, {"low": 0.0, "high": 1.0, "steps": 0.0})
+    stats = client.get("/v1/stats").json()["collections"][1]
+    assert (stats["error"], stats["thresholds"]) == (error, {"low": 0.0, "high": 1.0, "steps": 0.0})
     assert route_in(client, "b")["path"] == "fusion"
 
 

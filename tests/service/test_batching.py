@@ -182,11 +182,11 @@ async def test_time_that_runs_out_is_told_and_the_work_is_dropped(desk: Desk) ->
 
 async def test_what_nobody_waits_for_leaves_the_queue(desk: Desk) -> None:
     first = await desk.occupy()
-    left, kept = await desk.wait("left", "kept")
-    left.cancel()
+    abandoned, answered = await desk.wait("left", "kept")
+    abandoned.cancel()
     await asyncio.sleep(0)
     desk.gate.set()
-    await asyncio.gather(first, kept)
+    await asyncio.gather(first, answered)
     await desk.close()
     assert desk.batches == [("k", ["first"]), ("k", ["kept"])]
 
@@ -299,9 +299,9 @@ async def test_a_batch_waits_for_one_call_at_most(desk: Desk) -> None:
         for number in range(3)
     ]
     await asyncio.sleep(0)
-    (asked,) = await desk.wait("asked")
+    (answer,) = await desk.wait("asked")
     desk.gate.set()
-    await asyncio.gather(running, asked, *calls)
+    await asyncio.gather(running, answer, *calls)
     await desk.close()
     assert [key for key, _ in desk.batches] == ["k", "call", "k", "call", "call"]
 

@@ -83,14 +83,14 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
     library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
+    errors: list[str] = []
+    monkeypatch.setattr(LOG, "error", lambda event, extra: errors.append(extra["error"]))
     library.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     for _ in range(3):
         assert not collection.renew()
     assert collection.session is library
     assert collection.facts()["error"] == collection.error == "thresholds.json is not JSON."
-    assert told == ["thresholds.json is not JSON."], "once, not at every look"
+    assert errors == ["thresholds.json is not JSON."], "once, not at every look"
     assert collection.faults[INDEX] == ""
     newer = Library(version=2)
     library.newer = newer
@@ -181,15 +181,15 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
     def refuse(*given: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    told: list[str] = []
-    monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["of"]))
+    errors: list[str] = []
+    monkeypatch.setattr(LOG, "error", lambda event, extra: errors.append(extra["of"]))
     library.settings, library.changed = load_settings(), 5
     with monkeypatch.context() as patched:
         patched.setattr(wye.service.collections, "start_deriving", refuse)
         library.with_thresholds = Thresholds(0.1, 0.2)
         assert collection.renew(), "what else is newer is used"
         assert not collection.renew()
-    assert told == [BASE], "once, not at every look"
+    assert errors == [BASE], "once, not at every look"
     assert "no process can be started" in str(collection.facts()["error"])
     monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
@@ -212,10 +212,10 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
     assert (before.count, after.count) == (1, 2)
     assert before.passages(["a"])["a"].text == after.passages(["a"])["a"].text
     assert [*after.passages(["b", "zz"])] == ["b"]
-    for session, found in ((before, {"a"}), (after, {"a", "b"})):
+    for session, ids in ((before, {"a"}), (after, {"a", "b"})):
         for route in (Route.DENSE, Route.GRAPH):
             (reply,) = session.gateway.search(["Babbage"], Ask(route, 9))
-            assert {hit.id for hit in reply.ranking.hits} == found
+            assert {hit.id for hit in reply.ranking.hits} == ids
 
 
 def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(

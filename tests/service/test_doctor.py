@@ -50,20 +50,22 @@ def free() -> ServeSettings:
 
 def test_a_server_that_would_work(index: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    found = looked_at(replace(free(), indexes=(f"a={index}",), request_log=log))
-    holds(found["index a"], Health.GOOD, "1 passages; every route answers")
-    assert {found[name].state for name in ("machine", "access", "address", "generator")} == {"good"}
-    assert found["router"].state == Health.WARNING
-    assert found["request log"].state == Health.GOOD
+    checks = looked_at(replace(free(), indexes=(f"a={index}",), request_log=log))
+    holds(checks["index a"], Health.GOOD, "1 passages; every route answers")
+    assert {checks[name].state for name in ("machine", "access", "address", "generator")} == {
+        "good"
+    }
+    assert checks["router"].state == Health.WARNING
+    assert checks["request log"].state == Health.GOOD
     assert not log.exists()
 
 
 def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
     Session.create(load_routers(), tmp_path / "empty")
     wanted = (f"a={tmp_path / 'missing'}", f"b={tmp_path / 'empty'}")
-    found = looked_at(replace(free(), indexes=wanted))
-    holds(found["index a"], Health.BAD, "There is no index")
-    holds(found["index b"], Health.WARNING, "is empty")
+    checks = looked_at(replace(free(), indexes=wanted))
+    holds(checks["index a"], Health.BAD, "There is no index")
+    holds(checks["index b"], Health.WARNING, "is empty")
     assert looked_at(free())["indexes"].says.startswith("Serve what?")
 
 
@@ -103,9 +105,9 @@ def test_the_filter_of_a_key_that_keeps_out_nothing_or_everything(
     ):
         path, filter_ = tmp_path / f"{number}", {"type": type_, "key": key, "value": value}
         append_key(path, new_key(f"ada{number}", [Scope.READ], ["a"], filter_)[1])
-        found = looked_at(replace(free(), keys_file=path, indexes=(f"a={index}", f"b={index}")))
-        holds(found["index a"], Health.WARNING if says else Health.GOOD, says)
-        holds(found["index b"], Health.GOOD, "")
+        checks = looked_at(replace(free(), keys_file=path, indexes=(f"a={index}", f"b={index}")))
+        holds(checks["index a"], Health.WARNING if says else Health.GOOD, says)
+        holds(checks["index b"], Health.GOOD, "")
 
 
 def test_pages_from_anywhere() -> None:
@@ -116,8 +118,8 @@ def test_an_address_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    holds(found, Health.BAD, "choose another --port")
+        finding = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
+    holds(finding, Health.BAD, "choose another --port")
 
 
 def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
@@ -160,8 +162,8 @@ def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--index", f"a={index}"]) == 0
     assert "ok       index a: " in capsys.readouterr().out
     assert run(["doctor", "--index", "a=/nowhere", "--json"]) == 1
-    findings = json.loads(capsys.readouterr().out)
-    assert {finding["state"] for finding in findings} == {"good", "warning", "bad"}
+    checks = json.loads(capsys.readouterr().out)
+    assert {finding["state"] for finding in checks} == {"good", "warning", "bad"}
 
 
 def test_a_router_and_thresholds_of_a_collection(
@@ -179,16 +181,16 @@ def test_a_router_and_thresholds_of_a_collection(
         routers=(f"a={router}", f"b={router}"),
         thresholds=(f"a={file}",),
     )
-    found = looked_at(wanted)
-    assert found["router a"].says == (f"handmade/v1 decides; thresholds 0.250 and 0.500 ({file}).")
-    assert found["router b"].says.endswith("thresholds 0.400 and 0.600 (its own).")
-    assert "router c" not in found
-    assert {found[f"index {name}"].state for name in "abc"} == {Health.GOOD}
+    checks = looked_at(wanted)
+    assert checks["router a"].says == (f"handmade/v1 decides; thresholds 0.250 and 0.500 ({file}).")
+    assert checks["router b"].says.endswith("thresholds 0.400 and 0.600 (its own).")
+    assert "router c" not in checks
+    assert {checks[f"index {name}"].state for name in "abc"} == {Health.GOOD}
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="another/v1"), {})
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
-    found = looked_at(missing)
+    checks = looked_at(missing)
     for name, says in (("a", "'another/v1', not 'handmade/v1'"), ("c", "'nobody/v1'")):
-        holds(found[f"router {name}"], Health.BAD, says)
+        holds(checks[f"router {name}"], Health.BAD, says)
     unknown = replace(wanted, thresholds=(f"z={file}",))
     assert "'z', which is not a collection" in looked_at(unknown)["routers"].says
 
@@ -212,9 +214,9 @@ def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    found = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
-    holds(found["index a"], Health.BAD, "has changed since it was committed. `wye repair")
-    holds(found["index b"], Health.GOOD, "every route answers")
+    checks = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
+    holds(checks["index a"], Health.BAD, "has changed since it was committed. `wye repair")
+    holds(checks["index b"], Health.GOOD, "every route answers")
 
 
 def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
@@ -224,6 +226,6 @@ def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Session, "build", fail)
-    found = looked_at(replace(free(), indexes=(f"a={index}",)))
-    holds(found["index a"], Health.BAD, "ZeroDivisionError: division by zero")
-    assert "address" in found
+    checks = looked_at(replace(free(), indexes=(f"a={index}",)))
+    holds(checks["index a"], Health.BAD, "ZeroDivisionError: division by zero")
+    assert "address" in checks

@@ -86,8 +86,8 @@ def build(settings: Settings, source: str | Path = DEMO, **options: Any) -> int:
 
 
 def rows(folder: Path) -> list[Row]:
-    found: list[Row] = PassageStore.open(folder).snapshot().to_table().sort_by("id").to_pylist()
-    return found
+    table: list[Row] = PassageStore.open(folder).snapshot().to_table().sort_by("id").to_pylist()
+    return table
 
 
 def rankings(folder: Path) -> list[object]:
@@ -173,10 +173,10 @@ def test_the_build_is_killed_and_run_again(local: Path, there: Settings, cluster
         time.sleep(0.05)
     first.kill()
     first.wait()
-    kept = stored(there.index)
-    assert 32 <= kept < 199
+    saved = stored(there.index)
+    assert 32 <= saved < 199
     second = subprocess.run(command, check=True, capture_output=True)
-    assert json.loads(second.stdout) == [199 - kept, kept]
+    assert json.loads(second.stdout) == [199 - saved, saved]
     assert rows(there.index) == rows(local)
 
 

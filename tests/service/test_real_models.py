@@ -124,17 +124,19 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: 
         *judged_questions(DEMO, ("train", "dev", "test")),
     ]
     gold = {one.text: one.gold for one in judged}
-    asked = {text for text, options in asked_by_the_readme() if "--route" not in options}
-    assert asked
+    texts_of_readme = {text for text, options in asked_by_the_readme() if "--route" not in options}
+    assert texts_of_readme
     assert "merge branches in git, the demo says" in (ROOT / "README.md").read_text("utf-8")
     answerability = demo_index.search("How do I merge two branches in git?").answerability
     assert answerability is not None
     assert answerability < ABSTAIN_BELOW
     kinds = one_of_each_kind(judged_questions(DEMO, ("train", "dev")))
-    questions = asked | {one.text for one in kinds}
-    found = {hits.question: hits for hits in demo_index.search_many([*questions], k=2)}
-    assert {text: hits[0].id for text, hits in found.items() if hits[0].id not in gold[text]} == {}
-    assert all({hit.id for hit in found[text]} == gold[text] for text in asked)
+    questions = texts_of_readme | {one.text for one in kinds}
+    by_text = {hits.question: hits for hits in demo_index.search_many([*questions], k=2)}
+    assert {
+        text: hits[0].id for text, hits in by_text.items() if hits[0].id not in gold[text]
+    } == {}
+    assert all({hit.id for hit in by_text[text]} == gold[text] for text in texts_of_readme)
 
 
 def test_an_index_that_is_made_of_another_ranks_as_it_does(
@@ -205,9 +207,9 @@ def test_a_title_that_the_parser_cuts_is_looked_up_as_a_whole(tmp_path: Path) ->
             for title, director in films.items()
         )
         question = "Which film has the director who died later, {} or {}?".format(*films)
-        found = index.search(question, route=Route.STEPS, explain=True)
-    told = {step.phrase: [one.name for one in step.candidates] for step in found.reply.chain}
-    assert told == {film: [director] for film, director in films.items()}
+        hits = index.search(question, route=Route.STEPS, explain=True)
+    names_of = {step.phrase: [one.name for one in step.candidates] for step in hits.reply.chain}
+    assert names_of == {film: [director] for film, director in films.items()}
 
 
 def test_answers_of_nested_questions_stand_in_their_last_passage() -> None:
@@ -240,7 +242,7 @@ def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
         decisions = container.gateway.decide([MACHINE, MEETING], Ask(explain=True))
         trees = [parse_brackets(decision.trees[0]) for decision in decisions]
         words = [tree.words() for tree in trees]
-        assert [own[-2] for own in words] == ["described", "Babbage"]
+        assert [row[-2] for row in words] == ["described", "Babbage"]
         assert container.policy is not None
     finally:
         container.close()

@@ -55,10 +55,10 @@ def test_a_log_is_tuned_from(
     with log.open("a", encoding="utf-8") as file:
         file.write('{"kind": "retrieval", "requ')
 
-    own = ["tune", "--from-log", str(log), "--router", str(router)]
-    assert run(own) == 2
+    command = ["tune", "--from-log", str(log), "--router", str(router)]
+    assert run(command) == 2
     assert "default (12), other (1); name one with --collection." in capsys.readouterr().err
-    assert run([*own, "--collection", "default", "--try", "0,1"]) == 0
+    assert run([*command, "--collection", "default", "--try", "0,1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "9 decisions by words/v1 for collection 'default'" in out
     assert "1 different questions with passages marked as answers" in out
@@ -93,8 +93,8 @@ def test_a_log_that_cannot_be_written_costs_no_answer(
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", into_a_full_disk)
-    asked = {**RIVER, "route": "dense"}
-    assert [client.post("/v1/retrieve", json=asked).status_code for _ in range(3)] == [200] * 3
+    body = {**RIVER, "route": "dense"}
+    assert [client.post("/v1/retrieve", json=body).status_code for _ in range(3)] == [200] * 3
     assert client.post("/v1/answer", json=RIVER).status_code == 200
     refused = client.post("/v1/feedback", json={"request_id": "x", "rating": "good"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
@@ -106,7 +106,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(
     )
     assert "wye_request_log_lost_total 5.0" in client.get("/metrics").text
     is_full = False
-    assert client.post("/v1/retrieve", json=asked).status_code == 200
+    assert client.post("/v1/retrieve", json=body).status_code == 200
     assert "request_log" not in client.get("/ready").json()
     torn, whole = log.read_text(encoding="utf-8").splitlines()
     assert (len(torn), json.loads(whole)["kind"]) == (9, "retrieval")

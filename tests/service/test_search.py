@@ -65,28 +65,28 @@ def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
 
 def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) -> None:
     library.later = "later"
-    asked, auto = searcher(library), SearchParams(Route.AUTO, 2, collection="c")
-    (alone,) = found(asked.work(auto, entries("later alone")))
+    engine, auto = searcher(library), SearchParams(Route.AUTO, 2, collection="c")
+    (alone,) = found(engine.work(auto, entries("later alone")))
     assert alone.reply.question == "later alone"
     together = entries("the river", "later one", "the bridge", "later two")
-    first, second, third, fourth = asked.work(auto, together)
+    first, second, third, fourth = engine.work(auto, together)
     assert isinstance(second, Later)
     assert isinstance(fourth, Later)
     assert second.finish is fourth.finish
     assert second.weight == 3 * token_count("later one")
-    assert [own.reply.question for own in found([first, third])] == ["the river", "the bridge"]
+    assert [each.reply.question for each in found([first, third])] == ["the river", "the bridge"]
     for later, entry in ((fourth, together[3]), (second, together[1])):
         (result,) = found(later.finish([entry]))
         assert result.entry is entry
         assert result.reply.question == entry.item.text
-        assert result.reply == found(asked.work(auto, entries(entry.item.text)))[0].reply
+        assert result.reply == found(engine.work(auto, entries(entry.item.text)))[0].reply
 
 
 def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
     library.later = "later"
-    asked, together = searcher(library), entries("the river", "later")
+    engine, together = searcher(library), entries("the river", "later")
     library.failing = {Route.STEPS}
-    _, later = asked.work(SearchParams(Route.AUTO, 2, collection="c"), together)
+    _, later = engine.work(SearchParams(Route.AUTO, 2, collection="c"), together)
     assert isinstance(later, Later)
     (result,) = found(later.finish(together[1:]))
     assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
@@ -197,9 +197,9 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     decided = Library.decide
     monkeypatch.setattr(Library, "decide", decide)
     searcher = Searcher({"c": collection})
-    for own in (Thresholds(0.4, 0.7), Thresholds(0.0, 0.1)):
+    for limits in (Thresholds(0.4, 0.7), Thresholds(0.0, 0.1)):
         results = searcher.work(params, entries("a river", "poison", "why"))
-        assert {*map(_thresholds, results)} - {None} == {own}
+        assert {*map(_thresholds, results)} - {None} == {limits}
 
 
 def _thresholds(result: object) -> Thresholds | None:
@@ -209,9 +209,9 @@ def _thresholds(result: object) -> Thresholds | None:
 
 def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> None:
     """Only of the one that was asked for is said which keys passages have."""
-    asked = {"type": "and", "filters": [{"type": "eq", "key": "k", "value": 1}]}
+    filter_ = {"type": "and", "filters": [{"type": "eq", "key": "k", "value": 1}]}
     fixed = Fixed({"type": "eq", "key": "k", "value": 1})
-    params = [SearchParams(Route.DENSE, 5, each, collection="default") for each in (asked, fixed)]
+    params = [SearchParams(Route.DENSE, 5, each, collection="default") for each in (filter_, fixed)]
     assert params[0] != params[1]
 
 
@@ -220,7 +220,7 @@ def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
 ) -> None:
     begun: list[Sequence[str]] = []
     monkeypatch.setattr(HashAnalyser, "encode_ahead", lambda _, texts: begun.append(texts))
-    own = searcher(library)
+    engine = searcher(library)
     for params in (GRAPH, SearchParams(Route.LEXICAL, 2, collection="c"), ROUTE):
-        own.begin(params, entries("the river", "the bridge"))
+        engine.begin(params, entries("the river", "the bridge"))
     assert begun == [["the river", "the bridge"]] * 2

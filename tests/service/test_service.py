@@ -130,14 +130,14 @@ async def test_who_goes_away_is_not_worked_for(library: Library) -> None:
             await asyncio.sleep(0.005)
         library.batches.clear()
         library.seconds = {Route.DENSE: 0.2}
-        first, gone, stays = Visitor("first"), Visitor("gone"), Visitor("stays")
+        first, leaving, stays = Visitor("first"), Visitor("gone"), Visitor("stays")
         visits = [asyncio.create_task(first.visit(app))]
         while not library.batches:
             await asyncio.sleep(0.005)
-        visits += [asyncio.create_task(visitor.visit(app)) for visitor in (gone, stays)]
+        visits += [asyncio.create_task(visitor.visit(app)) for visitor in (leaving, stays)]
         while service.batcher.depth < 2:
             await asyncio.sleep(0.005)
-        gone.left.set()
+        leaving.left.set()
         assert await asyncio.gather(*visits) == [200, 499, 200]
     assert [questions for _, questions in library.batches] == [["first"], ["stays"]]
     assert library.closed

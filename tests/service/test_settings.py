@@ -74,10 +74,10 @@ def test_every_variable_that_is_named_is_one() -> None:
         is_text = Path(name).suffix in TEXTS or name in ("Dockerfile", "Makefile")
         if not is_text or name.startswith(("tests/", "CHANGELOG", "router/removed")):
             continue
-        for found in re.findall(r"\bWYE_[A-Z0-9_]+", (ROOT / name).read_text(encoding="utf-8")):
-            if not found.endswith("_"):  # a prefix
-                named.setdefault(found, set()).add(name)
-    assert {found: files for found, files in named.items() if found not in known} == {}
+        for routing in re.findall(r"\bWYE_[A-Z0-9_]+", (ROOT / name).read_text(encoding="utf-8")):
+            if not routing.endswith("_"):  # a prefix
+                named.setdefault(routing, set()).add(name)
+    assert {routing: files for routing, files in named.items() if routing not in known} == {}
 
 
 def test_those_below_leave_the_services_variables_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,10 +123,10 @@ def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) ->
 
 def test_each_collection_has_its_own() -> None:
     assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
-    found = router_settings(
+    routing = router_settings(
         settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
     )
-    assert found == {
+    assert routing == {
         "a": RoutingSettings("other/v2", "a.json"),
         "b": RoutingSettings("mine/v1", "b.json"),
         "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here

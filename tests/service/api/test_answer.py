@@ -12,11 +12,11 @@ RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
 
 
 def events(text: str) -> list[tuple[str, Any]]:
-    found = []
+    parts = []
     for block in text.strip().split("\n\n"):
         name, data = block.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
+        parts.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return parts
 
 
 def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
@@ -130,11 +130,11 @@ def test_a_stream_tells_passages_first(
     reply = client.post("/v1/answer", json={**RIVER, "stream": True})
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.headers["x-wye-route"] == "graph"
-    found = events(reply.text)
-    assert [name for name, _ in found] == ["retrieval", *["delta"] * 6, "done"]
-    assert found[0][1]["passages"][0]["id"] == "neretva"
-    text = "".join(data["text"] for name, data in found if name == "delta")
-    assert text == found[-1][1]["answer"] == "It crosses the Neretva [1] . "
+    parts = events(reply.text)
+    assert [name for name, _ in parts] == ["retrieval", *["delta"] * 6, "done"]
+    assert parts[0][1]["passages"][0]["id"] == "neretva"
+    text = "".join(data["text"] for name, data in parts if name == "delta")
+    assert text == parts[-1][1]["answer"] == "It crosses the Neretva [1] . "
 
 
 def test_a_stream_that_breaks_off_says_so(
@@ -142,11 +142,11 @@ def test_a_stream_that_breaks_off_says_so(
 ) -> None:
     client = serve(library, generator=with_model)
     endpoint.script = ["break"]
-    found = events(client.post("/v1/answer", json={**RIVER, "stream": True}).text)
-    assert [name for name, _ in found] == ["retrieval", "delta", "delta", "error", "done"]
-    assert found[-2][1]["detail"] == "The language model broke off: its stream broke off."
-    assert found[-1][1]["finish_reason"] == "error"
-    assert found[-1][1]["answer"] == "It crosses "
+    parts = events(client.post("/v1/answer", json={**RIVER, "stream": True}).text)
+    assert [name for name, _ in parts] == ["retrieval", "delta", "delta", "error", "done"]
+    assert parts[-2][1]["detail"] == "The language model broke off: its stream broke off."
+    assert parts[-1][1]["finish_reason"] == "error"
+    assert parts[-1][1]["answer"] == "It crosses "
 
 
 def test_an_error_before_the_stream_is_an_ordinary_reply(client: TestClient) -> None:

@@ -123,8 +123,8 @@ def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: 
     long = "word " * 3000 + QUESTION
     talk: list[Any] = [{"role": "user", "content": long}]
     reply = official(client).chat.completions.create(model="wye-dense", messages=talk)
-    asked = (reply.model_extra or {})["wye"]["question"]
-    assert (len(asked), asked.endswith(QUESTION)) == (4096, True)
+    query = (reply.model_extra or {})["wye"]["question"]
+    assert (len(query), query.endswith(QUESTION)) == (4096, True)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,10 @@ def test_an_unknown_model(client: TestClient) -> None:
 
 
 def test_what_is_not_offered_has_no_address(client: TestClient) -> None:
-    own = official(client)
-    for ask in (own.batches.list, lambda: own.embeddings.create(model="x", input="x")):
+    ai = official(client)
+    for ask in (
+        ai.batches.list,
+        lambda: ai.embeddings.create(model="x", input="x"),
+    ):
         with pytest.raises(openai.NotFoundError, match="nothing at this address"):
             ask()

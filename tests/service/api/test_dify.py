@@ -29,12 +29,12 @@ def where(operator: str, value: object, name: object = "y") -> dict[str, Any]:
 
 
 def test_records_are_the_passages_of_auto(client: TestClient) -> None:
-    found = client.post("/v1/retrieve", json={"question": QUESTION, "k": 3}).json()["passages"]
+    passages = client.post("/v1/retrieve", json={"question": QUESTION, "k": 3}).json()["passages"]
     reply = dify(client)
     assert reply.status_code == 200
     records = reply.json()["records"]
-    assert [each["content"] for each in records] == [each["text"] for each in found]
-    assert [each["score"] for each in records] == [each["relevance"] for each in found]
+    assert [each["content"] for each in records] == [each["text"] for each in passages]
+    assert [each["score"] for each in records] == [each["relevance"] for each in passages]
     assert all(0 <= each["score"] <= 1 for each in records)
     assert all(isinstance(each["metadata"], dict) for each in records)
     assert reply.headers["x-wye-route"] in ("dense", "hybrid", "fusion", "graph")

@@ -132,10 +132,10 @@ def test_what_was_deleted_is_in_no_reply_that_comes_after(client: TestClient, ro
     for n in range(3):
         added = client.put(f"/v1/documents/tower{n}", json={"text": "Tower Bridge and Thames."})
         found(client, "x", added.json()["index_version"])
-        gone = client.delete(f"/v1/documents/tower{n}").json()
-        assert gone["deleted"] == 1
+        deletion = client.delete(f"/v1/documents/tower{n}").json()
+        assert deletion["deleted"] == 1
         reply = client.post("/v1/retrieve", json=ask).json()
-        assert reply["index"]["version"] >= gone["index_version"]
+        assert reply["index"]["version"] >= deletion["index_version"]
         assert f"tower{n}" not in [passage["id"] for passage in reply["passages"]]
     again = client.delete("/v1/documents/tower0")
     assert (again.status_code, again.json()["deleted"]) == (200, 0)
@@ -269,8 +269,8 @@ def test_foreign_pages_change_nothing(client: TestClient) -> None:
     evil = {"origin": "https://evil.example"}
     assert client.post("/v1/documents", files=file, headers=evil).status_code == 403
     assert client.delete("/v1/documents/tower", headers=evil).status_code == 403
-    own = {"origin": "http://localhost"}
-    assert client.post("/v1/documents", files=file, headers=own).status_code == 201
+    same_origin = {"origin": "http://localhost"}
+    assert client.post("/v1/documents", files=file, headers=same_origin).status_code == 201
 
 
 def test_reading_keys_write_nothing(start: Serve) -> None:

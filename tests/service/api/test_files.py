@@ -172,13 +172,13 @@ def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> No
     jobs = client.app.state.service.writers["default"].jobs  # type: ignore[attr-defined]
     (job,) = jobs.jobs()
     jobs.save(replace(job, state=State.CANCELLED))
-    found = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
-    assert (found.status, found.last_error) == ("cancelled", None)
+    store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
+    assert (store_file.status, store_file.last_error) == ("cancelled", None)
     jobs.save(replace(job, state=State.FAILED, error="The disk is full."))
-    found = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
-    assert found.last_error is not None
-    assert (found.status, found.last_error.code) == ("failed", "server_error")
-    assert found.last_error.message == "The disk is full."
+    store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
+    assert store_file.last_error is not None
+    assert (store_file.status, store_file.last_error.code) == ("failed", "server_error")
+    assert store_file.last_error.message == "The disk is full."
 
 
 def test_no_document_of_a_file_is_made_on_the_event_loop(
@@ -211,9 +211,9 @@ def test_what_is_not_offered_says_so(ai: OpenAI, client: TestClient) -> None:
         with pytest.raises(openai.NotFoundError, match="`wye index` makes"):
             ask()
     assert client.get("/v1/vector_stores/default").status_code == 200
-    with pytest.raises(openai.APIStatusError, match="Attach each file by itself") as gone:
+    with pytest.raises(openai.APIStatusError, match="Attach each file by itself") as refusal:
         ai.vector_stores.file_batches.create("default", file_ids=["file-1"])
-    assert gone.value.status_code == 410
+    assert refusal.value.status_code == 410
 
 
 @pytest.mark.parametrize(
@@ -299,10 +299,10 @@ def test_files_go_with_age(start: Serve) -> None:
             purpose="assistants",
             expires_after={"anchor": "created_at", "seconds": 3_600},
         )
-    gone = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    expired = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
     assert ai.files.list().data == []
     with pytest.raises(openai.NotFoundError):
-        ai.vector_stores.files.create(vector_store_id="default", file_id=gone.id)
+        ai.vector_stores.files.create(vector_store_id="default", file_id=expired.id)
 
 
 def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:

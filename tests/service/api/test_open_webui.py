@@ -175,8 +175,8 @@ def test_a_conversation_streams_in_frames_that_clients_parse(
     writes: bool,
 ) -> None:
     client = connect(with_model if writes else None)
-    asked = conversation("Which river does the Old Bridge of Mostar cross?")
-    events = client.lines(asked)
+    chat = conversation("Which river does the Old Bridge of Mostar cross?")
+    events = client.lines(chat)
     assert events[-1] == "data: [DONE]"
     assert all(event.startswith("data: ") and "\n" not in event for event in events)
     assert max(map(len, events)) < LONGEST_LINE
@@ -185,18 +185,19 @@ def test_a_conversation_streams_in_frames_that_clients_parse(
     assert chunks[-1]["choices"] == []
     assert {"prompt_tokens", "completion_tokens", "total_tokens"} == {*chunks[-1]["usage"]}
 
-    own = {name: asked.pop(name) for name in ("model", "messages", "stream", "stream_options")}
-    parsed = list(client.openai.chat.completions.create(**own, extra_body=asked))
+    options = {name: chat.pop(name) for name in ("model", "messages", "stream", "stream_options")}
+    parsed = list(client.openai.chat.completions.create(**options, extra_body=chat))
     assert len(parsed) == len(chunks)
     contents = [one.choices[0].delta.content or "" for one in parsed if one.choices]
     assert "".join(contents) == text
     assert [one.choices[0].finish_reason for one in parsed if one.choices][-1] == "stop"
     assert "[1]" in text
     if writes:
-        told = endpoint.seen[0][0]
-        assert [m["role"] for m in told["messages"]] == ["system", "user", "assistant", "user"]
-        assert (told["max_tokens"], told["temperature"]) == (128_000, 0.7)
-        assert {"chat_id", "metadata", "top_k", "user"}.isdisjoint(told)
+        payload = endpoint.seen[0][0]
+        roles = [message["role"] for message in payload["messages"]]
+        assert roles == ["system", "user", "assistant", "user"]
+        assert (payload["max_tokens"], payload["temperature"]) == (128_000, 0.7)
+        assert {"chat_id", "metadata", "top_k", "user"}.isdisjoint(payload)
     assert library.batches[0][1] == ["Which river does the Old Bridge of Mostar cross?"]
 
 
@@ -207,9 +208,9 @@ def test_a_question_that_goes_on_is_searched_as_the_language_model_rewrites_it(
     endpoint.text = "Who designed the Old Bridge of Mostar?"
     client.lines(conversation("and who designed it?"))
     assert library.batches[0][1] == [endpoint.text]
-    told = endpoint.seen[1][0]["messages"]
-    assert "Stari Most, the Old Bridge [1]." in [message["content"] for message in told]
-    assert told[-1]["content"].endswith(f"Question: {endpoint.text}")
+    messages = endpoint.seen[1][0]["messages"]
+    assert "Stari Most, the Old Bridge [1]." in [message["content"] for message in messages]
+    assert messages[-1]["content"].endswith(f"Question: {endpoint.text}")
 
 
 @pytest.mark.parametrize("kind", CHORES)
@@ -223,11 +224,11 @@ def test_a_chore_is_the_language_models_alone(
     assert json.loads(content[content.find("{") : content.rfind("}") + 1]) == {
         kind: "Bridges of Mostar"
     }
-    ((told, _),) = endpoint.seen
-    assert told["messages"] == [{"role": "user", "content": chore(kind)}]
-    assert told["max_completion_tokens"] == 1000
+    ((payload, _),) = endpoint.seen
+    assert payload["messages"] == [{"role": "user", "content": chore(kind)}]
+    assert payload["max_completion_tokens"] == 1000
     assert (reply["wye"], reply["citations"], library.batches) == (None, [], [])
-    events = client.lines({**conversation(""), "messages": told["messages"]})
+    events = client.lines({**conversation(""), "messages": payload["messages"]})
     assert json.loads(events[0].removeprefix("data: "))["wye"] is None
 
 

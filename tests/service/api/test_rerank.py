@@ -35,25 +35,25 @@ def test_results_are_best_first_and_whole_where_asked(client: TestClient) -> Non
     scores = [one["relevance_score"] for one in body["results"]]
     assert scores == sorted(scores, reverse=True)
     (best,) = rerank(client, top_n=1).json()["results"]
-    assert best == {name: own for name, own in body["results"][0].items() if name != "document"}
+    assert best == {name: value for name, value in body["results"][0].items() if name != "document"}
 
 
 def test_texts_may_have_titles_and_the_address_of_coheres_client_is_the_same(
     client: TestClient,
 ) -> None:
-    asked = {"query": QUESTION, "documents": [{"text": text} for text in TEXTS]}
-    found = client.post("/v2/rerank", json=asked)
-    assert found.json()["results"] == rerank(client).json()["results"]
-    assert found.headers["cache-control"] == "no-store"
+    request_body = {"query": QUESTION, "documents": [{"text": text} for text in TEXTS]}
+    second_reply = client.post("/v2/rerank", json=request_body)
+    assert second_reply.json()["results"] == rerank(client).json()["results"]
+    assert second_reply.headers["cache-control"] == "no-store"
 
 
 def test_texts_of_the_index_come_as_hybrid_has_them(start: Serve) -> None:
     client = start()
-    asked = {"question": QUESTION, "route": "hybrid", "k": 9}
-    found = client.post("/v1/retrieve", json=asked).json()["passages"]
+    request_body = {"question": QUESTION, "route": "hybrid", "k": 9}
+    passages = client.post("/v1/retrieve", json=request_body).json()["passages"]
     documents = [{"title": one.title, "text": one.text} for one in BRIDGES]
     results = rerank(client, documents=documents).json()["results"]
-    assert [BRIDGES[one["index"]].id for one in results] == [one["id"] for one in found]
+    assert [BRIDGES[one["index"]].id for one in results] == [one["id"] for one in passages]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_keys_and_collections(serve: Serve) -> None:
     assert rerank(client).status_code == 401
     assert client.post("/v2/rerank", json={}).status_code == 401
     client.headers["x-api-key"] = secret
-    asked = {"query": QUESTION, "documents": TEXTS}
-    assert client.post("/v1/rerank?collection=one", json=asked).status_code == 200
-    assert client.post("/v1/rerank?collection=two", json=asked).status_code == 404
+    request_body = {"query": QUESTION, "documents": TEXTS}
+    assert client.post("/v1/rerank?collection=one", json=request_body).status_code == 200
+    assert client.post("/v1/rerank?collection=two", json=request_body).status_code == 404
 
 
 def test_no_more_at_once_than_there_is_room_for(client: TestClient) -> None:

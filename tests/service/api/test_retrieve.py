@@ -369,13 +369,13 @@ def test_what_may_be_left_out_may_be_null(client: TestClient) -> None:
 
 
 def test_unlikely_passages_are_left_out_where_that_is_asked_for(client: TestClient) -> None:
-    asked = {"question": "What river is it?", "route": "fusion", "k": 4}
-    body = client.post("/v1/retrieve", json=asked).json()
+    request_body = {"question": "What river is it?", "route": "fusion", "k": 4}
+    body = client.post("/v1/retrieve", json=request_body).json()
     assert body["answerability"] == 0.95
     relevance = [passage["relevance"] for passage in body["passages"]]
     assert relevance == pytest.approx([0.9, 0.81, 0.729, 0.6561][: len(relevance)])
-    body = client.post("/v1/retrieve", json={**asked, "min_relevance": 0.8}).json()
+    body = client.post("/v1/retrieve", json={**request_body, "min_relevance": 0.8}).json()
     assert [passage["rank"] for passage in body["passages"]] == [1, 2]
     for wrong in (-0.1, 1.1, "0.5", True):
-        reply = client.post("/v1/retrieve", json={**asked, "min_relevance": wrong})
+        reply = client.post("/v1/retrieve", json={**request_body, "min_relevance": wrong})
         assert reply.status_code == 422

@@ -15,20 +15,20 @@ QUESTION = "Into which sea does the river beneath the bridge flow?"
 
 
 def one(ms: float, route: Route = Route.DENSE) -> RecentQuestion:
-    own: dict[str, Any] = {"time": 0.0, "question": "", "collection": "default", "degraded": ""}
-    return RecentQuestion(**own, asked=Route.AUTO, route=route, score=None, ms=ms)
+    fields: dict[str, Any] = {"time": 0.0, "question": "", "collection": "default", "degraded": ""}
+    return RecentQuestion(**fields, asked=Route.AUTO, route=route, score=None, ms=ms)
 
 
 def test_percentiles_are_values_that_occurred() -> None:
     times = [[3, 1, 2], [3, 1, 2, 4], range(1, 101), [7]]
-    found = [route_times([one(ms) for ms in own])[Route.DENSE] for own in times]
-    assert [(own.p50_ms, own.p95_ms) for own in found] == [(2, 3), (2, 4), (50, 95), (7, 7)]
+    figures = [route_times([one(ms) for ms in each])[Route.DENSE] for each in times]
+    assert [(each.p50_ms, each.p95_ms) for each in figures] == [(2, 3), (2, 4), (50, 95), (7, 7)]
 
 
 def test_routes_stand_in_their_order_with_shares() -> None:
-    found = route_times([one(5, Route.GRAPH), one(1), one(3), one(9, Route.GRAPH)])
-    assert list(found) == [Route.DENSE, Route.GRAPH]
-    assert found[Route.GRAPH] == RouteTimesValue(count=2, share=0.5, p50_ms=5, p95_ms=9)
+    figures = route_times([one(5, Route.GRAPH), one(1), one(3), one(9, Route.GRAPH)])
+    assert list(figures) == [Route.DENSE, Route.GRAPH]
+    assert figures[Route.GRAPH] == RouteTimesValue(count=2, share=0.5, p50_ms=5, p95_ms=9)
     assert route_times([]) == {}
 
 
@@ -90,12 +90,14 @@ def test_each_collection_tells_of_its_own(serve: Serve) -> None:
         for name in ("careful", "bold", "bold")
     ]
     assert [reply["route"]["path"] for reply in routes] == ["dense", "graph", "graph"]
-    found = {each["collection"]: each for each in read(client)["collections"]}
-    assert [*found["careful"]["routes"]] == ["dense"]
-    assert {route: own["count"] for route, own in found["bold"]["routes"].items()} == {"graph": 2}
-    assert found["bold"]["routes"]["graph"]["share"] == 1.0
-    assert found["careful"]["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
-    assert found["bold"]["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
+    stats_by_name = {each["collection"]: each for each in read(client)["collections"]}
+    assert [*stats_by_name["careful"]["routes"]] == ["dense"]
+    assert {
+        route: figures["count"] for route, figures in stats_by_name["bold"]["routes"].items()
+    } == {"graph": 2}
+    assert stats_by_name["bold"]["routes"]["graph"]["share"] == 1.0
+    assert stats_by_name["careful"]["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
+    assert stats_by_name["bold"]["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
 
 
 def test_questions_are_told_where_they_are_logged(

@@ -85,12 +85,12 @@ def test_what_a_filter_keeps_out_gives_no_name_in_any_step(
     older = {"type": "lt", "key": "y", "value": year}
     newer = {"type": "gte", "key": "y", "value": year}
     for filter_, allowed in (
-        (older, {id_ for id_, own in YEARS.items() if own < year}),
-        (newer, {id_ for id_, own in YEARS.items() if own >= year}),
+        (older, {id_ for id_, year_of_row in YEARS.items() if year_of_row < year}),
+        (newer, {id_ for id_, year_of_row in YEARS.items() if year_of_row >= year}),
     ):
-        kept = ask(client, question, filter=filter_)
-        assert givers(kept) | {passage["id"] for passage in kept["passages"]} <= allowed
-        for step in kept["steps"]:
+        reply = ask(client, question, filter=filter_)
+        assert givers(reply) | {passage["id"] for passage in reply["passages"]} <= allowed
+        for step in reply["steps"]:
             for one in step["candidates"]:
                 assert one["row"] < 0 or one["sentence"]
     assert givers(free), "there is something to keep out"

@@ -55,15 +55,15 @@ class Remote:
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", 0))
                 body = self.rfile.read(length)
-                asked = json.loads(body) if body else None
-                remote.asked.append(asked)
+                content = json.loads(body) if body else None
+                remote.asked.append(content)
                 remote.paths.append(self.path)
                 remote.headers = {name.lower(): value for name, value in self.headers.items()}
                 with remote._lock:
                     remote.under_way += 1
                     remote.most = max(remote.most, remote.under_way)
                 try:
-                    remote._answer(self, asked)
+                    remote._answer(self, content)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
                 finally:

@@ -107,11 +107,11 @@ def said(prompt: str) -> str:
         return json.dumps({"high_level_keywords": words, "low_level_keywords": names(query)})
     if "---Input Text---" in prompt:
         text = prompt.rpartition("---Input Text---")[2].partition("---Output---")[0].strip("`\n ")
-        found = names(text)
-        rows = [f"entity{_PART}{name}{_PART}Other{_PART}{name} is told of." for name in found]
+        entities = names(text)
+        rows = [f"entity{_PART}{name}{_PART}Other{_PART}{name} is told of." for name in entities]
         rows += [
             f"relation{_PART}{one}{_PART}{other}{_PART}told together{_PART}{one} and {other}."
-            for one, other in pairwise(found)
+            for one, other in pairwise(entities)
         ]
         return "\n".join([*rows, _END])
     return prompt[-200:]
@@ -155,7 +155,7 @@ def lightrag(
 
 
 def _environment(folder: Path, model: str, dimension: int) -> dict[str, str]:
-    own = {
+    env = {
         "LLM_BINDING": "openai",
         "LLM_BINDING_HOST": model,
         "LLM_BINDING_API_KEY": "none",
@@ -174,8 +174,8 @@ def _environment(folder: Path, model: str, dimension: int) -> dict[str, str]:
     # Its tokenizer would be fetched; LlamaIndex brings the same files.
     spec = find_spec("llama_index.core") if find_spec("llama_index") else None
     if spec is not None and spec.origin:
-        own["TIKTOKEN_CACHE_DIR"] = str(Path(spec.origin).parent / "_static" / "tiktoken_cache")
-    return {**os.environ, **own}
+        env["TIKTOKEN_CACHE_DIR"] = str(Path(spec.origin).parent / "_static" / "tiktoken_cache")
+    return {**os.environ, **env}
 
 
 def _is_up(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
@@ -193,8 +193,8 @@ def _insert(url: str, documents: Mapping[str, str]) -> None:
         client.post("/documents/texts", json=body).raise_for_status()
 
         def counts() -> dict[str, int]:
-            found: dict[str, int] = client.get("/documents/status_counts").json()["status_counts"]
-            return {state.lower(): count for state, count in found.items()}
+            reply = client.get("/documents/status_counts").json()
+            return {state.lower(): count for state, count in reply["status_counts"].items()}
 
         until(lambda: counts().get("processed", 0) + counts().get("failed", 0) >= len(documents))
         assert counts().get("failed", 0) == 0, counts()

@@ -68,7 +68,7 @@ def ask(arm: RemoteArm, question: str, filter_: object | None = None, k: int = 4
 def passing(filter_: object) -> set[str]:
     """What a filter lets through, as our own arms have it."""
     mask = parse_filter(filter_).mask(Columns([row[3] for row in ROWS]))
-    return {row[0] for row, kept in zip(ROWS, mask, strict=True) if kept}
+    return {row[0] for row, passes in zip(ROWS, mask, strict=True) if passes}
 
 
 def compared(kind: str, key: str, value: object) -> dict[str, Any]:

@@ -86,9 +86,9 @@ async def test_a_failure_is_told_without_what_came(
 
 @pytest.mark.anyio
 async def test_nobody_there_costs_nothing(tmp_path: Path) -> None:
-    gone = Remote()
-    gone.close()
-    path = arms_file(tmp_path, table(gone.url))
+    closed = Remote()
+    closed.close()
+    path = arms_file(tmp_path, table(closed.url))
     call = await ask(read_arms(path, ["docs"], 5.0)["docs"][0])
     assert (call.outcome, call.reason, call.spent) == ("unreachable", "cannot be reached", 0.0)
 
@@ -254,7 +254,7 @@ def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, A
     arm = RemoteArm("liar", Made(hits), 5.0)
     call = asyncio.run(arm.search("?", 5, filter_, 5.0))
     mask = parse_filter(filter_).mask(Columns(rows))
-    assert [hit.id for hit in call.hits] == [str(i) for i, kept in enumerate(mask) if kept]
+    assert [hit.id for hit in call.hits] == [str(i) for i, passes in enumerate(mask) if passes]
 
 
 @pytest.mark.anyio

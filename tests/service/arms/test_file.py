@@ -19,10 +19,10 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         table(URL, "more", role="list"),
         table(URL, "other", collection="wiki"),
     )
-    found = read_arms(path, ["docs", "wiki"], 5.0)
-    names = {name: [arm.name for arm in arms] for name, arms in found.items()}
+    arms_by_name = read_arms(path, ["docs", "wiki"], 5.0)
+    names = {name: [arm.name for arm in arms] for name, arms in arms_by_name.items()}
     assert names == {"docs": ["far", "more"], "wiki": ["other"]}
-    assert [arm.takes_graph for arm in found["docs"]] == [True, False]
+    assert [arm.takes_graph for arm in arms_by_name["docs"]] == [True, False]
     assert read_arms(None, ["docs"], 5.0) == {}
 
 
@@ -102,8 +102,8 @@ def test_every_key_is_documented() -> None:
     from wye.service.arms.file import KINDS, kind_named  # noqa: PLC0415
 
     for kind in map(kind_named, KINDS):
-        told = "".join(
+        documented = "".join(
             str(one.__doc__) for one in kind.Config.__mro__ if issubclass(one, ArmConfig)
         )
-        missing = [key for key in kind.Config.model_fields if f" {key}: " not in told]
+        missing = [key for key in kind.Config.model_fields if f" {key}: " not in documented]
         assert missing == [], kind

@@ -40,8 +40,8 @@ def gateway(
 def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     reply = client.post("/v1/retrieve", json={"question": question, **fields})
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def test_a_simple_question_is_answered_without_it(
@@ -229,8 +229,8 @@ def test_a_bound_key_is_refused_where_the_arm_cannot_filter(
         reply = client.post(path, json=body, headers=headers)
         assert reply.status_code == 422, (path, reply.text)
     assert remote.asked == []
-    asked = {"question": COSTLY, "route": "hybrid"}
-    assert client.post("/v1/retrieve", json=asked, headers=headers).status_code == 200
+    hybrid = {"question": COSTLY, "route": "hybrid"}
+    assert client.post("/v1/retrieve", json=hybrid, headers=headers).status_code == 200
 
 
 MESSAGES = [{"role": "user", "content": COSTLY}]

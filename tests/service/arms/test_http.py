@@ -95,9 +95,9 @@ def test_a_vector_store_of_openai_has_no_ids_of_passages(
     assert remote.paths == ["/v1/vector_stores/vs_1/search"]
     assert remote.headers["authorization"] == "Bearer k"
     assert remote.asked == [{"query": "Which river?", "max_num_results": 50, "filters": NESTED}]
-    kept = passing(NESTED)
-    assert [hit.text for hit in call.hits] == [row[2] for row in ROWS if row[0] in kept]
-    assert len({hit.id for hit in call.hits}) == len(kept)
+    passing_ids = passing(NESTED)
+    assert [hit.text for hit in call.hits] == [row[2] for row in ROWS if row[0] in passing_ids]
+    assert len({hit.id for hit in call.hits}) == len(passing_ids)
     assert {hit.title for hit in call.hits} == {"river.md"}
     again = ask(arm_of(tmp_path, **recipe("openai", remote.url)), "Another?")
     assert {hit.id for hit in again.hits} > {hit.id for hit in call.hits}
@@ -138,8 +138,8 @@ def test_lightrag_may_find_nothing_and_may_fail(
     keys = recipe("lightrag", remote.url)
     nothing = {"failure_reason": "no_results", "mode": "mix"}
     remote.reply = {"status": "failure", "message": "", "data": {}, "metadata": nothing}
-    found = ask(arm_of(tmp_path, **keys), "Which?")
-    assert (found.outcome, found.hits) == ("ok", ())
+    empty = ask(arm_of(tmp_path, **keys), "Which?")
+    assert (empty.outcome, empty.hits) == ("ok", ())
     for status in ("failure", "success"):
         remote.reply = {"status": status, "message": "secret", "data": {}, "metadata": {}}
         failed = ask(arm_of(tmp_path, **keys), "Which?")
@@ -177,8 +177,8 @@ def test_chroma_replies_by_columns(tmp_path: Path, remote: Remote) -> None:
     assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
     assert call.hits[0].metadata == {"title": "Stari Most", "year": 1566, "kind": "bridge"}
     assert remote.paths[0].endswith("/collections/6b1a0e0c-52f4-4f6e-9a53-0f0c1f7c2d11/query")
-    asked = {"query_embeddings": [VECTORS["tower"]], "n_results": 4}
-    assert remote.asked == [{**asked, "include": ["documents", "metadatas"]}]
+    expected = {"query_embeddings": [VECTORS["tower"]], "n_results": 4}
+    assert remote.asked == [{**expected, "include": ["documents", "metadatas"]}]
     remote.reply["documents"] = [TEXTS[:-1]]
     short = ask(arm_of(tmp_path, **recipe("chroma", remote.url)), "tower")
     assert short.reason == "sent an unreadable reply: a passage has no text"

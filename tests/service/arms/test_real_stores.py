@@ -159,16 +159,16 @@ COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collect
 
 
 def test_chroma_gives_the_nearest_documents(chroma: str, tmp_path: Path) -> None:
-    found = httpx2.get(f"{chroma}{COLLECTIONS}/notes").json()
-    keys = recipe("chroma", "", url=f"{chroma}{COLLECTIONS}/{found['id']}/query")
+    collection = httpx2.get(f"{chroma}{COLLECTIONS}/notes").json()
+    keys = recipe("chroma", "", url=f"{chroma}{COLLECTIONS}/{collection['id']}/query")
     call = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "neretva", k=2)
     assert call.reason == ""
     assert (call.hits[0].id, call.hits[0].title) == ("neretva", "Neretva")
     assert call.hits[0].text == "The Neretva is a river."
     assert [hit.metadata["kind"] for hit in call.hits][:1] == ["river"]
-    keys["url"] = keys["url"].replace(found["id"], "00000000-0000-0000-0000-000000000000")
-    gone = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "tower")
-    assert gone.reason == "rejects the request (404)"
+    keys["url"] = keys["url"].replace(collection["id"], "00000000-0000-0000-0000-000000000000")
+    refused = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "tower")
+    assert refused.reason == "rejects the request (404)"
 
 
 def test_retrievers_of_langchain_and_llama_index_are_arms(

@@ -31,6 +31,6 @@ def test_the_file_of_the_working_folder_counts(
 def test_the_doctor_reads_it(folder: Path, tmp_path: Path) -> None:
     for mistake, health in ((MISTAKE, Health.BAD), (table("http://x"), Health.GOOD)):
         settings = load_settings(index=folder, arms=arms_file(tmp_path, mistake))
-        (found,) = [one for one in examine(settings) if one.subject == "remote arms"]
-        assert found.state == health, found
-    assert "declares far (http) of default" in found.says
+        (finding,) = [one for one in examine(settings) if one.subject == "remote arms"]
+        assert finding.state == health, finding
+    assert "declares far (http) of default" in finding.says

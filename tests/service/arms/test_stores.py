@@ -30,8 +30,8 @@ def test_a_tool_of_another_server_is_called(tmp_path: Path, library: Library) ->
         assert call.hits[0].metadata == {"y": 1}
         wrong = ask(arm_of(tmp_path, **keys, tool="nope"), "Which?")
         assert wrong.reason in ("says that its tool failed", "failed (MCPError)")
-    gone = ask(arm_of(tmp_path, **keys, retries=0), "Which?")
-    assert (gone.outcome, gone.reason) == ("unreachable", "cannot be reached")
+    unreachable = ask(arm_of(tmp_path, **keys, retries=0), "Which?")
+    assert (unreachable.outcome, unreachable.reason) == ("unreachable", "cannot be reached")
 
 
 class Searches:

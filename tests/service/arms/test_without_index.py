@@ -78,8 +78,8 @@ def thresholds(folder: Path, low: float) -> Path:
 def ask(client: TestClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     reply = client.post("/v1/retrieve", json={"question": QUESTION, **fields})
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def test_a_question_that_the_simple_arm_answers_goes_no_further(
@@ -238,8 +238,8 @@ def test_what_watches_it_goes_on(start: Start) -> None:
     ask(client)
     ready = client.get("/ready")
     assert ready.status_code == 200
-    (told,) = ready.json()["collections"]
-    assert (told["index"], told["router"]) == (False, PASSAGE_ROUTER)
+    (facts,) = ready.json()["collections"]
+    assert (facts["index"], facts["router"]) == (False, PASSAGE_ROUTER)
     assert {one["arm"] for one in ready.json()["arms"]} == {"cheap", "dear"}
     stats = client.get("/v1/stats").json()
     assert stats["collections"][0]["router"] == PASSAGE_ROUTER
@@ -272,10 +272,10 @@ def test_a_router_that_learned_with_an_index_is_refused(start: Start) -> None:
 
 def test_the_doctor_looks_at_it(start: Start, tmp_path: Path, remote: Remote) -> None:
     path = arms_file(tmp_path, table(remote.url, "cheap", role="simple"))
-    found = {one.subject: one for one in examine(ServiceSettings(arms=path))}
-    assert found["collection default"].state == Health.GOOD, found["collection default"]
-    assert "no index here" in found["collection default"].says
-    assert found["remote arms"].state == Health.GOOD
+    findings = {one.subject: one for one in examine(ServiceSettings(arms=path))}
+    assert findings["collection default"].state == Health.GOOD, findings["collection default"]
+    assert "no index here" in findings["collection default"].says
+    assert findings["remote arms"].state == Health.GOOD
 
 
 def test_commands_ask_the_arms_themselves(
@@ -288,13 +288,13 @@ def test_commands_ask_the_arms_themselves(
     start()  # writes the file
     arms = ["--arms", str(tmp_path / "wye.toml")]
     assert run(["search", QUESTION, *arms, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert "film" in {hit["id"] for hit in found["hits"]}
+    (search_result,) = json.loads(capsys.readouterr().out)
+    assert "film" in {hit["id"] for hit in search_result["hits"]}
     assert run(["search", QUESTION, *arms, "--route", "hybrid"]) == 0
     assert "Old Bridge" in capsys.readouterr().out
     assert run(["route", QUESTION, *arms, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told["decision"]["model"] == PASSAGE_ROUTER
+    (route_result,) = json.loads(capsys.readouterr().out)
+    assert route_result["decision"]["model"] == PASSAGE_ROUTER
     assert (len(remote.asked), len(second.asked)) == (3, 1)
     second.mode = 500
     assert run(["search", QUESTION, *arms]) == 0

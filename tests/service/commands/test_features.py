@@ -39,16 +39,16 @@ def test_a_question_is_shown_with_its_tree_and_values(wye: Run) -> None:
 def test_a_question_as_json_is_the_same_bytes_every_time(wye: Run) -> None:
     first, again = wye("features", QUESTION, "--json"), wye("features", QUESTION, "--json")
     assert first == again
-    found = json.loads(first[1])
-    assert [row["name"] for row in found["features"]] == list(FEATURE_NAMES)
-    assert re.fullmatch("[0-9a-f]{16}", found["schema_id"])
-    (sentence,) = found["sentences"]
+    facts = json.loads(first[1])
+    assert [row["name"] for row in facts["features"]] == list(FEATURE_NAMES)
+    assert re.fullmatch("[0-9a-f]{16}", facts["schema_id"])
+    (sentence,) = facts["sentences"]
     assert sentence["text"] == QUESTION
     assert sentence["flat"] is False
     assert parse_brackets(sentence["tree"]).words()[1] == "painted"
-    assert {row["name"]: row["value"] for row in found["features"]}["prepositional_phrases"] == 2
-    assert found["plan"] == {"steps": [], "open": False}
-    assert found["notes"] == []
+    assert {row["name"]: row["value"] for row in facts["features"]}["prepositional_phrases"] == 2
+    assert facts["plan"] == {"steps": [], "open": False}
+    assert facts["notes"] == []
 
 
 @pytest.mark.parametrize("question", ["", "\n\t"])

@@ -37,10 +37,10 @@ def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye
     assert (code, "2 added" in out) == (0, True)
     assert "Left out: 2 .xyz, 1 without an ending." in err
     one, two = list_documents(tmp_path / "i").documents
-    own = {"draft": True, "by": "Jane = Doe", "modified": "1970-01-02"}
+    keys = {"draft": True, "by": "Jane = Doe", "modified": "1970-01-02"}
     assert (one.id, one.title) == ("a.md", "Bridge")
-    assert one.passages[0].metadata == {**own, "year": 1894, "path": "a.md", "folder": ""}
-    assert two.passages[0].metadata == {**own, "year": 1900, "path": "sub/b.html", "folder": "sub"}
+    assert one.passages[0].metadata == {**keys, "year": 1894, "path": "a.md", "folder": ""}
+    assert two.passages[0].metadata == {**keys, "year": 1900, "path": "sub/b.html", "folder": "sub"}
     _, out, _ = wye("index", folder, "--index", tmp_path / "i", *given)
     stages = r"2 unchanged \(read .* s, wait for the parse .* s, encode .* s, write .* s\)"
     assert re.search(stages, " ".join(out.split()))

@@ -30,10 +30,10 @@ async def test_it_asks_a_running_server_with_the_key_of_the_environment() -> Non
             env={**os.environ, "WYE_KEY": secret},
         )
         async with Client(stdio_client(started)) as client:
-            found = await client.call_tool("search", {"query": "Which bridge is in Mostar?"})
-            assert not found.is_error
-            assert found.structured_content
-            assert found.structured_content["results"]
+            result = await client.call_tool("search", {"query": "Which bridge is in Mostar?"})
+            assert not result.is_error
+            assert result.structured_content
+            assert result.structured_content["results"]
         started.env = {**os.environ, "WYE_KEY": "wye_wrong"}
         async with Client(stdio_client(started)) as client:
             refused = await client.call_tool("search", {"query": "Which bridge is in Mostar?"})
@@ -59,11 +59,11 @@ async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) 
         },
     )
     async with Client(stdio_client(started)) as client:
-        asked = {"query": "Who designed the engine?", "k": 1}
-        found = await client.call_tool("search", asked)
-        assert not found.is_error, found.content
-        assert found.structured_content
-        assert [each["text"] for each in found.structured_content["results"]] == [text]
+        arguments = {"query": "Who designed the engine?", "k": 1}
+        result = await client.call_tool("search", arguments)
+        assert not result.is_error, result.content
+        assert result.structured_content
+        assert [each["text"] for each in result.structured_content["results"]] == [text]
         new = {"documents": [{"id": "ada", "text": "Ada Lovelace wrote of the engine."}]}
         assert not (await client.call_tool("add_documents", new)).is_error
         read = await client.call_tool("fetch", {"id": "ada"})

@@ -60,8 +60,8 @@ def test_a_report_needs_no_lock_and_says_so(
     assert "another process" in said.err
     newest_data(index).unlink()
     assert run(["repair", str(index), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["version"], found["unlocked"] != "") == (2, True)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["version"], report["unlocked"] != "") == (2, True)
     assert run(["repair", str(index), "--yes"]) == 2
     assert "writer.lock cannot be" in capsys.readouterr().err
     assert not (index / "damaged").exists()

@@ -47,13 +47,13 @@ def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
         assert question in out
         assert route in out
     code, out, _ = wye("route", LONG, "--explain", "--json")
-    (found,) = json.loads(out)
-    assert (code, found["question"]) == (0, LONG)
-    parts = found["decision"]["contributions"]
+    (result,) = json.loads(out)
+    assert (code, result["question"]) == (0, LONG)
+    parts = result["decision"]["contributions"]
     assert [part["name"] for part in parts] == [BASELINE, "words"]
     logit = sum(part["logit"] for part in parts)
-    assert logit == pytest.approx(found["decision"]["logit"], abs=1e-4)
-    assert found["decision"]["nearest_change"]["route"] == "fusion"
+    assert logit == pytest.approx(result["decision"]["logit"], abs=1e-4)
+    assert result["decision"]["nearest_change"]["route"] == "fusion"
 
 
 @pytest.mark.usefixtures("by_length")
@@ -61,8 +61,8 @@ def test_the_plan_of_a_question_is_shown_where_reasons_are(wye: Wye) -> None:
     question = "Who met the designer of Winter Lantern?"
     _, out, _ = wye("route", question, "--explain")
     assert "step 1  the designer of Winter Lantern  person, bridge" in out
-    (found,) = json.loads(wye("route", question, "--explain", "--json")[1])
-    (step,) = found["decision"]["plan"]["steps"]
+    (result,) = json.loads(wye("route", question, "--explain", "--json")[1])
+    (step,) = result["decision"]["plan"]["steps"]
     assert question[slice(*step["span"])] == "the designer of Winter Lantern"
     assert "step 1" not in wye("route", question)[1]
 
@@ -76,8 +76,8 @@ def test_searching_takes_the_route_that_is_named(
     unasked = ("contributions", "nearest_change", "trees", "plan")
     assert [one["decision"][name] for one in routed for name in unasked] == [None] * 8
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
-    asked = ("search", "-", "--index", index, "--route", "auto", "--json")
-    replies = json.loads(wye(*asked)[1])
+    command = ("search", "-", "--index", index, "--route", "auto", "--json")
+    replies = json.loads(wye(*command)[1])
     assert [reply["route"] for reply in replies] == ["lexical", "graph"]
     assert [reply["decision"] for reply in replies] == [one["decision"] for one in routed]
     code, out, _ = wye("search", SHORT, "--index", index, "--route", "auto", "--explain")
@@ -91,11 +91,11 @@ def test_a_router_that_asks_the_corpus_is_given_an_index(
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
     code, _, err = wye("route", SHORT)
     assert (code, "Name its index with --index DIR or WYE_INDEX." in err) == (2, True)
-    (found,) = json.loads(wye("route", SHORT, "--index", index, "--json")[1])
+    (result,) = json.loads(wye("route", SHORT, "--index", index, "--json")[1])
     monkeypatch.setenv("WYE_INDEX", str(index))
-    assert json.loads(wye("route", SHORT, "--json")[1]) == [found]
+    assert json.loads(wye("route", SHORT, "--json")[1]) == [result]
     (reply,) = json.loads(wye("search", SHORT, "--route", "auto", "--json")[1])
-    assert reply["decision"] == found["decision"]
+    assert reply["decision"] == result["decision"]
 
 
 @pytest.mark.usefixtures("by_length")

@@ -26,8 +26,8 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     secret, key = new_key("me", [Scope.READ])
     monkeypatch.setenv("WYE_KEY", secret)
     settings = ServiceSettings(serve=ServeSettings(keys=(str(key),)))
-    with listening(build(settings, {"default": Library})) as found:
-        yield found
+    with listening(build(settings, {"default": Library})) as base:
+        yield base
 
 
 def test_a_server_is_asked_with_the_key_of_the_environment(
@@ -61,8 +61,9 @@ def test_what_a_server_finds_is_printed_as_what_is_found_here(
     app = build(settings, {"default": partial(Session.open, settings, folder)})
     with listening(app) as url:
         for route, explain in product(("auto", "dense", "graph", "steps"), ((), ("--explain",))):
-            asked = "search", "What does the Old Bridge of Mostar span?", "--route", route, *explain
-            (code, here, _), there = wye(*asked, "--index", folder), wye(*asked, "--url", url)
+            question = "What does the Old Bridge of Mostar span?"
+            words = "search", question, "--route", route, *explain
+            (code, here, _), there = wye(*words, "--index", folder), wye(*words, "--url", url)
             assert (code, there[0], _untimed(there[1])) == (0, 0, _untimed(here))
             is_auto = route == "auto"
             assert ("route fusion  score 0.500  handmade/v1" in here, "●" in here) == (is_auto,) * 2

@@ -125,8 +125,10 @@ def test_a_day_in_its_life(tmp_path: Path, start: Start) -> None:
     assert first["question"] == "Who designed the Analytical Engine?"
     finishes_what_it_accepted(running)
     assert running.stop() == 0
-    kept = [event["event"] for event in running.events if event["event"] in {"loaded", "refreshed"}]
-    assert kept == ["loaded", "refreshed"]
+    phases = [
+        event["event"] for event in running.events if event["event"] in {"loaded", "refreshed"}
+    ]
+    assert phases == ["loaded", "refreshed"]
     assert "Analytical" not in running.said
     # Whatever it began to answer, up to its end, somebody has the answer of.
     begun = [event["status"] for event in running.events if event.get("path") == "/v1/retrieve"]
@@ -158,10 +160,10 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) 
     question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
     def routes() -> list[dict[str, Any]]:
-        asked = (
+        replies = (
             server.ask(question, route="auto", collection=name) for name in ("library", "other")
         )
-        return [reply["route"] for reply in asked]
+        return [reply["route"] for reply in replies]
 
     first, second = routes()
     assert (first["path"], second["path"]) == ("dense", "graph")
@@ -185,8 +187,8 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) 
     assert "thresholds for the router 'another/v1'" in facts["error"]
     assert [route["path"] for route in routes()] == ["dense", "fusion"]
     assert server.stop() == 0
-    told = [(event["event"], event["collection"]) for event in server.events if "of" in event]
-    assert told == [("refreshed", "other"), ("refresh failed", "other")]
+    moves = [(event["event"], event["collection"]) for event in server.events if "of" in event]
+    assert moves == [("refreshed", "other"), ("refresh failed", "other")]
 
 
 STUCK = """
@@ -318,8 +320,8 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
         )
         assert ("Serving" in said, said.count("\n")) == (False, 1)
         run(["doctor", "--index", "/nowhere", "--port", port])
-    found = capsys.readouterr().out
-    assert f"BAD      address: 127.0.0.1 port {port} cannot be used" in found
+    printed = capsys.readouterr().out
+    assert f"BAD      address: 127.0.0.1 port {port} cannot be used" in printed
 
 
 @pytest.mark.usefixtures("fake_models")

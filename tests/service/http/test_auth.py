@@ -34,17 +34,17 @@ WORDS = ("bridge", "Neretva", "Mostar", "Danube", "tower", "Adriatic", "opened",
 
 def library(name: str) -> list[Passage]:
     """Passages that share words, of which every other one is hidden."""
-    found = []
+    rows = []
     for n in range(16):
         text = f"The {WORDS[n % 8]} of {name} is near the {WORDS[(n * 3 + 1) % 8]} in Mostar."
         metadata: dict[str, str | int] = {"acl": "public", "n": n}
         if n % 2:
             text += f" Hush{n} met Neretva there."
             metadata = {"acl": "secret", "n": n, f"hushkey{n}": "hushvalue"}
-            found.append(Passage(f"hush{n}-{name}", f"Hush{n}", text, metadata))
+            rows.append(Passage(f"hush{n}-{name}", f"Hush{n}", text, metadata))
         else:
-            found.append(Passage(f"open{n}-{name}", f"Open {n}", text, metadata))
-    return found
+            rows.append(Passage(f"open{n}-{name}", f"Open {n}", text, metadata))
+    return rows
 
 
 Ask = Callable[..., Response]
@@ -192,9 +192,9 @@ def test_a_key_with_a_filter_sees_what_passes_it(
     reply = keys.ask("filtered", method, path, json=body)
     assert hidden_in(reply, body) == set(), reply.text
     if reply.status_code == 200 and "/retrieve" in path:
-        found = {passage["id"] for passage in reply.json()["passages"]}
-        assert found <= {f"open{n}-a" for n in range(0, 16, 2)}
-        assert found
+        ids = {passage["id"] for passage in reply.json()["passages"]}
+        assert ids <= {f"open{n}-a" for n in range(0, 16, 2)}
+        assert ids
 
 
 def test_a_key_with_a_filter_counts_what_passes_it(keys: Keys) -> None:
@@ -277,8 +277,8 @@ def test_a_store_of_another_collection_is_one_that_is_not_there(
         for store in ("hushb", "hushc")
     )
     assert (there.status_code, not_there.status_code) == (404, 404)
-    told, expected = there.json()["detail"], not_there.json()["detail"]
-    assert told.replace("hushb", "hushc") == expected.replace("hushb", "hushc")
+    detail, expected = there.json()["detail"], not_there.json()["detail"]
+    assert detail.replace("hushb", "hushc") == expected.replace("hushb", "hushc")
     assert keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").status_code == 200
 
 
@@ -290,19 +290,19 @@ def test_no_address_is_forgotten(keys: Keys) -> None:
     stores = [
         (method, f"/v1/vector_stores/hushb{path}", None) for method, path, _ in STORE_OF_ANOTHER
     ]
-    asked = {(method, path.partition("?")[0]) for method, path, _ in (*READS, *WRITES, *stores)}
+    addresses = {(method, path.partition("?")[0]) for method, path, _ in (*READS, *WRITES, *stores)}
     schema = keys.client.get("/openapi.json").json()
-    left = [
+    forgotten = [
         f"{method} {path}"
         for path, methods in schema["paths"].items()
         for method in methods
         if not ASKED_ELSEWHERE.fullmatch(path)
         and not any(
             method == one.lower() and re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)
-            for one, address in asked
+            for one, address in addresses
         )
     ]
-    assert left == [], "Ask these with keys that are bound, in READS or WRITES."
+    assert forgotten == [], "Ask these with keys that are bound, in READS or WRITES."
 
 
 def test_jobs_are_those_of_its_collections(keys: Keys) -> None:
@@ -355,20 +355,20 @@ QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min
 def test_nothing_outside_of_its_filter_is_ever_told(
     keys: Keys, path: str, words: list[str], how: tuple[str, int, object, bool]
 ) -> None:
-    route, k, own, explain = how
+    route, k, filter_of_request, explain = how
     question = " ".join(words)
     if path == "chat":
         body: dict[str, Any] = {
             "model": f"wye-{route}",
             "messages": [{"role": "user", "content": question}],
-            "wye": {"k": k, "filter": own, "explain": explain},
+            "wye": {"k": k, "filter": filter_of_request, "explain": explain},
         }
         path = "/v1/chat/completions"
     elif path == "store":
-        body = {"query": question, "max_num_results": k, "filters": own}
+        body = {"query": question, "max_num_results": k, "filters": filter_of_request}
         path = "/v1/vector_stores/a/search"
     elif path == "/mcp":
-        body = tool("search", query=question, k=k, filter=own, route=route)
+        body = tool("search", query=question, k=k, filter=filter_of_request, route=route)
     elif path == "/v1/dify/retrieval":
         setting = {"top_k": k, "score_threshold": 0.0}
         body = {"knowledge_id": "a", "query": question, "retrieval_setting": setting}
@@ -376,7 +376,7 @@ def test_nothing_outside_of_its_filter_is_ever_told(
         body = {}
         path = f"/v1/documents?limit={k}&after={words[0]}"
     else:
-        body = {"question": question, "filter": own, "explain": explain}
+        body = {"question": question, "filter": filter_of_request, "explain": explain}
         if path != "/v1/route":
             body |= {"k": k, "route": route}
     method = "POST" if body else "GET"
@@ -385,7 +385,7 @@ def test_nothing_outside_of_its_filter_is_ever_told(
     lower = {word.lower() for word in hidden_in(reply, body)}
     assert lower <= {word.lower() for word in HIDDEN.findall(json.dumps(body))}, reply.text
     if reply.status_code == 200 and path == "/v1/retrieve":
-        assert all(found["metadata"]["acl"] == "public" for found in reply.json()["passages"])
+        assert all(passage["metadata"]["acl"] == "public" for passage in reply.json()["passages"])
 
 
 def test_without_a_key_only_the_state_is_told(keys: Keys) -> None:

@@ -169,8 +169,8 @@ def test_what_a_key_is_bound_to_is_read_as_it_was_written(
     assert "," not in line, "entries of WYE_SERVE__KEYS are parted by commas"
     assert len(line.splitlines()) == 1
     assert json.loads(json.dumps(key.within(None))) == {"type": "and", "filters": [filter_]}
-    own = {"type": "ne", "key": "k", "value": 1}
-    assert json.loads(json.dumps(key.within(own)))["filters"] == [filter_, own]
+    filter_value = {"type": "ne", "key": "k", "value": 1}
+    assert json.loads(json.dumps(key.within(filter_value)))["filters"] == [filter_, filter_value]
 
 
 def test_keys_that_are_bound_badly_are_none() -> None:

@@ -60,14 +60,14 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
         assert all(tool.description and tool.output_schema for tool in listed)
         assert [tool.annotations.read_only_hint for tool in listed] == [True] * 5 + [False]
         question = "Which bridge is in Mostar?"
-        found = await call(client, "search", query=question, k=2, route="dense")
+        result = await call(client, "search", query=question, k=2, route="dense")
         body = {"question": question, "k": 2, "route": "dense"}
         direct = (await http.post("/v1/retrieve", json=body)).json()
-        assert [hit["id"] for hit in found["results"]] == [hit["id"] for hit in direct["passages"]]
-        assert [hit["text"] for hit in found["results"]] == [
+        assert [hit["id"] for hit in result["results"]] == [hit["id"] for hit in direct["passages"]]
+        assert [hit["text"] for hit in result["results"]] == [
             hit["text"] for hit in direct["passages"]
         ]
-        assert found["route"] == "dense"
+        assert result["route"] == "dense"
         answer = await call(client, "ask", question=question)
         assert answer["answer"]
         assert answer["citations"]

@@ -35,14 +35,14 @@ def client(start: Serve) -> TestClient:
 def read(client: TestClient) -> Callable[..., float]:
     """The value of a sample by name and labels, 0 where there is none."""
     text = client.get("/metrics").text
-    found = {
+    samples = {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
 
     def value(name: str, **labels: str) -> float:
-        return found.get((name, frozenset({"collection": "default", **labels}.items())), 0.0)
+        return samples.get((name, frozenset({"collection": "default", **labels}.items())), 0.0)
 
     return value
 

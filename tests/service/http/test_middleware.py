@@ -33,17 +33,17 @@ def bearer(secret: str) -> dict[str, str]:
 @pytest.fixture
 def lines() -> Any:  # noqa: ANN401
     """What is logged, as lines of JSON."""
-    found: list[str] = []
+    events: list[str] = []
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(JsonLines().format(record))
+            events.append(JsonLines().format(record))
 
     handler = Keep()
     logger = logging.getLogger("wye")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    yield found
+    yield events
     logger.removeHandler(handler)
 
 
@@ -153,8 +153,8 @@ def test_browsers_are_told_to_be_careful(client: TestClient) -> None:
 def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: Library) -> None:
     _, key = new_key("ada", [Scope.READ])
     client = serve(library, cors_origins=("https://a.example",), keys=(str(key),))
-    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
-    reply = client.options("/v1/retrieve", headers=asked)
+    preflight = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    reply = client.options("/v1/retrieve", headers=preflight)
     assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (
         200,
         "https://a.example",

@@ -107,8 +107,8 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
         @given(case=strategy, heads=HEADS)
         def send(case: Case[Any], heads: dict[bytes, bytes]) -> None:
             request = case.as_transport_kwargs(base_url="http://localhost")
-            own = (request.get("headers") or {}).items()
-            request["headers"] = {**heads, **{n.encode(): v.encode("latin-1") for n, v in own}}
+            more = (request.get("headers") or {}).items()
+            request["headers"] = {**heads, **{n.encode(): v.encode("latin-1") for n, v in more}}
             request.pop("cookies", None)
             if request.get("data") is not None:
                 request["content"] = request.pop("data")
@@ -171,11 +171,11 @@ def test_no_body_at_all_is_a_fault(
 ) -> None:
     start = {"question": "What river?", "model": "wye-dense", "query": "x"} if good else {}
     for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/vector_stores/default/search"):
-        asked = {**start, **body}
-        content = json.dumps(asked)  # with Infinity and NaN, as Python writes them
+        request = {**start, **body}
+        content = json.dumps(request)  # with Infinity and NaN, as Python writes them
         headers = {**heads, b"content-type": b"application/json"}
         reply = logged.post(path, content=content, headers=headers)
-        assert not is_fault(reply, asked), reply.text
+        assert not is_fault(reply, request), reply.text
 
 
 def test_it_takes_little_time_to_refuse(logged: TestClient) -> None:

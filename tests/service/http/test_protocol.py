@@ -66,13 +66,13 @@ class Server(uvicorn.Server):
 
 
 def everything(client: socket.socket) -> bytes:
-    found = b""
+    received = b""
     try:
         while block := client.recv(65_536):
-            found += block
+            received += block
     except ConnectionError:
         pass
-    return found
+    return received
 
 
 @pytest.fixture(scope="module")
@@ -153,19 +153,19 @@ def test_a_head_that_does_not_arrive_ends(server: Server, start: bytes, step: by
 
 def ended(client: socket.socket, step: bytes) -> bytes:
     """What a client is told, that goes on sending a little."""
-    found = b""
+    received = b""
     give_up = time.monotonic() + 10
     while time.monotonic() < give_up:
         try:
             block = client.recv(1_000)
-            found += block
+            received += block
             if not block:
-                return found
+                return received
         except TimeoutError:
             client.sendall(step)
         except ConnectionError:
-            return found
-    raise AssertionError(f"still open after {found!r}")
+            return received
+    raise AssertionError(f"still open after {received!r}")
 
 
 def test_a_connection_that_says_nothing_ends_without_a_word(server: Server) -> None:

@@ -18,18 +18,18 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 def test_a_retrieval_and_its_stages_are_spans_of_their_request(
     serve: Callable[..., TestClient], library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = InMemorySpanExporter()
+    exporter = InMemorySpanExporter()
     made = TracerProvider()
-    made.add_span_processor(SimpleSpanProcessor(kept))
+    made.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(app, "provider", lambda _: made)
     client = serve(library)
-    kept.clear()
+    exporter.clear()
     client.post(
         "/v1/retrieve",
         json={"question": "What river is it?"},
         headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
     )
-    spans = {span.name: span for span in kept.get_finished_spans()}
+    spans = {span.name: span for span in exporter.get_finished_spans()}
     request, retrieval = spans["POST /v1/retrieve"], spans["wye.retrieve"]
     assert request.context is not None
     assert f"{request.context.trace_id:032x}" == TRACE

@@ -367,8 +367,8 @@ def test_what_is_ahead_is_counted_by_the_pace_of_the_job_that_runs(store: JobSto
     first, second, third = (store.submit(PASSAGES) for _ in range(3))
     assert store.ahead(second) == (12, 1.2)
     store.save(replace(first, state=State.RUNNING, done=4, started=time.time() - 8))
-    left, seconds = store.ahead(second)
-    assert (left, round(seconds)) == (8, 16)
+    ahead, seconds = store.ahead(second)
+    assert (ahead, round(seconds)) == (8, 16)
     store.cancel(third)
     assert store.ahead(third)[0] == 0
 

@@ -127,8 +127,8 @@ def test_an_upload_ends_when_its_client_leaves(
         def requests() -> list[dict[str, Any]]:
             return [vars(r) for r in caplog.records if r.getMessage() == "request"]
 
-        (left,) = until(requests)
-        assert (left["status"], left["problem"]) == (499, "gone")
+        (request,) = until(requests)
+        assert (request["status"], request["problem"]) == (499, "gone")
         gate.set()
         assert client.put("/v1/documents/kept", json={"text": "A bridge."}).status_code == 201
         assert client.get("/v1/documents/left").status_code == 404

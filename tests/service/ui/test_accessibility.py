@@ -95,10 +95,10 @@ def test_axe_finds_nothing_and_nothing_is_too_small_or_too_wide(
     go(page)
     for scheme in ("light", "dark"):
         page.prefer(scheme)
-        found: dict[str, Any] = Axe().run(page.browser, options=RULES)
+        report: dict[str, Any] = Axe().run(page.browser, options=RULES)
         wrong = [
             f"{scheme}: {fault['id']}: {node['html'][:120]} {node['failureSummary']}"
-            for fault in found["violations"]
+            for fault in report["violations"]
             for node in fault["nodes"]
         ]
         assert wrong == []

@@ -142,8 +142,11 @@ def test_examples_are_those_of_the_collection(visit: Visit, name: str) -> None:
     demo = Library(
         [Passage("mallard", "Mallard", "It ran."), Passage("nigel-gresley", "Gresley", "He drew.")]
     )
-    own = Library(LIBRARY)
-    page = visit(own if name == "demo" else demo, beside={"other": demo if name == "demo" else own})
+    named = Library(LIBRARY)
+    page = visit(
+        named if name == "demo" else demo,
+        beside={"other": demo if name == "demo" else named},
+    )
     page.wait(lambda: page.all("#examples button"))
     titles = ["Stari Most", "Neretva", "Tower Bridge"]
     now = [chip.text for chip in page.all("#examples button")]

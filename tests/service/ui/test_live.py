@@ -39,9 +39,9 @@ def test_what_remote_arms_cost_is_shown(
     page.wait(lambda: page.all("#routes tbody tr"))
     page.wait(lambda: page.text(".tiles strong") == "2")
     names, values = ([one.text for one in page.all(f".tiles {tag}")] for tag in ("span", "strong"))
-    told = dict(zip(names, values, strict=True))
-    assert (told["spent on remote arms"], told["saved by the router"]) == ("0.02", "0.02")
-    assert told["spent today, of 0.5"] == "0.02"
+    figures = dict(zip(names, values, strict=True))
+    assert (figures["spent on remote arms"], figures["saved by the router"]) == ("0.02", "0.02")
+    assert figures["spent today, of 0.5"] == "0.02"
     assert page.complaints == []
 
 
