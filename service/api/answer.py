@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import EventSourceResponse, format_sse_event
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
 from wye.router.relevance import ABSTAIN_BELOW
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
 from wye.service.api.replies import RetrieveReply
-from wye.service.api.retrieve import Exact, SearchRequest, headers, retrieve_reply
+from wye.service.api.retrieve import Exact, SearchRequest, examples, headers, retrieve_reply
 from wye.service.http.edge import READ
 from wye.service.search import SearchResult
 from wye.service.service import Served, Service
@@ -56,10 +56,8 @@ class AnswerRequest(SearchRequest):
     history: Annotated[list[Turn], Field(max_length=50)] = Field(default_factory=list)
     max_tokens: Annotated[int | None, Field(ge=1, le=32768), Exact] = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "k": 3, "stream": True}]
-        }
+    model_config = examples(
+        {"question": _QUESTION}, {"question": _QUESTION, "k": 3, "stream": True}
     )
 
 

@@ -3,12 +3,19 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
-from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, headers, retrieve_reply
+from wye.service.api.retrieve import (
+    DEFAULT_ROUTE,
+    Exact,
+    Passages,
+    examples,
+    headers,
+    retrieve_reply,
+)
 from wye.service.http.edge import READ
 from wye.service.search import SearchParams
 from wye.service.service import Served
@@ -84,26 +91,22 @@ class DifyRequest(BaseModel):
     retrieval_setting: RetrievalSetting = Field(default_factory=RetrievalSetting)
     metadata_condition: MetadataCondition | None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "knowledge_id": "default",
-                    "query": "Who designed the Iron Bridge?",
-                    "retrieval_setting": {"top_k": 3, "score_threshold": 0.2},
-                },
-                {
-                    "knowledge_id": "default",
-                    "query": "Which bridge was built first?",
-                    "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
-                    "metadata_condition": {
-                        "conditions": [
-                            {"name": "year", "comparison_operator": "<", "value": 1850},
-                        ]
-                    },
-                },
-            ]
-        }
+    model_config = examples(
+        {
+            "knowledge_id": "default",
+            "query": "Who designed the Iron Bridge?",
+            "retrieval_setting": {"top_k": 3, "score_threshold": 0.2},
+        },
+        {
+            "knowledge_id": "default",
+            "query": "Which bridge was built first?",
+            "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
+            "metadata_condition": {
+                "conditions": [
+                    {"name": "year", "comparison_operator": "<", "value": 1850},
+                ]
+            },
+        },
     )
 
     def filter(self) -> dict[str, Any] | None:

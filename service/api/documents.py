@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 from starlette.responses import JSONResponse
 
 from wye.backends.sources import SUFFIXES
@@ -20,7 +20,7 @@ from wye.backends.store.documents import (
 )
 from wye.backends.types import Metadata
 from wye.service.api.jobs import JobValue, job_value
-from wye.service.api.retrieve import CollectionName, Exact, Filter, Strict
+from wye.service.api.retrieve import CollectionName, Exact, Filter, Strict, examples
 from wye.service.http.edge import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import FileResult, SentDocuments, cut, documents_of, passage_of
@@ -84,7 +84,7 @@ class DocumentBody(Strict):
     text: Text
     metadata: MetadataField
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_STARI_MOST, _TOWER_BRIDGE]})
+    model_config = examples(_STARI_MOST, _TOWER_BRIDGE)
 
 
 class DocumentValue(DocumentBody):
@@ -92,7 +92,7 @@ class DocumentValue(DocumentBody):
 
     id: DocumentId
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "mostar", **_STARI_MOST}]})
+    model_config = examples({"id": "mostar", **_STARI_MOST})
 
 
 class DocumentsRequest(Strict):
@@ -109,19 +109,15 @@ class DocumentsRequest(Strict):
     collection: CollectionName = None
     chunk_words: Annotated[ChunkWords, Exact] = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
-                {
-                    "documents": [
-                        {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
-                        {"id": "thames", "text": "The Thames flows through London."},
-                    ],
-                    "chunk_words": 120,
-                },
-            ]
-        }
+    model_config = examples(
+        {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
+        {
+            "documents": [
+                {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
+                {"id": "thames", "text": "The Thames flows through London."},
+            ],
+            "chunk_words": 120,
+        },
     )
 
     @model_validator(mode="after")
@@ -209,13 +205,9 @@ class DeleteRequest(Strict):
     dry_run: Annotated[bool, Field(strict=True)] = False
     collection: CollectionName = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"filter": {"type": "lt", "key": "year", "value": 1600}, "dry_run": True},
-                {"documents": ["tower"], "collection": "default"},
-            ]
-        }
+    model_config = examples(
+        {"filter": {"type": "lt", "key": "year", "value": 1600}, "dry_run": True},
+        {"documents": ["tower"], "collection": "default"},
     )
 
     @model_validator(mode="after")

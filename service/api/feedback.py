@@ -3,10 +3,10 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wye.router.request_log import FEEDBACK
-from wye.service.api.retrieve import Strict
+from wye.service.api.retrieve import Strict, examples
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served
@@ -30,13 +30,9 @@ class FeedbackRequest(Strict):
     ]
     comment: Annotated[str, Field(max_length=4_096)] = ""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"request_id": "0f3a5c", "rating": "bad", "passages": ["neretva"]},
-                {"request_id": "0f3a5c", "rating": "good", "comment": "Just what I needed."},
-            ]
-        }
+    model_config = examples(
+        {"request_id": "0f3a5c", "rating": "bad", "passages": ["neretva"]},
+        {"request_id": "0f3a5c", "rating": "good", "comment": "Just what I needed."},
     )
 
 

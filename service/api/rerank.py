@@ -4,12 +4,12 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
 from wye.backends.types import Passage
 from wye.router.rerank import RankedText, Reranker
 from wye.router.types import Route
-from wye.service.api.retrieve import CollectionName, DeadlineMs, Exact, QuestionText
+from wye.service.api.retrieve import CollectionName, DeadlineMs, Exact, QuestionText, examples
 from wye.service.batching import unless_gone
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
@@ -45,25 +45,21 @@ class RerankRequest(BaseModel):
     return_documents: StrictBool = False
     deadline_ms: DeadlineMs = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "wye-hybrid",
-                    "query": "Which bridge was built first?",
-                    "documents": [
-                        "Tower Bridge crosses the Thames.",
-                        "The Old Bridge was finished in 1566.",
-                    ],
-                },
-                {
-                    "query": "Who designed the Iron Bridge?",
-                    "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
-                    "top_n": 1,
-                    "return_documents": True,
-                },
-            ]
-        }
+    model_config = examples(
+        {
+            "model": "wye-hybrid",
+            "query": "Which bridge was built first?",
+            "documents": [
+                "Tower Bridge crosses the Thames.",
+                "The Old Bridge was finished in 1566.",
+            ],
+        },
+        {
+            "query": "Who designed the Iron Bridge?",
+            "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
+            "top_n": 1,
+            "return_documents": True,
+        },
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     ModelWrapValidatorHandler,
     StrictBool,
     ValidationError,
@@ -66,6 +67,11 @@ class Strict(BaseModel):
         except ValidationError as error:
             faults = [_with_suggestion(fault, cls.model_fields) for fault in error.errors()]
             raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+
+def examples(*values: JsonValue) -> ConfigDict:
+    """The configuration of a request whose schema has examples."""
+    return ConfigDict(json_schema_extra={"examples": list(values)})
 
 
 def _with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
@@ -282,19 +288,15 @@ class SearchRequest(SearchOptions):
 class RetrieveRequest(SearchRequest):
     """A question to find passages for."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"question": _QUESTION},
-                {"question": _QUESTION, "route": "graph", "k": 3, "explain": True},
-                {
-                    "question": "Which bridge was built first?",
-                    "route": "dense",
-                    "filter": {"type": "lt", "key": "year", "value": 1850},
-                    "deadline_ms": 2000,
-                },
-            ]
-        }
+    model_config = examples(
+        {"question": _QUESTION},
+        {"question": _QUESTION, "route": "graph", "k": 3, "explain": True},
+        {
+            "question": "Which bridge was built first?",
+            "route": "dense",
+            "filter": {"type": "lt", "key": "year", "value": 1850},
+            "deadline_ms": 2000,
+        },
     )
 
 

@@ -1,7 +1,7 @@
 """`/v1/route` and `/v1/features`: which route a question would take, and by what."""
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from wye.featurizer.registry import FEATURES
 from wye.router.evidence import COLUMNS, MEANINGS
@@ -17,6 +17,7 @@ from wye.service.api.retrieve import (
     OperatingPoint,
     QuestionText,
     Strict,
+    examples,
     route_value,
 )
 from wye.service.http.edge import READ
@@ -39,11 +40,7 @@ class RouteRequest(Strict):
     point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
-        }
-    )
+    model_config = examples({"question": _QUESTION}, {"question": _QUESTION, "explain": True})
 
 
 class FeatureValue(BaseModel):

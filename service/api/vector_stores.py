@@ -24,6 +24,7 @@ from wye.service.api.retrieve import (
     Filter,
     QuestionText,
     Strict,
+    examples,
     headers,
     retrieve_reply,
 )
@@ -67,17 +68,13 @@ class StoreSearchRequest(Strict):
         description="Accepted, but no query is rewritten; `search_query` has what was searched.",
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": _QUERY},
-                {
-                    "query": [_QUERY, "Which is the oldest bridge?"],
-                    "max_num_results": 3,
-                    "ranking_options": {"ranker": "wye-dense"},
-                },
-            ]
-        }
+    model_config = examples(
+        {"query": _QUERY},
+        {
+            "query": [_QUERY, "Which is the oldest bridge?"],
+            "max_num_results": 3,
+            "ranking_options": {"ranker": "wye-dense"},
+        },
     )
 
 
@@ -222,13 +219,9 @@ class Attach(Strict):
     attributes: Attributes = None
     chunking_strategy: Chunking | None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"file_id": _FILE},
-                {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}},
-            ]
-        }
+    model_config = examples(
+        {"file_id": _FILE},
+        {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}},
     )
 
 

@@ -1,4 +1,4 @@
-"""`wye demo`: index the demo corpus, ask it a question of each kind, and compare the routes.
+"""`wye demo`: index the demo corpus, and ask it a question of each kind over several routes.
 
 With `--serve`, serve it with the console instead.
 """
@@ -13,26 +13,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wye.router.types import USUAL, Route
+from wye.router.types import Route
 from wye.service.commands.index import BadLines, ingest_files
 from wye.service.commands.options import PortOption
 from wye.service.errors import ServiceError
-from wye.service.terminal import Bar, output
+from wye.service.terminal import output
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-    from wye import Index
     from wye.service.settings import ServiceSettings
 
 FOLDER = Path("demo-index")
 COLLECTION = "demo"
 SHOWN = 3
-CUTOFF = 5
-BATCH = 8
 ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH, Route.STEPS)
-"""Routes that are shown for a question of each kind; the scoreboard has all usual routes."""
+"""Routes that are shown for a question of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +78,6 @@ def demo(
                 hits = opened.search(question.text, k=SHOWN, route=route)
                 list_hits(console, hits, gold=question.gold)
             console.print()
-        console.print(_scoreboard(opened, questions, "judged"))
-        console.print(_scoreboard(opened, nested, "nested"))
     console.print(
         f"* marks a passage that answers the question. Ask your own:\n"
         f'  wye search "Who ...?" --index {index} --explain\n'
@@ -125,36 +119,3 @@ def one_of_each_kind(questions: list[JudgedQuestion]) -> Iterator[JudgedQuestion
     """The first judged question of each kind, in the order of kinds."""
     first = {question.kind: question for question in reversed(questions)}
     yield from (first[kind] for kind in sorted(first))
-
-
-def _scoreboard(opened: "Index", questions: list[JudgedQuestion], kind: str) -> "Table":
-    from rich import box
-    from rich.table import Column, Table
-
-    headings = ("first is right", f"all among {CUTOFF}", "ms a question")
-    table = Table(
-        "route",
-        *(Column(heading, justify="right") for heading in headings),
-        title=f"The {len(questions)} {kind} questions: is the first passage right, and is all that "
-        "answers among the first?",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    bar = Bar()
-    for route in USUAL:
-        bar.start(len(questions), f"asking {route}")
-        first = complete = 0
-        seconds = 0.0
-        for start in range(0, len(questions), BATCH):
-            batch = questions[start : start + BATCH]
-            texts = [question.text for question in batch]
-            replies = opened.search_many(texts, k=CUTOFF, route=route)
-            for question, hits in zip(batch, replies, strict=True):
-                ids = [hit.id for hit in hits]
-                first += ids[:1] != [] and ids[0] in question.gold
-                complete += question.gold <= {*ids}
-                seconds += sum(hits.seconds.values())
-            bar.advance(len(batch))
-        bar.close()
-        table.add_row(route, f"{first}", f"{complete}", f"{1000 * seconds / len(questions):.1f}")
-    return table

@@ -18,7 +18,6 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.types import Passage
 from wye.featurizer.analyser import AnalyserSettings
-from wye.router.types import USUAL, Route
 from wye.service.cli import build
 from wye.service.settings import load_settings
 
@@ -110,13 +109,13 @@ def test_a_search_of_an_older_version_says_what_is_damaged(
     wye("index", corpus, "--index", index)
     newest = max((index / "passages.lance" / "data").iterdir(), key=os.path.getmtime)
     newest.unlink()
-    asked = ("search", "Babbage", "--index", index, "--route", "dense")
-    code, out, err = wye(*asked)
+    command = ("search", "Babbage", "--index", index, "--route", "dense")
+    code, out, err = wye(*command)
     assert (code, "Babbage" in out) == (0, True)
     assert f"{newest.name} is missing, and version 2 is used instead of 3. `wye repair" in err
     for path in (index / "passages.lance" / "data").iterdir():
         path.unlink()
-    code, out, err = wye(*asked)
+    code, out, err = wye(*command)
     assert (code, out, "is empty" in err) == (2, "", False)
     assert "is missing, and version 1 is used instead of 3. `wye repair" in err
 
@@ -165,13 +164,13 @@ def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
 
 
 def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
-    asked = ("search", "Babbage", "--index", index, "-k", "99", "--json", "--route")
-    assert len(json.loads(wye(*asked, "dense")[1])[0]["hits"]) == 4
+    command = ("search", "Babbage", "--index", index, "-k", "99", "--json", "--route")
+    assert len(json.loads(wye(*command, "dense")[1])[0]["hits"]) == 4
     wanted = '{"type": "gt", "key": "year", "value": 1830}'
-    _, out, _ = wye(*asked, "graph", "--filter", wanted)
+    _, out, _ = wye(*command, "graph", "--filter", wanted)
     assert [hit["id"] for hit in json.loads(out)[0]["hits"]] == ["a"]
     for short in ("year>1830", "year >= 1833", "year=1833", "year!=1822"):
-        _, out, _ = wye(*asked, "dense", "--filter", short)
+        _, out, _ = wye(*command, "dense", "--filter", short)
         assert "a" in {hit["id"] for hit in json.loads(out)[0]["hits"]}, short
         assert "b" not in {hit["id"] for hit in json.loads(out)[0]["hits"]}, short
 
@@ -180,13 +179,13 @@ def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
 def test_every_route_answers_and_says_when_nothing_passes_the_filter(
     index: Path, wye: Run, route: str
 ) -> None:
-    asked = ("search", "What did Babbage build?", "--index", index, "--route", route)
-    code, out, err = wye(*asked)
+    command = ("search", "What did Babbage build?", "--index", index, "--route", route)
+    code, out, err = wye(*command)
     assert (code, "Babbage built engines." in out) == (0, True)
     assert re.fullmatch(
         r"\d+\.\d s in all(; `wye serve` loads the models once, and --url asks it)?\.\n", err
     )
-    code, out, _ = wye(*asked, "--filter", '{"type": "eq", "key": "year", "value": 1}')
+    code, out, _ = wye(*command, "--filter", '{"type": "eq", "key": "year", "value": 1}')
     assert (code, "nothing found" in out) == (0, True)
 
 
@@ -194,15 +193,15 @@ def test_questions_on_standard_input(
     index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "\ufeff\n", "gardens\n"]))
-    asked = ("search", "-", "--index", index, "--route", "lexical", "--json")
-    assert [reply["question"] for reply in json.loads(wye(*asked)[1])] == [
+    command = ("search", "-", "--index", index, "--route", "lexical", "--json")
+    assert [reply["question"] for reply in json.loads(wye(*command)[1])] == [
         "Who met Ada?",
         "gardens",
     ]
-    code, _, err = wye(*asked)
+    code, _, err = wye(*command)
     assert (code, "no question on standard input" in err) == (2, True)
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"caf\xe9\n"), encoding="utf-8"))
-    code, _, err = wye(*asked)
+    code, _, err = wye(*command)
     assert (code, "Standard input is not UTF-8" in err) == (2, True)
 
 
@@ -310,10 +309,10 @@ def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
 
 def test_info_counts(index: Path, wye: Run) -> None:
     _, out, _ = wye("info", "--index", index, "--json")
-    found = json.loads(out)
-    assert found["passages"] == 4
-    assert found["pins"]["encoder"] == "hash"
-    assert found["bytes on disk"] > 0
+    counts = json.loads(out)
+    assert counts["passages"] == 4
+    assert counts["pins"]["encoder"] == "hash"
+    assert counts["bytes on disk"] > 0
     assert "passages" in wye("info", "--index", index)[1]
 
 
@@ -359,9 +358,6 @@ def test_demo_indexes_and_asks_over_every_route(
     assert code == 0, err
     shown = ("auto, which takes", "dense ", "hybrid ", "graph ", "steps ")
     assert [out.count(f"\n{route}") for route in shown] == [6] * 5
-    for kind in ("judged", "nested"):
-        rows = [line.split() for line in out.partition(f"{kind} questions")[2].splitlines()]
-        assert [row[0] for row in rows if row[:1] and row[0] in {*Route}][:7] == [*USUAL]
     assert "were there already" in wye("demo")[1]
 
 
@@ -406,11 +402,11 @@ def test_help_is_for_people(command: str, wye: Run, monkeypatch: pytest.MonkeyPa
 
 def test_a_shell_completes_commands_and_routes() -> None:
     def completed(*words: str) -> list[str]:
-        asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        variables = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
         script = "from wye.service.cli import main; main()"
         done = run_process(
             [executable, "-c", script],
-            env={**os.environ, **asked, "_WYE_COMPLETE": "complete_bash"},
+            env={**os.environ, **variables, "_WYE_COMPLETE": "complete_bash"},
             capture_output=True,
             encoding="utf-8",
             check=False,
