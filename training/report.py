@@ -3,7 +3,8 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,7 @@ import numpy as np
 
 from wye.backends.files import plain
 from wye.backends.types import Int64
-from wye.router.evidence import CHEAP_SIGNALS
 from wye.router.policy import SURE, bands, routes
-from wye.router.remote import PASSAGE_COLUMNS
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.evaluation.bootstrap import Interval, mean_interval
@@ -21,7 +20,6 @@ from wye.training.evaluation.held_out import (
     AUTO,
     MEASURED,
     QUALITY,
-    Away,
     HeldOutEvaluation,
     Summary,
     subsets,
@@ -38,26 +36,11 @@ from wye.training.thresholds.solve import Front, Outcome, front, keeps, of_each_
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
 
-_WIKIPEDIA = "Wikipedia, CC BY-SA"
-PUBLIC: Mapping[str, tuple[str, str, str]] = {
-    "2wiki": ("2WikiMultiHopQA", "Apache-2.0", _WIKIPEDIA),
-    "hotpot-small": ("HotpotQA, sample", "CC BY-SA 4.0", _WIKIPEDIA),
-    "musique-small": ("MuSiQue, sample", "CC BY 4.0", _WIKIPEDIA),
-    "popqa": ("PopQA, sample", "MIT", _WIKIPEDIA),
-    "nq": ("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
-    "squad": ("SQuAD 2.0, sample of half of its dev set", "CC BY-SA 4.0", _WIKIPEDIA),
-    "covid": ("COVID-QA, sample", "Apache-2.0", "articles of CORD-19"),
-    "cranfield": ("Cranfield, all", "not stated", "abstracts on aerodynamics"),
-    "pubmedqa": ("PubMedQA, sample of its labelled questions", "MIT", "PubMed's abstracts"),
-}
-"""Title, licence of the questions and source of the passages of the public datasets that the
-shipped router is trained on, by folder name."""
-
 _CARD = """\
 # Router: {name}
 
 It gives a question a score from 0 to 1: how likely it is that graph retrieval is needed and
-{simple} retrieval is not enough. It uses no words of the question or of passages, but {sees}
+{simple} retrieval is not enough. It uses no words of the question or of passages.
 
 - Scorer: {kind} on {features} features of schema `{schema}`, learned from {success}.
 - Thresholds, solved for {quality}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
@@ -76,7 +59,7 @@ This command makes the router, this card and `metrics.json`, which has every num
 
     {command}
 
-## Data and licences
+## Data
 
 A question that is asked of two indexes counts twice. Test questions were only scored.
 
@@ -122,83 +105,61 @@ class Report:
     """The numbers of a training run; no question is quoted.
 
     Attributes:
+        facts: What made the router: `schema_id`, `command`, `versions` and `seconds`.
         calibration: Set of questions -> calibration over those with a label.
-        cross_fitted: Quality on train and dev, by cross-fitted scores.
-        fixed: Route -> outcome of always taking it: each of the three, and steps.
-        front: Quality against latency, on train and dev.
-        evaluation: The final evaluation; None without a test split.
-        parts: The final evaluation by replay, and by dataset within it.
-        left_out: See `HeldOutEvaluation`; so are `untried` and `strangers`.
+        fixed: Route -> outcome of always taking it on train and dev, for the three and steps.
+        held_out: The final evaluation by question; None without a test split.
+        evaluation: Its summary.
     """
 
-    schema_id: str
-    command: str
-    versions: Mapping[str, str]
-    seconds: Mapping[str, float]
+    facts: Mapping[str, Any]
     fitted: Fitted
     data: tuple[QuestionCounts, ...]
     calibration: Mapping[str, Reliability]
-    cross_fitted: Interval
     fixed: Mapping[str, Outcome]
-    front: Front
+    held_out: HeldOutEvaluation | None = None
     evaluation: Summary | None = None
-    parts: Mapping[str, Summary] = field(default_factory=dict)
-    left_out: Sequence[Away] = ()
-    untried: Mapping[str, str] = field(default_factory=dict)
-    strangers: Sequence[Away] = ()
 
     @property
     def disagreements(self) -> int:
         """Number of questions of train and dev on which one arm is better."""
         return sum(row.simple + row.graph for row in self.data if row.split != TEST)
 
+    @cached_property
+    def front(self) -> Front:
+        """Quality against latency, on train and dev."""
+        return front(self.fitted.outcomes, self.fitted.choices.goal)
+
+    @cached_property
+    def cross_fitted(self) -> Interval:
+        """Quality on train and dev, by cross-fitted scores."""
+        outcomes = self.fitted.outcomes
+        codes = bands(outcomes.scores, self.fitted.policy.thresholds)
+        quality = outcomes.quality[np.arange(len(codes)), codes]
+        return mean_interval(quality, self.fitted.choices.seed)
+
 
 def make_report(
-    fitted: Fitted,
-    held_out: HeldOutEvaluation | None,
-    *,
-    schema_id: str,
-    command: str,
-    seconds: Mapping[str, float],
-    versions: Mapping[str, str],
+    fitted: Fitted, held_out: HeldOutEvaluation | None, facts: Mapping[str, Any]
 ) -> Report:
     """Compute a report's numbers."""
-    choices, policy, outcomes = fitted.choices, fitted.policy, fitted.outcomes
-    training = fitted.training
-    questions, labels, labelled = training.questions, training.labels, training.labels >= 0
+    choices, training = fitted.choices, fitted.training
+    labels, labelled = training.labels, training.labels >= 0
     better = labels if training.better is None else training.better
-    taken = bands(outcomes.scores, policy.thresholds)
-    steps = questions.always(Route.STEPS, choices.fusion, choices.quality)
-    report = Report(
-        schema_id=schema_id,
-        command=command,
-        versions=versions,
-        seconds=seconds,
-        fitted=fitted,
-        data=count_questions(questions, better),
-        calibration={
-            CROSSFIT: reliability(fitted.logits[labelled], labels[labelled]),
-            DEV: fitted.trained.dev,
-        },
-        cross_fitted=mean_interval(outcomes.quality[np.arange(len(taken)), taken], choices.seed),
-        fixed=of_each_route(outcomes, policy.simple) | {str(Route.STEPS): steps},
-        front=front(outcomes, choices.goal),
-    )
+    steps = training.questions.always(Route.STEPS, choices.fusion, choices.quality)
+    data = count_questions(training.questions, better)
+    calibration = {
+        CROSSFIT: reliability(fitted.logits[labelled], labels[labelled]),
+        DEV: fitted.trained.dev,
+    }
+    fixed = of_each_route(fitted.outcomes, fitted.policy.simple) | {str(Route.STEPS): steps}
     if held_out is None:
-        return report
+        return Report(facts, fitted, data, calibration, fixed)
     evaluation = summarise(held_out)
-    calibrated = {} if evaluation.calibration is None else {TEST: evaluation.calibration}
-    masks = subsets(held_out.questions)
-    return replace(
-        report,
-        data=report.data + count_questions(held_out.questions, held_out.better),
-        calibration={**report.calibration, **calibrated},
-        evaluation=evaluation,
-        parts={name: summarise(held_out, rows) for name, rows in masks.items()},
-        left_out=held_out.left_out,
-        untried=held_out.untried,
-        strangers=held_out.strangers,
-    )
+    data += count_questions(held_out.questions, held_out.better)
+    if evaluation.calibration is not None:
+        calibration[TEST] = evaluation.calibration
+    return Report(facts, fitted, data, calibration, fixed, held_out, evaluation)
 
 
 def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
@@ -221,20 +182,30 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
 
 def metrics(report: Report) -> dict[str, Any]:
     """Every number, as JSON."""
-    fitted = report.fitted
-    content = {
-        **{part.name: getattr(report, part.name) for part in fields(report)},
-        "choices": fitted.choices,
-        "recipe": fitted.trained.recipe,
-        "features": fitted.scorer.names,
-        "comparison": fitted.comparison,
-        "dev_auc": fitted.trained.dev_auc,
-        "policy": fitted.policy,
-        "solutions": fitted.solutions,
-    }
-    del content["fitted"]
-    result: dict[str, Any] = plain(content)
-    return result
+    fitted, held_out = report.fitted, report.held_out
+    parts: dict[str, Summary] = {}
+    if held_out is not None:
+        masks = subsets(held_out.questions)
+        parts = {name: summarise(held_out, rows) for name, rows in masks.items()}
+    numbers = ("data", "calibration", "cross_fitted", "fixed", "front", "evaluation")
+    content: dict[str, Any] = plain(
+        {
+            **report.facts,
+            **{name: getattr(report, name) for name in numbers},
+            "parts": parts,
+            "left_out": held_out.left_out if held_out else (),
+            "untried": held_out.untried if held_out else {},
+            "strangers": held_out.strangers if held_out else (),
+            "choices": fitted.choices,
+            "recipe": fitted.trained.recipe,
+            "features": fitted.scorer.names,
+            "comparison": fitted.comparison,
+            "dev_auc": fitted.trained.dev_auc,
+            "policy": fitted.policy,
+            "solutions": fitted.solutions,
+        }
+    )
+    return content
 
 
 def write_report(folder: Path, report: Report) -> None:
@@ -264,13 +235,9 @@ def verdict(report: Report) -> Verdict | None:
 
     If fusion does not keep the goal's bounds, the simple route is compared instead.
     """
-    evaluation, choices, simple = (
-        report.evaluation,
-        report.fitted.choices,
-        report.fitted.policy.simple,
-    )
-    if evaluation is None:
+    if (evaluation := report.evaluation) is None:
         return None
+    choices, simple = report.fitted.choices, report.fitted.policy.simple
     bounded = not keeps(report.fixed[str(Route.FUSION)], choices.goal)
     rival = f"always {simple if bounded else Route.FUSION}"
     delta = evaluation.differences[rival][choices.quality]
@@ -294,16 +261,15 @@ def verdict(report: Report) -> Verdict | None:
 
 
 def card(name: str, report: Report) -> str:
-    """The text of CARD.md; the licences of datasets that are not in `PUBLIC` are not stated."""
+    """The text of CARD.md."""
     fitted, choices = report.fitted, report.fitted.choices
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
     return _CARD.format(
         name=name,
         simple=report.fitted.policy.simple,
-        sees=_sees(fitted.scorer.names),
         kind=fitted.trained.recipe.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
-        schema=report.schema_id,
+        schema=report.facts["schema_id"],
         success=choices.success,
         quality=choices.quality,
         low=thresholds.low,
@@ -312,28 +278,11 @@ def card(name: str, report: Report) -> str:
         steps=stepping(thresholds.steps),
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         calibration=share(report.calibration[CROSSFIT].ece),
-        away="".join(f" {sentence}" for sentence in _away(report)),
-        command=report.command.replace("\n", " "),
+        away=_away(report),
+        command=report.facts["command"].replace("\n", " "),
         data=_data(report.data),
         enough=ENOUGH,
         disagreements=report.disagreements,
-    )
-
-
-def _sees(names: Sequence[str]) -> str:
-    """A router's inputs in words, as the end of a sentence."""
-    corpus = len(set(CHEAP_SIGNALS) & set(names))
-    if set(PASSAGE_COLUMNS) >= set(names):
-        return (
-            f"{len(names)} numbers on the first passages that a simple search returned: which of "
-            "its words and names they hold, and which they are about. So it decides without an "
-            "index, whatever search returned them."
-        )
-    parse = "" if corpus == len(names) else "counts and measures of the question's parse, and "
-    return (
-        f"{parse}{corpus} numbers on what the corpus has for the question before the graph is "
-        "walked: how far the best passages stand out, which of its words and names the corpus "
-        "knows, and where these occur."
     )
 
 
@@ -389,36 +338,40 @@ def judged(summary: Summary) -> str:
     )
 
 
-def _away(report: Report) -> list[str]:
+def _away(report: Report) -> str:
     """How the router does on datasets that were not trained on, at its own operating point."""
-    policy = report.fitted.policy
-    sentences = []
+    policy, held_out, text = report.fitted.policy, report.held_out, ""
     for outcomes, says in (
-        (report.left_out, "With each dataset routed by a router that learned from the others"),
-        (report.strangers, "On datasets and spellings that nothing was learned from"),
+        (
+            (
+                held_out.left_out,
+                "With each dataset routed by a router that learned from the others",
+            ),
+            (held_out.strangers, "On datasets and spellings that nothing was learned from"),
+        )
+        if held_out
+        else ()
     ):
         rows = [
             row
             for row in outcomes
             if policy.points.get(row.point, policy.thresholds) == policy.thresholds
         ]
-        if rows:
-            worst, best = (pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max))
-            sentences.append(
-                f"{says}, {QUALITY} less that of the best fixed route is from "
-                f"{gain_spread(worst.less_best)} ({escape(worst.dataset)}) to "
-                f"{gain_spread(best.less_best)} ({escape(best.dataset)})."
+        ends = [pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max) if rows]
+        if ends:
+            worst, best = (f"{gain_spread(r.less_best)} ({escape(r.dataset)})" for r in ends)
+            text += (
+                f" {says}, {QUALITY} less that of the best fixed route is from {worst} to {best}."
             )
-    return sentences
+    return text
 
 
 def _data(counts: Sequence[QuestionCounts]) -> str:
-    lines = []
-    for dataset in dict.fromkeys(row.dataset for row in counts):
-        title, licence, passages = PUBLIC.get(dataset, ("own data", "not stated", "not stated"))
-        sizes = Counter[str]()
-        for row in counts:
-            sizes[row.split] += row.questions if row.dataset == dataset else 0
-        numbers = ", ".join(f"{sizes[split]} {split}" for split in ("train", "dev", "test"))
-        lines.append(f"- {escape(dataset)}: {title} ({licence}; passages: {passages}): {numbers}")
-    return "\n".join(lines)
+    sizes = Counter[tuple[str, str]]()
+    for row in counts:
+        sizes[row.dataset, row.split] += row.questions
+    return "\n".join(
+        f"- {escape(dataset)}: "
+        + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", "test"))
+        for dataset in dict.fromkeys(row.dataset for row in counts)
+    )

@@ -248,9 +248,8 @@ def write_router(
         ModelFileError: The name cannot be that of a folder.
     """
     packages = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    report = make_report(
-        fitted, held_out, schema_id=schema_id, command=command, seconds=seconds, versions=packages
-    )
+    facts = {"schema_id": schema_id, "command": command, "seconds": seconds, "versions": packages}
+    report = make_report(fitted, held_out, facts)
     solution, choices = fitted.solution, fitted.choices
     router = TrainedRouter(
         scorer=fitted.scorer,

@@ -57,14 +57,13 @@ def unjudged(fitted: Fitted) -> Report:
 
 
 def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
-    return make_report(
-        fitted,
-        held_out,
-        schema_id="9f2c",
-        command="wye train --questions one --questions other",
-        seconds={"training": 1.25},
-        versions={"wye": "0.1.0"},
-    )
+    facts = {
+        "schema_id": "9f2c",
+        "command": "wye train --questions one --questions other",
+        "seconds": {"training": 1.25},
+        "versions": {"wye": "0.1.0"},
+    }
+    return make_report(fitted, held_out, facts)
 
 
 @pytest.fixture
