@@ -14,13 +14,7 @@ from rich import print as say
 
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.errors import how_to_install
-from wye.training.constituency.evaluation import (
-    Tagger,
-    evaluate,
-    read_trees,
-    with_predicted_tags,
-    write_manifest,
-)
+from wye.training.constituency.evaluation import Tagger, evaluate, read_trees, write_manifest
 from wye.training.constituency.model_files import Recipe, compress, export, save_vectors
 from wye.training.errors import TrainingError
 
@@ -40,9 +34,9 @@ def main(
     tagger = Tagger(recipe.pipeline)
     if not judge_only:
         train(data, out, recipe, tagger)
-    evaluation = evaluate(out, data, tagger)
-    write_manifest(out, recipe, evaluation, tagger.name)
-    for name, score in evaluation.scores.items():
+    scores = evaluate(out, data, tagger)
+    write_manifest(out, recipe, scores, tagger.name)
+    for name, score in scores.items():
         say(
             f"{name:20} precision {score.precision:.1f}  recall {score.recall:.1f}  "
             f"F1 {score.f1:.2f}  ({score.exact} of {score.sentences} sentences without a mistake)"
@@ -65,11 +59,11 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
     # gain from more.
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
-    short = [
-        tree for tree in read_trees(data / "train.mrg") if len(tree.words()) <= recipe.most_words
-    ]
-    trees = with_predicted_tags(short, tagger)
-    dev = with_predicted_tags(read_trees(data / "dev.mrg"), tagger)
+    trees, dev = (
+        [tagger.retag(tree) for tree in read_trees(data / f"{split}.mrg")]
+        for split in ("train", "dev")
+    )
+    trees = [tree for tree in trees if len(tree.words()) <= recipe.most_words]
     say(f"{len(trees)} training trees, {len(dev)} for dev")
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint, vectors = Path(scratch) / "checkpoint.pt", Path(scratch) / "vectors.pt"

@@ -1,10 +1,10 @@
-"""Reads treebanks, and measures a finished model's bracket F1 on them with the serving parser."""
+"""Compares the trees that a model builds with those of a treebank, phrase by phrase."""
 
 import hashlib
 import importlib.metadata
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,17 +16,14 @@ from wye.featurizer.spacy.pipeline import load_pipeline
 from wye.training.constituency.model_files import STANZA, Recipe
 from wye.training.errors import TrainingError
 
-# EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
+# As the usual scorer, EVALB, does: the root is always right, punctuation is no matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})
 PUNCTUATION = frozenset({",", ":", ".", "``", "''"})
-
 QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
-
-Bracket = tuple[str, int, int]
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """Read the trees of a file with one bracketed tree a line.
+    """Read a treebank: one tree a line, such as `(ROOT (NP (NN rain)))`.
 
     Raises:
         TrainingError: There is no such file.
@@ -38,12 +35,12 @@ def read_trees(path: Path) -> list[Tree]:
 
 
 def is_question(tree: Tree) -> bool:
-    """Whether the tree contains a direct question."""
+    """Whether a sentence has a direct question in it."""
     return any(node.label in QUESTION_LABELS for node in tree.nodes())
 
 
 def retag(tree: Tree, tags: Sequence[str]) -> Tree:
-    """The tree with other tags, one for each word in order."""
+    """The same phrases and words with other parts of speech, one for each word in order."""
     remaining = iter(tags)
 
     def rebuild(node: Tree) -> Tree:
@@ -55,7 +52,11 @@ def retag(tree: Tree, tags: Sequence[str]) -> Tree:
 
 
 class Tagger:
-    """A spaCy pipeline's tagger, which takes tokens instead of text."""
+    """A spaCy pipeline's tagger for sentences that are already divided into words.
+
+    Attributes:
+        name: Name and version of the pipeline.
+    """
 
     def __init__(self, pipeline: str) -> None:
         """Load a pipeline by package or folder.
@@ -69,34 +70,25 @@ class Tagger:
         meta = self._nlp.meta
         self.name = f"{meta['lang']}_{meta['name']} {meta['version']}"
 
-    def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Penn tags, one for each token, in order."""
+    def retag(self, tree: Tree) -> Tree:
+        """The tree with the tagger's parts of speech (Penn Treebank tags), as a parser sees it."""
         from spacy.tokens import Doc  # noqa: PLC0415 - a second that `--help` need not pay
 
-        docs = (Doc(self._nlp.vocab, words=list(words)) for words in sentences)
-        tags = []
-        for doc in docs:
-            for pipe in self._pipes:
-                pipe(doc)
-            tags.append([token.tag_ for token in doc])
-        return tags
-
-
-def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:
-    """The trees with the tagger's tags."""
-    tags = tagger.tag([tree.words() for tree in trees])
-    return [retag(tree, row) for tree, row in zip(trees, tags, strict=True)]
+        doc = Doc(self._nlp.vocab, words=[*tree.words()])
+        for pipe in self._pipes:
+            pipe(doc)
+        return retag(tree, [token.tag_ for token in doc])
 
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Numbers of brackets, and ratios of them in percent.
+    """How many phrases of the parser are those of the treebank; ratios are in percent.
 
     Attributes:
-        matched: Brackets of both the parser and the treebank.
-        predicted: Brackets of the parser.
-        gold: Brackets of the treebank.
-        exact: Sentences without a wrong or missing bracket.
+        matched: Phrases that both have.
+        predicted: Phrases of the parser.
+        gold: Phrases of the treebank.
+        exact: Sentences without a wrong or missing phrase.
         sentences: All sentences.
     """
 
@@ -108,12 +100,12 @@ class BracketScore:
 
     @property
     def precision(self) -> float:
-        """Share of the parser's brackets that are right; 0 without any."""
+        """Share of the parser's phrases that are right; 0 without any."""
         return 100 * self.matched / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the treebank's brackets that were found; 0 without any."""
+        """Share of the treebank's phrases that the parser has; 0 without any."""
         return 100 * self.matched / self.gold if self.gold else 0.0
 
     @property
@@ -123,9 +115,12 @@ class BracketScore:
         return 100 * 2 * self.matched / total if total else 0.0
 
 
-def brackets(tree: Tree) -> Counter[Bracket]:
-    """Count (label, first word, end word) of all phrases below the root, ignoring punctuation."""
-    counts: Counter[Bracket] = Counter()
+def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
+    """Count the phrases below the root as (label, first word, word after the last one).
+
+    Punctuation counts neither as a phrase nor as a word.
+    """
+    counts: Counter[tuple[str, int, int]] = Counter()
 
     def visit(node: Tree, start: int) -> int:
         if node.is_preterminal:
@@ -142,7 +137,7 @@ def brackets(tree: Tree) -> Counter[Bracket]:
 
 
 def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
-    """Corpus-level score of (predicted, gold) pairs of trees over the same words.
+    """Score (predicted, gold) pairs of trees over the same words, all sentences together.
 
     Both trees of a pair should carry the gold tags, since tags decide what punctuation is.
     """
@@ -157,47 +152,30 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
     return BracketScore(matched, predicted, gold, exact, sentences)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEvaluation:
-    """Figures of one model: scores by set of trees, and the epoch that was kept."""
-
-    scores: dict[str, BracketScore]
-    epoch: int
-
-
-def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
-    """Measure a model on the treebank's dev and test splits and on held-out questions.
+def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, BracketScore]:
+    """Parse a treebank's sentences as served, and score the trees of each of its parts.
 
     Args:
+        model: Folder with a model file.
         data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
-        tagger: Gives the tags that the parser sees; gold tags decide what punctuation is.
+        tagger: Gives the parts of speech that the parser sees.
 
     Raises:
-        TrainingError: A treebank is missing, or a sentence has no tree.
+        TrainingError: A treebank is missing, or a sentence gets no tree.
     """
-    file = model / MODEL_FILE
-    decoder = Decoder(read_checkpoint(file))
+    decoder = Decoder(read_checkpoint(model / MODEL_FILE))
     test = read_trees(data / "test.mrg")
-    questions = read_trees(data / "questions-eval.mrg")
     sets = {
         "dev": read_trees(data / "dev.mrg"),
         "test": test,
         "test, questions": [tree for tree in test if is_question(tree)],
-        "held-out questions": questions,
+        "held-out questions": read_trees(data / "questions-eval.mrg"),
     }
-    return ModelEvaluation(
-        {name: bracket_score(decoder, trees, tagger) for name, trees in sets.items()},
-        read_safetensors(file).content["best_epoch"],
-    )
+    return {name: _score(decoder, trees, tagger) for name, trees in sets.items()}
 
 
-def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketScore:
-    """Score of the decoder's trees over the tagger's tags.
-
-    Raises:
-        TrainingError: The decoder finds no tree for a sentence.
-    """
-    words = [seen.tagged_words() for seen in with_predicted_tags(gold, tagger)]
+def _score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketScore:
+    words = [tagger.retag(tree).tagged_words() for tree in gold]
     pairs = []
     for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
         if parsed is None:
@@ -207,18 +185,20 @@ def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> Bra
     return score(pairs)
 
 
-def write_manifest(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: str) -> None:
-    """Write `manifest.json` beside the model in `out`: its recipe and its scores."""
-    digest = hashlib.sha256((out / MODEL_FILE).read_bytes()).hexdigest()
+def write_manifest(
+    out: Path, recipe: Recipe, scores: Mapping[str, BracketScore], tagger: str
+) -> None:
+    """Write `manifest.json` beside the model in `out`: its recipe, epoch and scores."""
+    model = out / MODEL_FILE
     packages = ("stanza", "torch", "spacy")
     manifest = {
         "name": out.name,
         "format": "stanza constituency, safetensors",
-        "files": {MODEL_FILE: digest},
+        "files": {MODEL_FILE: hashlib.sha256(model.read_bytes()).hexdigest()},
         "tagger": tagger,
         "recipe": {**asdict(recipe), **STANZA},
-        "epoch": evaluation.epoch,
-        "bracket_f1": {name: round(score.f1, 2) for name, score in evaluation.scores.items()},
+        "epoch": read_safetensors(model).content["best_epoch"],
+        "bracket_f1": {name: round(score.f1, 2) for name, score in scores.items()},
         "trained_with": {package: importlib.metadata.version(package) for package in packages},
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"

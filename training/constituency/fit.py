@@ -1,7 +1,9 @@
-"""Trains Stanza's model with its batches and its dynamic oracle, under our own schedule.
+"""Trains Stanza's constituency parser, without the Java program that its own training calls.
 
-Stanza's loop lowers the learning rate when a Java scorer's score stops rising. This one needs no
-Java: the rate warms up and decays linearly, and a running mean of the weights is kept.
+The parser builds a tree by a sequence of actions. Stanza makes the batches and its "dynamic oracle"
+says which action is best after a mistake. Our own loop replaces Stanza's, which lowers the learning
+rate when a score that Java computes stops rising: here the rate rises over the first steps, then
+falls linearly, and a running mean of the weights is what is kept.
 """
 
 import random
@@ -38,10 +40,13 @@ def fit(
     out: Path,
     report: Callable[[str], None],
 ) -> None:
-    """Train on trees with predicted tags, and write the best epoch on dev to `out`.
+    """Train, and write the weights of the epoch with the highest F1 on dev.
 
     Args:
+        train: Trees with a tagger's parts of speech, since the parser gets those when it serves.
+        dev: Likewise; chooses the epoch.
         pretrain: Word vectors in Stanza's format.
+        out: The file to write, in Stanza's format.
         report: Called with a line for each epoch.
     """
     args = constituency_parser.parse_args(recipe.stanza_arguments(str(pretrain), str(out.parent)))
@@ -84,6 +89,7 @@ def _epoch(
     scheduler: torch.optim.lr_scheduler.LambdaLR,
     mean: "RunningMean",
 ) -> float:
+    """Take a step for each batch; returns the mean loss of a tree."""
     trainer.train()
     tensors = {t: torch.tensor([i]) for i, t in enumerate(trainer.transitions)}
     loss_function = torch.nn.CrossEntropyLoss(reduction="sum")
@@ -141,7 +147,7 @@ class RunningMean:
 
 
 def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
-    """Parse the tagged words of given trees with Stanza's own parser."""
+    """Trees that the model builds over the tagged words of given ones, by Stanza's own decoder."""
     sentences = [tree.tagged_words() for tree in trees]
     return [from_stanza(tree) for tree in model.parse_tagged_words(sentences, 50)]
 

@@ -1,23 +1,17 @@
-"""The model file that ships: its recipe, word vectors from the sentence encoder, the weights."""
+"""What a constituency model is made of: its recipe, word vectors, and the file it is kept in."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from wye.featurizer.constituency.checkpoint import (
-    VECTORS,
-    StanzaFiles,
-    read_safetensors,
-    read_stanza,
-)
+from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors, read_stanza
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
 
@@ -49,7 +43,7 @@ STANZA: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The recipe of a constituency model beside `STANZA`; `manifest.json` records both.
+    """How a constituency model is trained, beside `STANZA`; `manifest.json` records both.
 
     Attributes:
         pipeline: spaCy pipeline whose tags the model is trained on.
@@ -95,10 +89,13 @@ RESERVED = ("<PAD>", "<UNK>", "<EMPTY>", "<ROOT>")
 
 
 def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float16]]:
-    """Principal components of a BERT-like encoder's input embeddings of whole words.
+    """Word vectors for the parser: an encoder's own input vectors of words, with fewer dimensions.
 
-    The result is scaled to a root mean square of 0.3, the size that the parser's other
-    embeddings have, and rounded to float16 before anything is trained with it.
+    These are the first principal components, scaled to a root mean square of 0.3 as the parser's
+    other inputs are, and rounded to float16 before anything is trained with them.
+
+    Args:
+        encoder: A BERT-like sentence encoder, by package or folder.
 
     Returns:
         n words, Stanza's reserved entries first, and their (n, dimensions) vectors.
@@ -129,21 +126,15 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
 def save_vectors(
     words: Sequence[str], vectors: NDArray[np.float16], out: Path, *, lower: bool = True
 ) -> None:
-    """Write Stanza's pretrain format."""
-    torch.save(
-        {
-            "vocab": {
-                "lang": "en",
-                "idx": 0,
-                "cutoff": 0,
-                "lower": lower,
-                "_id2unit": list(words),
-                "_unit2id": {word: number for number, word in enumerate(words)},
-            },
-            "emb": torch.tensor(vectors),
-        },
-        out,
-    )
+    """Write words and their (n, d) vectors in Stanza's format.
+
+    Args:
+        lower: Whether words are looked up in lower case.
+    """
+    numbers = {word: number for number, word in enumerate(words)}
+    vocabulary = {"_id2unit": list(words), "_unit2id": numbers, "lower": lower}
+    vocabulary |= {"lang": "en", "idx": 0, "cutoff": 0}
+    torch.save({"vocab": vocabulary, "emb": torch.tensor(vectors)}, out)
 
 
 # E-mail addresses, handles and telephone numbers in the treebank are kept out of the vocabulary.
@@ -153,11 +144,18 @@ _PERSONAL = re.compile(r"@|^#\w|://|www\.|(?:\d\D?){7}")
 def export(checkpoint: Path, vectors: Path, out: Path) -> None:
     """Convert Stanza's files to ours, without this machine's paths and without personal data."""
     files = read_stanza(checkpoint, vectors)
-    _drop_words(files)
-    params = files.content["params"]
-    # Only training uses this.
-    params["rare_words"] = []
-    params["config"] = _without_paths(params["config"])
+    params, tensors = files.content["params"], files.tensors
+    kept = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
+    # Two reserved rows come first.
+    rows = [0, 1, *(i + 2 for i in kept)]
+    tensors["delta_embedding.weight"] = tensors["delta_embedding.weight"][rows]
+    tensors["delta_tensors"] = np.arange(len(rows))
+    params["words"] = [params["words"][i] for i in kept]
+    params["rare_words"] = []  # only training uses them
+    params["config"] = {
+        key: Path(value).name if isinstance(value, str) and "/" in value else value
+        for key, value in params["config"].items()
+    } | dict.fromkeys(("save_dir", "data_dir", "wordvec_dir"), "")
     files.write(out)
 
 
@@ -173,22 +171,3 @@ def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
     torch.save({**files.content, "params": params}, written[0])
     save_vectors(files.words, files.tensors[VECTORS], written[1], lower=files.lower)
     return written
-
-
-def _drop_words(files: StanzaFiles) -> None:
-    params, tensors = files.content["params"], files.tensors
-    indices = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
-    # Two reserved rows come first.
-    rows = [0, 1, *(i + 2 for i in indices)]
-    tensors["delta_embedding.weight"] = tensors["delta_embedding.weight"][rows]
-    tensors["delta_tensors"] = np.arange(len(rows))
-    params["words"] = [params["words"][i] for i in indices]
-
-
-def _without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
-    clean = {
-        key: Path(value).name if isinstance(value, str) and "/" in value else value
-        for key, value in config.items()
-    }
-    clean["save_dir"] = clean["data_dir"] = clean["wordvec_dir"] = ""
-    return clean

@@ -1,5 +1,5 @@
-import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,6 @@ from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.training.constituency.evaluation import (
     BracketScore,
-    ModelEvaluation,
     brackets,
     is_question,
     read_trees,
@@ -19,6 +18,7 @@ from wye.training.constituency.evaluation import (
 from wye.training.constituency.model_files import Recipe
 from wye.training.errors import TrainingError
 
+SHIPPED = Path(__file__).parents[3] / "models/constituency-en-gum"
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
 FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
 
@@ -49,13 +49,13 @@ def test_the_manifest_says_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
-    (tmp_path / MODEL_FILE).write_bytes(b"weights")
-    evaluation = ModelEvaluation({"test": BracketScore(8, 10, 10, 1, 4)}, 12)
-    write_manifest(tmp_path, Recipe(seed=3), evaluation, "xx_tagger 1.0")
+    shutil.copy(SHIPPED / MODEL_FILE, tmp_path)
+    write_manifest(tmp_path, Recipe(seed=3), {"test": BracketScore(8, 10, 10, 1, 4)}, "tagger 1.0")
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["files"] == {MODEL_FILE: hashlib.sha256(b"weights").hexdigest()}
+    shipped = json.loads((SHIPPED / "manifest.json").read_text())
+    assert manifest["files"] == shipped["files"]
     assert (manifest["recipe"]["seed"], manifest["recipe"]["hidden_size"]) == (3, 224)
-    assert (manifest["epoch"], manifest["tagger"]) == (12, "xx_tagger 1.0")
+    assert (manifest["epoch"], manifest["tagger"]) == (shipped["epoch"], "tagger 1.0")
     assert manifest["bracket_f1"] == {"test": 80.0}
 
 
